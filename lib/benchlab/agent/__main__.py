@@ -1,0 +1,173 @@
+"""The agent's command line.
+
+Each subcommand prints one JSON object; an error is one line on stderr and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+if not __package__:
+    # Run as a folder, "python3 -I .../benchlab_agent": imported again under the folder's name, as
+    # the package it is.
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [path for path in sys.path if path != str(folder)] + [str(folder.parent)]
+    sys.exit(importlib.import_module(f"{folder.name}.__main__").main())
+
+from .config import DISK_LIMITS, ETC, AgentError
+from .engine import Engine
+from .envelope import Envelope
+from .sample import record
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    main = argparse.ArgumentParser(
+        prog="benchlab-agent",
+        description="Hold the envelope, run an engine inside it, sample the kernel. Needs root.",
+    )
+    main.add_argument(
+        "--etc",
+        type=Path,
+        default=ETC,
+        metavar="DIR",
+        help="configuration folder (default: %(default)s)",
+    )
+    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    envelope = commands.add_parser(
+        "envelope", help="the host's limits: cgroups, loop device, file system"
+    )
+    verbs = envelope.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs.add_parser("up", help="bring everything but the disk limits into force (idempotent)")
+    down = verbs.add_parser("down", help="take everything down, from any state; the image is kept")
+    down.add_argument(
+        "--wipe", action="store_true", help="delete the image and the snapshots as well"
+    )
+    limit = verbs.add_parser("limit", help="the disk limits")
+    limit.add_argument("state", choices=("on", "off"))
+    for name in DISK_LIMITS:
+        limit.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            help="instead of the configured one; 0: no limit",
+        )
+    verbs.add_parser("status", help="what is in force, read back from the kernel")
+
+    engine = commands.add_parser("engine", help="one engine inside the envelope")
+    engine.add_argument("engine", metavar="NAME", help="an engine of DIR/engines")
+    verbs = engine.add_subparsers(dest="verb", required=True, metavar="VERB")
+    start = verbs.add_parser("start", help="start it and wait until it answers")
+    verbs.add_parser("stop", help="stop it; returns when it is really down")
+    cold = verbs.add_parser("cold", help="stop, restore if asked, drop the caches, start")
+    for command in (start, cold):
+        command.add_argument(
+            "--variant", required=True, metavar="V", help="a variant of the engine's configuration"
+        )
+    cold.add_argument(
+        "--restore", metavar="KEY", help="put this snapshot in place before the start"
+    )
+    for name, text in (
+        ("snapshot", "copy the data directory"),
+        ("restore", "put a snapshot in its place"),
+    ):
+        verbs.add_parser(name, help=f"{text} (engine stopped)").add_argument("key", metavar="KEY")
+    verbs.add_parser("snapshots", help="list them")
+    verbs.add_parser("status", help="is it running, with which variant and processes")
+    log = verbs.add_parser("log", help="print what it has logged, as it is")
+    log.add_argument(
+        "--begin", type=int, default=0, metavar="N", help="after the first N bytes (default: 0)"
+    )
+    verbs.add_parser("wipe", help="stop it, delete its data directory and snapshots")
+
+    sample = commands.add_parser(
+        "sample", help="one JSON line of counters a tick, until SIGTERM or SIGINT"
+    )
+    sample.add_argument(
+        "--interval", type=float, default=1.0, metavar="S", help="seconds (default: %(default)g)"
+    )
+
+    commands.add_parser(
+        "observe",
+        help="run the observers named on standard input until it ends; their captures come out as tar",
+    )
+
+    client = commands.add_parser(
+        "client", help="execute a program inside the envelope's client group"
+    )
+    client.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
+    return main
+
+
+def call(options: argparse.Namespace) -> dict[str, Any]:
+    """Do what was asked; its result. `client` never returns: the program takes its place."""
+    envelope = Envelope(options.etc)
+    if options.command == "envelope":
+        return {
+            "up": envelope.up,
+            "down": lambda: envelope.down(wipe=options.wipe),
+            "limit": lambda: envelope.limit(options.state == "on", _overrides(options)),
+            "status": envelope.status,
+        }[options.verb]()
+    if options.command == "engine":
+        engine = Engine(options.engine, envelope)
+        return {
+            "start": lambda: engine.start(options.variant),
+            "stop": engine.stop,
+            "cold": lambda: engine.cold(options.variant, options.restore),
+            "snapshot": lambda: engine.snapshot(options.key),
+            "restore": lambda: engine.restore(options.key),
+            "snapshots": engine.snapshots,
+            "status": engine.status,
+            "wipe": engine.wipe,
+        }[options.verb]()
+    argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    if not argv:
+        raise AgentError("client: no program given; client -- PROGRAM [ARGUMENT ...]")
+    envelope.enter("client")
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise AgentError(f"client: cannot execute {argv[0]}: {error.strerror}") from None
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, int]:
+    asked = {name: getattr(options, name) for name in DISK_LIMITS}
+    return {name: limit for name, limit in asked.items() if limit is not None}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand; the exit code."""
+    options = parser().parse_args(argv)
+    try:
+        if os.geteuid() != 0:
+            raise AgentError("must run as root: cgroups, mounts and other users' processes need it")
+        if options.command == "observe":
+            from .observe import observe  # tarfile and tempfile double the time of every other call
+
+            observe(sys.stdin.buffer, sys.stdout.buffer)
+        elif options.command == "engine" and options.verb == "log":
+            engine = Engine(options.engine, Envelope(options.etc))
+            sys.stdout.buffer.write(engine.log(options.begin))
+        elif options.command == "sample":
+            record(Envelope(options.etc), options.interval, sys.stdout)
+        else:
+            print(json.dumps(call(options)))
+    except (AgentError, OSError) as error:
+        print(f"benchlab-agent: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("benchlab-agent: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,432 @@
+"""Control groups: one interface over cgroup v1 and v2.
+
+Three groups: the parent (``benchlab``), which carries the CPU and memory limits, and in it
+``engine`` and ``client``.
+
+v1 (each controller its own hierarchy below the root; kernel: Documentation/admin-guide/cgroup-v1/):
+  * The disk limit stands in the *root* group of blkio. The v1 throttle is flat: a limit of a parent
+    does not bind its children, and buffered writeback and the file system's journal are issued by
+    kernel threads, which live in the root group. So the limit and the engine have to be there, too:
+    no blkio groups are made, and joining moves a process to blkio's root.
+  * ``memory.oom_control`` counts a kill in the victim's own group, not in its parent.
+  * A v2 hierarchy without controllers, beside v1 (at ``unified``), gives per-group pressure.
+
+v2 (one hierarchy; kernel: Documentation/admin-guide/cgroup-v2.rst):
+  * The disk limit is ``io.max`` of the engine's group, which binds its buffered writeback as well.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import ClassVar
+
+from .config import NO_DISK_LIMITS, AgentError
+from .system import wait_until, write
+
+CHILDREN = ("engine", "client")
+#: Short, so that a small quota is many short pauses and not a few long ones (the kernel's default
+#: is 100 ms).
+CPU_PERIOD_US = 20_000
+REMOVE_TIMEOUT_S = 10.0
+
+#: memory.limit_in_bytes of an unlimited v1 group: LONG_MAX rounded down to a page.
+_V1_UNLIMITED = 1 << 62
+
+
+def open_cgroups(root: Path, name: str) -> CgroupsV1 | CgroupsV2:
+    """The host's cgroups. Raises AgentError where no cgroup file system is mounted at root."""
+    if (root / "cgroup.controllers").exists():
+        return CgroupsV2(root, name)
+    if any((root / controller / "cgroup.procs").exists() for controller in CgroupsV1.CONTROLLERS):
+        return CgroupsV1(root, name)
+    raise AgentError(
+        f"no cgroup hierarchy at {root}: neither v2 nor v1 ({', '.join(CgroupsV1.CONTROLLERS)})"
+    )
+
+
+def whole_quota(cores: float) -> float:
+    """Cores, as a quota of whole microseconds gives them."""
+    return round(cores * CPU_PERIOD_US) / CPU_PERIOD_US
+
+
+class _Cgroups:
+    """What both versions share: the folders, and the processes in them."""
+
+    version: int
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+
+    def parents(self) -> list[Path]:
+        """The parent's folder, in each hierarchy that it has one in."""
+        raise NotImplementedError
+
+    def create(self) -> bool:
+        """Make the groups; False where all were there.
+
+        Raises AgentError where the host does not allow it.
+        """
+        missing = [folder for folder in self._folders() if not folder.is_dir()]
+        for folder in missing:
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise AgentError(f"cannot make cgroup {folder}: {error.strerror}") from error
+        return bool(missing)
+
+    def exists(self) -> bool:
+        return all(folder.is_dir() for folder in self._folders())
+
+    def remove(self) -> None:
+        """Remove the groups, as far as they are there.
+
+        Raises AgentError, after all were tried, naming those left.
+        """
+        left: list[str] = []
+
+        def gone(folder: Path) -> bool:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                return False  # a process in it is still exiting
+            return True
+
+        for folder in reversed(self._folders()):
+            if not wait_until(lambda folder=folder: gone(folder), REMOVE_TIMEOUT_S):
+                left.append(str(folder))
+        if left:
+            raise AgentError(f"cgroups still in use: {', '.join(left)}")
+
+    def join(self, child: str) -> None:
+        """Move the calling process (all of its threads) into a child group."""
+        for folder in self._joined(child):
+            try:
+                write(folder / "cgroup.procs", "0")
+            except AgentError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise AgentError(
+                        f"cgroup {folder} does not exist: run 'envelope up' first"
+                    ) from None
+                raise
+
+    def pids(self, child: str) -> list[int]:
+        """The processes in a child group of any hierarchy."""
+        found: set[int] = set()
+        for parent in self.parents():
+            path = parent / child / "cgroup.procs"
+            if path.exists():
+                found.update(int(line) for line in path.read_text().split())
+        return sorted(found)
+
+    def all_pids(self) -> list[int]:
+        return sorted({pid for child in CHILDREN for pid in self.pids(child)})
+
+    def _folders(self) -> list[Path]:
+        """Every folder, parents before children."""
+        return [
+            folder
+            for parent in self.parents()
+            for folder in (parent, *(parent / child for child in CHILDREN))
+        ]
+
+    def _joined(self, child: str) -> list[Path]:
+        return [parent / child for parent in self.parents()]
+
+
+class CgroupsV1(_Cgroups):
+    """Controllers in hierarchies of their own; the disk limit in the root group of blkio."""
+
+    version = 1
+    CONTROLLERS = ("cpu", "cpuacct", "memory")
+    _THROTTLE: ClassVar = {
+        "read_bytes_per_s": "blkio.throttle.read_bps_device",
+        "write_bytes_per_s": "blkio.throttle.write_bps_device",
+        "read_iops": "blkio.throttle.read_iops_device",
+        "write_iops": "blkio.throttle.write_iops_device",
+    }
+
+    def parents(self) -> list[Path]:
+        """The parent's folder in each hierarchy that it has one in."""
+        return [
+            self.root / hierarchy / self.name for hierarchy in (*self.CONTROLLERS, *self._unified())
+        ]
+
+    def create(self) -> bool:
+        """Make the groups; False where all were there."""
+        for controller in (*self.CONTROLLERS, "blkio"):
+            if not (self.root / controller / "cgroup.procs").exists():
+                raise AgentError(
+                    f"cgroup v1 controller {controller} is not mounted at {self.root / controller}"
+                )
+        return super().create()
+
+    def set_cpu(self, cores: float | None) -> None:
+        """Limit engine and client together to so many cores; None removes the limit."""
+        cpu = self._group("cpu")
+        write(cpu / "cpu.cfs_period_us", str(CPU_PERIOD_US))
+        write(cpu / "cpu.cfs_quota_us", str(-1 if cores is None else round(cores * CPU_PERIOD_US)))
+
+    def cpu_limit(self) -> float | None:
+        """Cores in force; None where unlimited."""
+        cpu = self._group("cpu")
+        quota = _integer(cpu / "cpu.cfs_quota_us")
+        return None if quota < 0 else quota / _integer(cpu / "cpu.cfs_period_us")
+
+    def set_memory(self, limit: int | None) -> None:
+        """Page cache of the children counts.
+
+        Raises AgentError where more than limit is in use (the kernel refuses).
+        """
+        memory = self._group("memory")
+        try:
+            write(memory / "memory.limit_in_bytes", str(-1 if limit is None else limit))
+        except AgentError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EBUSY:
+                raise
+            used = _integer(memory / "memory.usage_in_bytes")
+            raise AgentError(_limit_below_use(memory, limit, used)) from error
+        # The envelope has no swap: with 0, the limit's reclaim never swaps. (A memory.memsw limit
+        # would do that as well, but is then met first, and current kernels count no failcnt there.)
+        for child in ("", *CHILDREN):
+            write(memory / child / "memory.swappiness", "0")
+
+    def memory_limit(self) -> int | None:
+        """Bytes in force; None where unlimited."""
+        limit = _integer(self._group("memory") / "memory.limit_in_bytes")
+        return None if limit >= _V1_UNLIMITED else limit
+
+    def set_disk(self, device: str, limits: dict[str, int | None]) -> None:
+        """Set the device's limits; None removes one.
+
+        The first write of any of them also makes the kernel begin to count the device (it does so
+        lazily).
+        """
+        for name, file in self._THROTTLE.items():
+            write(self.root / "blkio" / file, f"{device} {limits[name] or 0}")
+
+    def disk_limits(self, device: str) -> dict[str, int | None]:
+        """What is in force for the device, by the names of DISK_LIMITS; None where unlimited."""
+        limits = dict(NO_DISK_LIMITS)
+        for name, file in self._THROTTLE.items():
+            for line in (self.root / "blkio" / file).read_text().splitlines():
+                key, value = line.split()
+                if key == device:
+                    limits[name] = int(value)
+        return limits
+
+    def cpu_usage_us(self, child: str) -> int:
+        """CPU time that the group has used."""
+        return _integer(self._group("cpuacct") / child / "cpuacct.usage") // 1000
+
+    def throttled(self) -> dict[str, int]:
+        """How long and how often the CPU quota has paused the envelope."""
+        stat = _flat(self._group("cpu") / "cpu.stat")
+        return {
+            "total_throttled_us": stat["throttled_time"] // 1000,
+            "nr_throttled": stat["nr_throttled"],
+        }
+
+    def memory(self) -> dict[str, int | None]:
+        """Bytes in use (page cache included), the limit, how often it was met, processes killed."""
+        memory = self._group("memory")
+        return {
+            "engine_bytes": _integer(memory / "engine" / "memory.usage_in_bytes"),
+            "total_bytes": _integer(memory / "memory.usage_in_bytes"),
+            "limit_bytes": self.memory_limit(),
+            "failcnt": _integer(memory / "memory.failcnt"),
+            "oom_kill": sum(
+                _flat(memory / child / "memory.oom_control")["oom_kill"]
+                for child in ("", *CHILDREN)
+            ),
+        }
+
+    def disk_source(self) -> Path:
+        """The file that disk() reads bytes from."""
+        return self.root / "blkio" / "blkio.throttle.io_service_bytes"
+
+    def disk(self, device: str) -> dict[str, int]:
+        """Bytes and operations as the throttle counts them (before the block layer merges any)."""
+        bytes_, ios = (
+            self._by_direction(file, device) for file in ("io_service_bytes", "io_serviced")
+        )
+        return {
+            "read_bytes": bytes_["Read"],
+            "write_bytes": bytes_["Write"],
+            "read_ios": ios["Read"],
+            "write_ios": ios["Write"],
+        }
+
+    def pressure(self) -> Path | None:
+        """The folder with the engine's *.pressure files, where the kernel keeps them."""
+        folder = self.root / "unified" / self.name / "engine"
+        return folder if (folder / "cpu.pressure").exists() else None
+
+    def _by_direction(self, counter: str, device: str) -> dict[str, int]:
+        found = {"Read": 0, "Write": 0}  # a device without any I/O has no line
+        for line in (self.root / "blkio" / f"blkio.throttle.{counter}").read_text().splitlines():
+            fields = line.split()  # MAJ:MIN DIRECTION n; the last line is "Total n"
+            if fields[0] == device and fields[1] in found:
+                found[fields[1]] = int(fields[2])
+        return found
+
+    def _group(self, controller: str) -> Path:
+        return self.root / controller / self.name
+
+    def _joined(self, child: str) -> list[Path]:
+        return [*super()._joined(child), self.root / "blkio"]
+
+    def _unified(self) -> tuple[str, ...]:
+        return ("unified",) if (self.root / "unified" / "cgroup.controllers").exists() else ()
+
+
+class CgroupsV2(_Cgroups):
+    """One hierarchy; the disk limit on the engine's group."""
+
+    version = 2
+    CONTROLLERS = ("cpu", "memory", "io")
+    _IO_MAX: ClassVar = {
+        "read_bytes_per_s": "rbps",
+        "write_bytes_per_s": "wbps",
+        "read_iops": "riops",
+        "write_iops": "wiops",
+    }
+
+    def parents(self) -> list[Path]:
+        """The parent's folder in each hierarchy that it has one in."""
+        return [self.root / self.name]
+
+    def create(self) -> bool:
+        """Make the groups and give them the controllers; False where all of it was there."""
+        offered = (self.root / "cgroup.controllers").read_text().split()
+        if missing := [controller for controller in self.CONTROLLERS if controller not in offered]:
+            raise AgentError(
+                f"cgroup v2 controllers missing at {self.root}: {', '.join(missing)}; "
+                f"offered: {', '.join(offered)}"
+            )
+        # A group hands controllers to its children before they have processes; it may then have
+        # none of its own (the no-internal-process rule), which the parent never has.
+        changed = self._delegate(self.root)
+        changed |= super().create()
+        return self._delegate(self._parent) or changed
+
+    def set_cpu(self, cores: float | None) -> None:
+        """Limit engine and client together to so many cores; None removes the limit."""
+        quota = "max" if cores is None else str(round(cores * CPU_PERIOD_US))
+        write(self._parent / "cpu.max", f"{quota} {CPU_PERIOD_US}")
+
+    def cpu_limit(self) -> float | None:
+        """Cores in force; None where unlimited."""
+        quota, period = (self._parent / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+
+    def set_memory(self, limit: int | None) -> None:
+        """Page cache of the children counts. Raises AgentError where more than limit is in use.
+
+        The kernel would not refuse that but kill the engine.
+        """
+        used = _integer(self._parent / "memory.current")
+        if limit is not None and used > limit:
+            raise AgentError(_limit_below_use(self._parent, limit, used))
+        swap = self._parent / "memory.swap.max"
+        if swap.exists():
+            write(swap, "max" if limit is None else "0")
+        write(self._parent / "memory.max", "max" if limit is None else str(limit))
+
+    def memory_limit(self) -> int | None:
+        """Bytes in force; None where unlimited."""
+        limit = (self._parent / "memory.max").read_text().strip()
+        return None if limit == "max" else int(limit)
+
+    def set_disk(self, device: str, limits: dict[str, int | None]) -> None:
+        """Set the device's limits for the engine; None removes one."""
+        words = (f"{key}={limits[name] or 'max'}" for name, key in self._IO_MAX.items())
+        write(self._parent / "engine" / "io.max", f"{device} {' '.join(words)}")
+
+    def disk_limits(self, device: str) -> dict[str, int | None]:
+        """What is in force for the device, by the names of DISK_LIMITS; None where unlimited."""
+        entry = _nested(self._parent / "engine" / "io.max", device)
+        return {
+            name: None if entry.get(key, "max") == "max" else int(entry[key])
+            for name, key in self._IO_MAX.items()
+        }
+
+    def cpu_usage_us(self, child: str) -> int:
+        """CPU time that the group has used."""
+        return _flat(self._parent / child / "cpu.stat")["usage_usec"]
+
+    def throttled(self) -> dict[str, int]:
+        """How long and how often the CPU quota has paused the envelope."""
+        stat = _flat(self._parent / "cpu.stat")
+        return {"total_throttled_us": stat["throttled_usec"], "nr_throttled": stat["nr_throttled"]}
+
+    def memory(self) -> dict[str, int | None]:
+        """Bytes in use (page cache included), the limit, how often it was met, processes killed."""
+        events = _flat(self._parent / "memory.events")
+        return {
+            "engine_bytes": _integer(self._parent / "engine" / "memory.current"),
+            "total_bytes": _integer(self._parent / "memory.current"),
+            "limit_bytes": self.memory_limit(),
+            "failcnt": events["max"],
+            "oom_kill": events["oom_kill"],
+        }
+
+    def disk_source(self) -> Path:
+        """The file that disk() reads bytes from."""
+        return self._parent / "engine" / "io.stat"
+
+    def disk(self, device: str) -> dict[str, int]:
+        """Bytes and operations of the engine's group."""
+        # A device without any I/O of the group has no line, or one without keys.
+        entry = _nested(self.disk_source(), device)
+        return {
+            "read_bytes": int(entry.get("rbytes", 0)),
+            "write_bytes": int(entry.get("wbytes", 0)),
+            "read_ios": int(entry.get("rios", 0)),
+            "write_ios": int(entry.get("wios", 0)),
+        }
+
+    def pressure(self) -> Path | None:
+        """The folder with the engine's *.pressure files, where the kernel keeps them."""
+        folder = self._parent / "engine"
+        return folder if (folder / "cpu.pressure").exists() else None
+
+    @property
+    def _parent(self) -> Path:
+        return self.root / self.name
+
+    def _delegate(self, folder: Path) -> bool:
+        control = folder / "cgroup.subtree_control"
+        enabled = control.read_text().split()
+        wanted = [f"+{controller}" for controller in self.CONTROLLERS if controller not in enabled]
+        if wanted:
+            write(control, " ".join(wanted))
+        return bool(wanted)
+
+
+def _limit_below_use(group: Path, limit: int | None, used: int) -> str:
+    return f"cgroup {group}: memory limit {limit} not set, {used} bytes are in use: stop the engine"
+
+
+def _integer(path: Path) -> int:
+    return int(path.read_text())
+
+
+def _flat(path: Path) -> dict[str, int]:
+    """ "key value" lines."""
+    return {
+        key: int(value) for key, value in (line.split() for line in path.read_text().splitlines())
+    }
+
+
+def _nested(path: Path, key: str) -> dict[str, str]:
+    """The entry of one key in "key name=value name=value" lines; empty where it has none."""
+    for line in path.read_text().splitlines():
+        fields = line.split()
+        if fields and fields[0] == key:
+            return dict(field.split("=", 1) for field in fields[1:])
+    return {}

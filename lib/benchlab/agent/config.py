@@ -1,0 +1,252 @@
+"""The agent's configuration: JSON files that the Ansible roles write, checked when they are read.
+
+``ETC/envelope.json`` describes the envelope, ``ETC/engines/<engine>.json`` one engine each (ETC:
+/etc/benchlab).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import signal
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+ETC = Path("/etc/benchlab")
+
+#: The limits of the envelope's disk. None as a value: not limited.
+DISK_LIMITS = ("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops")
+NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
+
+_NUMBER = (int, float)
+_OPTIONAL_INT = (int, type(None))
+
+
+class AgentError(Exception):
+    """Something that the caller can act on; printed as one line."""
+
+
+class NoSuchUser(AgentError):
+    """An engine's user does not exist on this host."""
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Where the kernel shows itself; tests put recorded trees here."""
+
+    cgroup: Path = Path("/sys/fs/cgroup")
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+
+
+@dataclass(frozen=True)
+class EnvelopeConfig:
+    """What the envelope is asked to be. Sizes in bytes, rates per second; None is unlimited."""
+
+    home: Path
+    image: Path
+    image_bytes: int
+    mount: Path
+    cores: float | None
+    memory_bytes: int | None
+    read_bytes_per_s: int | None
+    write_bytes_per_s: int | None
+    read_iops: int | None
+    write_iops: int | None
+    enforce: bool
+    cgroup: str = "benchlab"
+
+    @property
+    def disk_limits(self) -> dict[str, int | None]:
+        """By the names of DISK_LIMITS."""
+        return {name: getattr(self, name) for name in DISK_LIMITS}
+
+    @property
+    def snapshots(self) -> Path:
+        """Where the engines' snapshots lie: not on the envelope's disk."""
+        return self.home / "snapshots"
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How one engine is run: its own user, data directory, port, and an argv per variant."""
+
+    engine: str
+    user: str
+    data_dir: Path
+    snapshot_root: Path
+    log: Path
+    pid_file: Path
+    port: int
+    variants: dict[str, dict[str, Any]]
+    ready: list[str]
+    ready_timeout_s: float
+    stop_signal: str
+    stop_timeout_s: float
+    version: str = ""
+    refused_variants: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def account(self) -> pwd.struct_passwd:
+        """The engine's user.
+
+        Raises AgentError where it does not exist or is root: stop kills whatever the user runs.
+        """
+        try:
+            account = pwd.getpwnam(self.user)
+        except KeyError:
+            raise NoSuchUser(
+                f"engine {self.engine}: user {self.user!r} does not exist on this host"
+            ) from None
+        if account.pw_uid == 0:
+            raise AgentError(
+                f"engine {self.engine}: user {self.user!r} is root; it needs a user of its own"
+            )
+        return account
+
+    def variant(self, name: str) -> dict[str, Any]:
+        """{"start": argv, "env": {...}}. Raises AgentError for an unknown one."""
+        if name not in self.variants:
+            raise AgentError(
+                f"engine {self.engine}: unknown variant {name!r}; "
+                f"choose from {_choices(self.variants)}"
+            )
+        return self.variants[name]
+
+
+_ENVELOPE_TYPES: dict[str, Any] = {
+    "home": str,
+    "image": str,
+    "image_bytes": int,
+    "mount": str,
+    "cores": (*_NUMBER, type(None)),
+    "memory_bytes": _OPTIONAL_INT,
+    **dict.fromkeys(DISK_LIMITS, _OPTIONAL_INT),
+    "enforce": bool,
+    "cgroup": str,
+}
+_ENGINE_TYPES: dict[str, Any] = {
+    "engine": str,
+    "user": str,
+    "data_dir": str,
+    "snapshot_root": str,
+    "log": str,
+    "pid_file": str,
+    "port": int,
+    "variants": dict,
+    "ready": list,
+    "ready_timeout_s": _NUMBER,
+    "stop_signal": str,
+    "stop_timeout_s": _NUMBER,
+    "version": str,
+    "refused_variants": dict,
+}
+_PATHS = ("home", "image", "mount", "data_dir", "snapshot_root", "log", "pid_file")
+
+
+def load_envelope(etc: Path) -> EnvelopeConfig:
+    """Read and check ETC/envelope.json. Raises AgentError that names file and key."""
+    path = etc / "envelope.json"
+    values = _read(path, EnvelopeConfig, _ENVELOPE_TYPES)
+    for name in ("image_bytes", "cores", "memory_bytes", *DISK_LIMITS):
+        if values[name] is not None and values[name] <= 0:
+            raise AgentError(
+                f"{path}: {name} must be above 0 (null: unlimited), not {values[name]}"
+            )
+    if "/" in values.get("cgroup", "") or values.get("cgroup", "x").startswith((".", "cgroup.")):
+        raise AgentError(f"{path}: cgroup must be the name of one cgroup, not {values['cgroup']!r}")
+    return EnvelopeConfig(**values)
+
+
+def engine_names(etc: Path) -> list[str]:
+    """The engines that this host can run (a refused one has only a <engine>.refused.json)."""
+    names = (path.name for path in (etc / "engines").glob("*.json"))
+    return sorted(
+        name.removesuffix(".json") for name in names if not name.endswith(".refused.json")
+    )
+
+
+def load_engine(etc: Path, name: str, envelope: EnvelopeConfig) -> EngineConfig:
+    """Read and check ETC/engines/NAME.json. Raises AgentError that names file and key."""
+    path = etc / "engines" / f"{name}.json"
+    if name not in engine_names(etc):
+        refused = etc / "engines" / f"{name}.refused.json"
+        if refused.is_file():
+            reason = json.loads(refused.read_text())["reason"]
+            raise AgentError(f"engine {name} is refused on this host: {reason}")
+        raise AgentError(
+            f"unknown engine {name!r}; provisioned on this host: {_choices(engine_names(etc))}"
+        )
+    values = _read(path, EngineConfig, _ENGINE_TYPES)
+    if values["stop_signal"] not in signal.Signals.__members__:
+        raise AgentError(
+            f"{path}: stop_signal {values['stop_signal']!r} is not a signal; SIGINT, SIGTERM, ..."
+        )
+    for variant, entry in values["variants"].items():
+        if (
+            not isinstance(entry, dict)
+            or not _is_argv(entry.get("start"))
+            or set(entry) - {"start", "env"}
+        ):
+            raise AgentError(
+                f'{path}: variant {variant} must be {{"start": [argv...], "env": {{...}}}}'
+            )
+    if not _is_argv(values["ready"]):
+        raise AgentError(f"{path}: ready must be a non-empty list of strings")
+    config = EngineConfig(**values)
+    # restore and wipe remove these folders: they must lie where nothing but benchlab's own data
+    # does.
+    if envelope.mount not in config.data_dir.parents:
+        raise AgentError(
+            f"{path}: data_dir {config.data_dir} must lie in the mount {envelope.mount}"
+        )
+    if (
+        envelope.home not in config.snapshot_root.parents
+        or envelope.mount in config.snapshot_root.parents
+    ):
+        raise AgentError(
+            f"{path}: snapshot_root {config.snapshot_root} must lie in {envelope.home}, "
+            "outside the mount"
+        )
+    return config
+
+
+def _read(path: Path, record: type, types: dict[str, Any]) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise AgentError(f"{path} does not exist: provision the host first") from None
+    except ValueError as error:
+        raise AgentError(f"{path} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise AgentError(f"{path} must hold a JSON object, not {type(values).__name__}")
+    required = {
+        one.name
+        for one in fields(record)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
+    if missing := required - values.keys():
+        raise AgentError(f"{path}: missing {_choices(missing)}")
+    if unknown := values.keys() - types.keys():
+        raise AgentError(f"{path}: unknown key {_choices(unknown)}; valid: {_choices(types)}")
+    for name, value in values.items():
+        allowed = types[name]
+        # bool is an int to Python, but never a number here.
+        if not isinstance(value, allowed) or (isinstance(value, bool) and allowed is not bool):
+            raise AgentError(f"{path}: {name} has a wrong type: {value!r}")
+        if name in _PATHS and not Path(value).is_absolute():
+            raise AgentError(f"{path}: {name} must be an absolute path, not {value!r}")
+    return {
+        name: Path(os.path.normpath(value)) if name in _PATHS else value
+        for name, value in values.items()
+    }
+
+
+def _is_argv(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+def _choices(names: Any) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,390 @@
+"""The envelope: a host made as small as an instance type.
+
+The engines' data lies on an ext4 file system on a loop device, whose bandwidth and operations are
+limited by cgroup; CPU and memory of engine and client together are limited on the parent group.
+With ``enforce: false`` there is neither file system nor limit, only the groups, for accounting.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .cgroup import open_cgroups, whole_quota
+from .config import (
+    ETC,
+    NO_DISK_LIMITS,
+    AgentError,
+    NoSuchUser,
+    Roots,
+    engine_names,
+    load_engine,
+    load_envelope,
+)
+from .system import (
+    Loop,
+    Mount,
+    holders,
+    kill_all,
+    loops,
+    mounts_at,
+    processes_of,
+    run,
+    wait_until,
+)
+
+UNMOUNT_TIMEOUT_S = 5.0
+_DELETED = " (deleted)"
+
+
+class Envelope:
+    """The verbs on the envelope that ETC/envelope.json describes; each returns what it prints."""
+
+    def __init__(self, etc: Path = ETC, roots: Roots | None = None) -> None:
+        """Raises AgentError for a bad configuration, and on a host without cgroups."""
+        self.etc, self.roots = etc, roots or Roots()
+        self.config = load_envelope(etc)
+        self.cgroups = open_cgroups(self.roots.cgroup, self.config.cgroup)
+
+    # The verbs
+
+    def up(self) -> dict[str, Any]:
+        """Bring everything but the disk limits into force, reusing what is there of it.
+
+        Returns the status, and "changed": False where all of it was in force.
+        """
+        config = self.config
+        for folder in (config.home, config.snapshots, config.mount):
+            folder.mkdir(parents=True, exist_ok=True)
+        changed = self.cgroups.create()
+        if config.enforce:
+            changed |= self._mount()
+        elif self._our_mounts():
+            raise AgentError(
+                f"enforce is false but {config.image} is mounted: run 'envelope down' first"
+            )
+        cores, memory = (config.cores, config.memory_bytes) if config.enforce else (None, None)
+        if self.cgroups.cpu_limit() != (cores and whole_quota(cores)):
+            self.cgroups.set_cpu(cores)
+            changed = True
+        if self.cgroups.memory_limit() != (memory and _whole_pages(memory)):
+            self.cgroups.set_memory(memory)
+            changed = True
+        return {"changed": changed, **self.status()}
+
+    def limit(self, on: bool, overrides: dict[str, int] | None = None) -> dict[str, Any]:
+        """Put the disk limits into force, or take them out.
+
+        overrides replace configured limits by the names of DISK_LIMITS; 0 is no limit. Without
+        "enforce" there are none: nothing is changed.
+        """
+        self.require_up()
+        changed = False
+        if self.config.enforce:
+            limits = {**self.config.disk_limits, **(overrides or {})}
+            device = self._device()
+            wanted = {name: value or None for name, value in limits.items()}
+            wanted = wanted if on else NO_DISK_LIMITS
+            changed = self.cgroups.disk_limits(device) != wanted
+            self.cgroups.set_disk(device, wanted)
+        return {"changed": changed, **self.status()}
+
+    def down(self, wipe: bool = False) -> dict[str, Any]:
+        """Take everything down, from any half-built state; wipe deletes image and snapshots, too.
+
+        Each step is tried whatever became of the others. Raises AgentError that names all that
+        failed.
+        """
+        errors: list[str] = []
+        changed = False
+
+        def attempt(step: str, action: Callable[[], bool]) -> None:
+            nonlocal changed
+            try:
+                changed |= action()
+            except (AgentError, OSError) as error:
+                errors.append(f"{step}: {error}")
+
+        attempt("lift the disk limits", self._lift_disk_limits)
+        attempt(
+            "kill the group's processes", lambda: kill_all(self.cgroups.all_pids, "cgroups") > 0
+        )
+        for name in engine_names(self.etc):
+            attempt(f"kill engine {name}", lambda name=name: self._kill_engine(name))
+        attempt(f"unmount {self.config.mount}", self._unmount)
+        for loop in self._loops() + self._loops(deleted=True):
+            attempt(f"detach {loop.path}", lambda loop=loop: self._detach(loop))
+        attempt("remove the cgroups", self._remove_cgroups)
+        if wipe:
+            attempt(f"delete {self.config.image}", self._delete_image)
+            attempt(f"delete {self.config.snapshots}", lambda: delete_tree(self.config.snapshots))
+        if errors:
+            raise AgentError(f"envelope down: {len(errors)} step(s) failed: {'; '.join(errors)}")
+        return {"changed": changed, **self.status()}
+
+    def status(self) -> dict[str, Any]:
+        """What is in force, as the kernel has it; the configuration only says where to look."""
+        config, mounts = self.config, self._mounts()
+        loop = next(iter(self._loops()), None)
+        exists = self.cgroups.exists()
+        device = self.disk_device()
+        disk_limits = self.cgroups.disk_limits(loop.device) if loop and exists else NO_DISK_LIMITS
+        return {
+            "up": exists and (not config.enforce or self._is_up(mounts)),
+            "enforce": config.enforce,
+            "cgroup_version": self.cgroups.version,
+            "cgroup": config.cgroup,
+            "cgroup_paths": [str(parent) for parent in self.cgroups.parents() if parent.is_dir()],
+            "image": str(config.image),
+            "image_bytes": config.image.stat().st_size if config.image.exists() else None,
+            "mount": str(config.mount),
+            "mounted": bool(mounts),
+            "file_system": mounts[-1].type if mounts else None,
+            "mount_options": mounts[-1].options if mounts else None,
+            "loop": str(loop.path) if loop else None,
+            "direct_io": loop.direct_io if loop else None,
+            "device": device,
+            "limits": {
+                "cores": self.cgroups.cpu_limit() if exists else None,
+                "memory_bytes": self.cgroups.memory_limit() if exists else None,
+                **disk_limits,
+            },
+            "pids": {child: self.cgroups.pids(child) for child in ("engine", "client")},
+        }
+
+    # For the other subcommands
+
+    def require_up(self) -> None:
+        """Raises AgentError where the groups or, if enforced, the file system are not there."""
+        if not self.cgroups.exists():
+            raise AgentError(
+                f"the envelope is not up (no cgroup {self.config.cgroup}): run 'envelope up' first"
+            )
+        if self.config.enforce and not self._is_up(self._mounts()):
+            raise AgentError(
+                f"the envelope is not up (nothing on {self.config.mount}): run 'envelope up' first"
+            )
+
+    def enter(self, child: str) -> None:
+        """Put the calling process into a group, with as many open files as it may have."""
+        self.cgroups.join(child)
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        if self.config.enforce and self.config.cores is not None:
+            # Programs size their thread pools by the CPUs they may run on, which a quota alone does
+            # not tell them.
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, allowed[: max(1, math.ceil(self.config.cores))])
+
+    def disk_device(self) -> str | None:
+        """MAJ:MIN of the device that holds the data.
+
+        That is the loop device, or without "enforce" whatever is below the mount. None where it is
+        not up, or where the file system has no block device of its own (overlay, btrfs).
+        """
+        if self.config.enforce:
+            return next((loop.device for loop in self._loops()), None)
+        if not self.config.mount.is_dir():
+            return None
+        number = self.config.mount.stat().st_dev
+        device = f"{os.major(number)}:{os.minor(number)}"
+        return device if (self.roots.sys / "dev" / "block" / device).exists() else None
+
+    @contextmanager
+    def unthrottled(self) -> Iterator[None]:
+        """Lift the disk limits for a while (copying data is no measurement), then restore them."""
+        device = self.disk_device() if self.config.enforce else None
+        in_force = self.cgroups.disk_limits(device) if device else NO_DISK_LIMITS
+        if in_force == NO_DISK_LIMITS:
+            yield
+            return
+        self.cgroups.set_disk(device, NO_DISK_LIMITS)
+        try:
+            yield
+        finally:
+            self.cgroups.set_disk(device, in_force)
+
+    # Steps up
+
+    def _mount(self) -> bool:
+        """Image, loop device and mount; False where our image was mounted already."""
+        config = self.config
+        mounts = self._mounts()
+        if self._is_up(mounts):
+            self._check_image_size()
+            return False
+        if len(self._our_mounts()) < len(mounts):
+            raise AgentError(f"{config.mount} is occupied: {mounts[-1].source} is mounted there")
+        self._unmount()  # what is left of a deleted image
+        for loop in self._loops(deleted=True):
+            self._detach(loop)
+        attached = self._loops()
+        for loop in attached[1:]:
+            self._detach(loop)
+        self._make_image()
+        if attached:
+            path, device = attached[0].path, attached[0].device
+        else:
+            path = Path(run("losetup", "--find", "--show", "--direct-io=on", config.image).strip())
+            device = (self.roots.sys / "block" / path.name / "dev").read_text().strip()
+        # A loop device keeps its limits when its file is detached: those of its last user may still
+        # be there.
+        self.cgroups.set_disk(device, NO_DISK_LIMITS)
+        run("mount", "-t", "ext4", "-o", "nodiscard", path, config.mount)
+        return True
+
+    def _make_image(self) -> None:
+        """A sparse file with a fully initialised ext4 (nothing is left to a background thread)."""
+        config = self.config
+        if config.image.exists():
+            if config.image.stat().st_size == config.image_bytes:
+                return
+            # another size is another profile; what the engines had there is in their snapshots
+            config.image.unlink()
+        config.image.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(config.image.parent).free
+        if free < config.image_bytes:
+            raise AgentError(
+                f"image {config.image}: {config.image_bytes} bytes asked, {free} free there"
+            )
+        partial = config.image.with_name(config.image.name + ".partial")
+        partial.unlink(missing_ok=True)
+        with partial.open("wb") as file:
+            file.truncate(config.image_bytes)
+        options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+        run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, partial)
+        partial.rename(config.image)
+
+    def _check_image_size(self) -> None:
+        size = self.config.image.stat().st_size
+        if size != self.config.image_bytes:
+            raise AgentError(
+                f"image {self.config.image} has {size} bytes, {self.config.image_bytes} are asked: "
+                "run 'envelope down' first"
+            )
+
+    # Steps down: each returns whether there was anything to do
+
+    def _lift_disk_limits(self) -> bool:
+        lifted = False
+        for loop in self._loops() + self._loops(deleted=True):
+            try:
+                limited = self.cgroups.disk_limits(loop.device) != NO_DISK_LIMITS
+            except FileNotFoundError:
+                continue  # v2: the limits went with the group
+            if limited:
+                self.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
+                lifted = True
+        return lifted
+
+    def _kill_engine(self, name: str) -> bool:
+        engine = load_engine(self.etc, name, self.config)
+        try:
+            uid = engine.account.pw_uid
+        except NoSuchUser:
+            return False
+        killed = kill_all(
+            lambda: [one.pid for one in processes_of(self.roots.proc, uid)], f"engine {name}"
+        )
+        engine.pid_file.unlink(missing_ok=True)
+        return killed > 0
+
+    def _unmount(self) -> bool:
+        mounts = self._our_mounts()
+        for _ in mounts:
+            reason = ""
+
+            def unmounted() -> bool:
+                nonlocal reason
+                try:
+                    run("umount", self.config.mount)
+                except AgentError as error:
+                    reason = str(error)
+                    return False
+                return True
+
+            if not wait_until(unmounted, UNMOUNT_TIMEOUT_S):
+                users = (
+                    ", ".join(holders(self.roots.proc, self.config.mount))
+                    or "nobody that can be seen"
+                )
+                raise AgentError(f"{reason} (in use by {users})")
+        return bool(mounts)
+
+    def _detach(self, loop: Loop) -> bool:
+        run("losetup", "--detach", loop.path)
+        # losetup succeeds at once for a device in use, which then goes with its last user.
+        if not wait_until(lambda: loop not in loops(self.roots.sys), UNMOUNT_TIMEOUT_S):
+            raise AgentError(f"{loop.path} is still in use")
+        return True
+
+    def _remove_cgroups(self) -> bool:
+        there = any(parent.is_dir() for parent in self.cgroups.parents())
+        self.cgroups.remove()
+        return there
+
+    def _delete_image(self) -> bool:
+        there = self.config.image.exists()
+        self.config.image.unlink(missing_ok=True)
+        self.config.image.with_name(self.config.image.name + ".partial").unlink(missing_ok=True)
+        return there
+
+    # What is there
+
+    @property
+    def _image(self) -> str:
+        """The image's path as the kernel spells it."""
+        return str(self.config.image.parent.resolve() / self.config.image.name)
+
+    def _mounts(self) -> list[Mount]:
+        point = self.config.mount
+        return mounts_at(self.roots.proc, point.parent.resolve() / point.name)
+
+    def _our_mounts(self, deleted: bool = True) -> list[Mount]:
+        """Those of the mounts that are of our image.
+
+        Anything else there is somebody's data disk: left alone.
+        """
+        devices = {
+            loop.device for loop in self._loops() + (self._loops(deleted=True) if deleted else [])
+        }
+        return [mount for mount in self._mounts() if mount.device in devices]
+
+    def _is_up(self, mounts: list[Mount]) -> bool:
+        return bool(mounts) and mounts[-1] in self._our_mounts(deleted=False)
+
+    def _loops(self, deleted: bool = False) -> list[Loop]:
+        """The loop devices on our image, or on a deleted file of its name."""
+        wanted = self._image + (_DELETED if deleted else "")
+        return [loop for loop in loops(self.roots.sys) if loop.backing_file == wanted]
+
+    def _device(self) -> str:
+        device = self.disk_device()
+        if device is None:
+            raise AgentError(f"no loop device on {self.config.image}: run 'envelope up' first")
+        return device
+
+
+def delete_tree(folder: Path) -> bool:
+    """Delete a folder, out of sight first, so that none half deleted is taken for a whole one."""
+    there = folder.exists()
+    doomed = folder.with_name(f".{folder.name}.deleted")
+    if there:
+        if doomed.exists():
+            shutil.rmtree(doomed)
+        folder.rename(doomed)
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    return there
+
+
+def _whole_pages(size: int) -> int:
+    """Bytes as the kernel rounds a memory limit: down to whole pages."""
+    page = resource.getpagesize()
+    return size // page * page

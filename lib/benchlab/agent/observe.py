@@ -1,0 +1,115 @@
+"""Run observers side by side until standard input ends, then hand over what they captured.
+
+The caller writes one JSON line, a list of
+``{"file", "command": argv, "then": argv, "environment": {...}, "stop_signal"}``, and keeps the pipe
+open for as long as it wants to watch. When the pipe closes, be it because the caller was killed, the
+observers are stopped, and a tar archive of the captures goes to standard output. With ``then`` the
+capture is the output of that second program, run in the same folder after the first has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+STOP_TIMEOUT_S = 10.0
+THEN_TIMEOUT_S = 120.0
+
+#: File of the archive that says which observers failed, and how; absent when none did.
+REPORT = "observers.json"
+
+
+@dataclass
+class _Observer:
+    file: str
+    then: list[str]
+    environment: dict[str, str]
+    stop_signal: int
+    process: subprocess.Popen[bytes]
+
+
+def observe(source: BinaryIO, target: BinaryIO) -> None:
+    """Observe until ``source`` ends; write the archive to ``target``."""
+    wanted = json.loads(source.readline())
+    folder = Path(tempfile.mkdtemp(prefix="benchlab-observe-"))
+    report: dict[str, str] = {}
+    try:
+        observers = [one for entry in wanted if (one := _start(entry, folder, report))]
+        # a signal to the whole group must not end the agent before the observers
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        while source.read(4096):
+            pass
+        for one in observers:
+            one.process.send_signal(one.stop_signal)
+        for one in observers:
+            _finish(one, folder, report)
+        if report:
+            (folder / REPORT).write_text(json.dumps(report, indent=1))
+        names = {entry["file"] for entry in wanted} | {REPORT}
+        _archive(folder, names, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Observer | None:
+    environment = {**os.environ, **entry["environment"]}
+    output = folder / (f"{entry['file']}.first" if entry["then"] else entry["file"])
+    try:
+        with output.open("wb") as stdout, (folder / f"{entry['file']}.err").open("wb") as stderr:
+            process = subprocess.Popen(
+                entry["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+            )
+    except OSError as error:
+        report[entry["file"]] = f"{entry['command'][0]}: {error.strerror}"
+        return None
+    number = signal.Signals[entry["stop_signal"]]
+    return _Observer(entry["file"], entry["then"], environment, number, process)
+
+
+def _finish(one: _Observer, folder: Path, report: dict[str, str]) -> None:
+    try:
+        code = one.process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        one.process.kill()
+        code = one.process.wait()
+    if one.then:
+        with (
+            (folder / one.file).open("wb") as stdout,
+            (folder / f"{one.file}.err").open("ab") as stderr,
+        ):
+            code = subprocess.run(
+                one.then,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=folder,
+                env=one.environment,
+                timeout=THEN_TIMEOUT_S,
+                check=False,
+            ).returncode
+    if code not in (0, -one.stop_signal, 128 + one.stop_signal):
+        said = (folder / f"{one.file}.err").read_text(errors="replace").strip()
+        report[one.file] = f"exit code {code}: {said[-500:]}"
+
+
+def _archive(folder: Path, names: set[str], target: BinaryIO) -> None:
+    with tarfile.open(fileobj=target, mode="w|") as archive:
+        for path in sorted(folder.iterdir()):
+            if path.name in names and path.stat().st_size:
+                archive.add(path, arcname=path.name)
+    target.flush()

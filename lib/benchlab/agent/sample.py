@@ -1,0 +1,134 @@
+"""Sample the kernel's counters of the envelope on an absolute schedule, one JSON line a tick.
+
+The first line is {"header": {...}}: what is sampled, and from where. All counters are cumulative,
+as the kernel gives them; a reader takes differences. The kernel's files are read in the order of
+the keys of a line.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from .config import AgentError
+from .envelope import Envelope
+
+RESOURCES = ("cpu", "io", "memory")
+_STOP = (signal.SIGTERM, signal.SIGINT)
+_SECTOR = 512  # of /sys/dev/block/*/stat, whatever the device's own: Documentation/block/stat.rst
+
+
+class Sampler:
+    """Reads one sample at a time.
+
+    Where nothing is enforced there is no throttle to count for it: the disk is then the whole
+    device below the data directory, which others may use, too; without such a device "disk" is
+    null. "psi" is null without PSI.
+    """
+
+    def __init__(self, envelope: Envelope) -> None:
+        """Raises AgentError where the envelope is not up."""
+        envelope.require_up()
+        self.envelope, self.cgroups = envelope, envelope.cgroups
+        self.device = envelope.disk_device()
+        self.throttled = envelope.config.enforce
+        self.disk_source: Path | None = None
+        if self.throttled:
+            self.disk_source = self.cgroups.disk_source()
+        elif self.device:
+            self.disk_source = envelope.roots.sys / "dev" / "block" / self.device / "stat"
+        self.pressure = self._pressure_files()
+
+    def header(self, interval_s: float) -> dict[str, Any]:
+        """What is sampled, from where, under which limits."""
+        status = self.envelope.status()
+        psi = next(iter(self.pressure.values()), None)
+        return {
+            "header": {
+                "interval_s": interval_s,
+                "cgroup_version": status["cgroup_version"],
+                "cgroup": status["cgroup"],
+                "enforce": status["enforce"],
+                "device": self.device,
+                "limits": status["limits"],
+                "disk_source": str(self.disk_source) if self.disk_source else None,
+                "psi_source": str(psi.parent) if psi else None,
+            }
+        }
+
+    def sample(self) -> dict[str, Any]:
+        """All counters, as of now."""
+        return {
+            "t": round(time.time(), 6),
+            "cpu": {
+                "engine": self.cgroups.cpu_usage_us("engine"),
+                "client": self.cgroups.cpu_usage_us("client"),
+                **self.cgroups.throttled(),
+            },
+            "memory": self.cgroups.memory(),
+            "disk": self._disk(),
+            "psi": {name: _psi(path) for name, path in self.pressure.items()} or None,
+        }
+
+    def _disk(self) -> dict[str, int] | None:
+        if self.throttled:
+            return self.cgroups.disk(self.device)
+        return _device_stat(self.disk_source) if self.disk_source else None
+
+    def _pressure_files(self) -> dict[str, Path]:
+        """The engine group's where the kernel keeps them, else the whole host's."""
+        if folder := self.cgroups.pressure():
+            return {name: folder / f"{name}.pressure" for name in RESOURCES}
+        files = {name: self.envelope.roots.proc / "pressure" / name for name in RESOURCES}
+        try:
+            for path in files.values():
+                path.read_text()
+        except OSError:
+            return {}  # a kernel without PSI, or with psi=0
+        return files
+
+
+def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
+    """Sample until SIGTERM or SIGINT, at begin + n * interval; a tick that was missed is left out.
+
+    Raises AgentError where the envelope is taken down meanwhile (all lines up to there are out).
+    """
+    if interval_s <= 0:
+        raise AgentError(f"--interval must be above 0 s, not {interval_s:g}")
+    sampler = Sampler(envelope)
+    # Blocked, so that they are waited for below and never cut a line in half.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+    print(json.dumps(sampler.header(interval_s)), file=out, flush=True)
+    tick, began = 0, time.monotonic()
+    while True:
+        try:
+            line = sampler.sample()
+        except OSError as error:
+            raise AgentError(f"sampling ended at tick {tick}: {error}") from None
+        print(json.dumps(line), file=out, flush=True)
+        tick = int((time.monotonic() - began) / interval_s) + 1
+        if signal.sigtimedwait(_STOP, max(0.0, began + tick * interval_s - time.monotonic())):
+            return
+
+
+def _psi(path: Path) -> dict[str, int]:
+    """Stall time, {"some_us": n, "full_us": n}: Documentation/accounting/psi.rst.
+
+    Kernels before 5.13 have no "full" for cpu.
+    """
+    lines = (line.split() for line in path.read_text().splitlines())
+    return {f"{kind}_us": int(total.removeprefix("total=")) for kind, *_, total in lines}
+
+
+def _device_stat(path: Path) -> dict[str, int]:
+    """Requests as the device gets them (after merging): Documentation/block/stat.rst."""
+    fields = [int(word) for word in path.read_text().split()]
+    return {
+        "read_bytes": fields[2] * _SECTOR,
+        "write_bytes": fields[6] * _SECTOR,
+        "read_ios": fields[0],
+        "write_ios": fields[4],
+    }

@@ -1,0 +1,236 @@
+"""Programs, processes, ports, mounts and loop devices of the host, read from /proc and /sys."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .config import AgentError
+
+POLL_S = 0.02
+#: A killed process that waits for its disk goes only when its I/O is done.
+KILL_TIMEOUT_S = 30.0
+
+_LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h
+
+
+def run(*argv: str | Path) -> str:
+    """Run a program to its end; its stdout.
+
+    Raises AgentError with its last line of stderr where it fails.
+    """
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise AgentError(f"{words[0]} is not installed on this host") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise AgentError(f"{' '.join(words)}: exit code {done.returncode}: {said}")
+    return done.stdout
+
+
+def write(path: Path, text: str) -> None:
+    """Write to a kernel file in one write(2).
+
+    Raises AgentError that names file, text and the kernel's reason.
+    """
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise AgentError(f"{path}: cannot write {text!r}: {error.strerror}") from error
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """True as soon as the condition holds, False where it does not within the timeout."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+# Processes
+
+
+@dataclass(frozen=True)
+class Process:
+    """A living process."""
+
+    pid: int
+    parent: int
+    #: Clock ticks after boot; with the pid it names a process for good (pids are used again).
+    start_ticks: int
+
+
+def process(proc: Path, pid: int) -> Process | None:
+    """The living process of this pid, or None.
+
+    A zombie has no memory, files or ports left: it is not living.
+    """
+    try:
+        # pid (comm) state ppid ... starttime(22) ...; comm may hold spaces and parentheses:
+        # proc_pid_stat(5).
+        after_comm = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, parent, start_ticks = after_comm[0], int(after_comm[1]), int(after_comm[19])
+    return None if state in "ZX" else Process(pid, parent, start_ticks)
+
+
+def processes_of(proc: Path, uid: int) -> list[Process]:
+    """The living processes whose real user is uid."""
+    found = []
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status = (entry / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        real_uid = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
+        if real_uid and int(real_uid[1]) == uid and (living := process(proc, int(entry.name))):
+            found.append(living)
+    return found
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to those that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def kill_all(pids: Callable[[], list[int]], what: str) -> int:
+    """SIGKILL, again and again (a process may fork meanwhile), until none is left.
+
+    Returns how many were seen. Raises AgentError where one outlives KILL_TIMEOUT_S.
+    """
+    seen: set[int] = set()
+
+    def none_left() -> bool:
+        left = pids()
+        seen.update(left)
+        send(left, signal.SIGKILL)
+        return not left
+
+    if not wait_until(none_left, KILL_TIMEOUT_S):
+        raise AgentError(
+            f"{what}: processes {pids()} are still there {KILL_TIMEOUT_S:.0f} s after SIGKILL"
+        )
+    return len(seen)
+
+
+def describe(proc: Path, pid: int) -> str:
+    """ "pid 12 (postgres)"."""
+    try:
+        return f"pid {pid} ({(proc / str(pid) / 'comm').read_text().strip()})"
+    except OSError:
+        return f"pid {pid}"
+
+
+# Ports
+
+
+def listener(proc: Path, port: int) -> str | None:
+    """Who listens on a TCP port, on any address: "pid 12 (postgres)"; None where it is free."""
+    inodes = set()
+    for table in ("tcp", "tcp6"):
+        path = proc / "net" / table
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(fields[9])
+    if not inodes:
+        return None
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    for link in proc.glob("[0-9]*/fd/*"):
+        try:
+            if str(link.readlink()) in wanted:
+                return describe(proc, int(link.parts[-3]))
+        except OSError:
+            continue  # the process or the file is gone, or is not ours to see
+    return "a process that cannot be seen from here"
+
+
+# Mounts and loop devices
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of mountinfo."""
+
+    device: str  # MAJ:MIN
+    point: Path
+    source: str
+    type: str
+    options: str
+
+
+def mounts_at(proc: Path, point: Path) -> list[Mount]:
+    """What is mounted at this very path, lowest first."""
+    found = []
+    for line in (proc / "self" / "mountinfo").read_text().splitlines():
+        # id parent MAJ:MIN root point options [fields...] - type source superblock-options:
+        # proc_pid_mountinfo(5)
+        left, _, right = line.partition(" - ")
+        fields, (type_, source, super_options) = left.split(), right.split()[:3]
+        if _unescape(fields[4]) == str(point):
+            found.append(Mount(fields[2], point, source, type_, f"{fields[5]},{super_options}"))
+    return found
+
+
+def _unescape(path: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop device that has a file."""
+
+    path: Path  # /dev/loopN
+    device: str  # MAJ:MIN
+    backing_file: str  # ends in " (deleted)" where the file is gone
+    direct_io: bool
+
+
+def loops(sys: Path) -> list[Loop]:
+    """The loop devices that have a file."""
+    found = []
+    for folder in sorted(sys.glob("block/loop*/loop")):
+        try:
+            found.append(
+                Loop(
+                    Path("/dev") / folder.parent.name,
+                    (folder.parent / "dev").read_text().strip(),
+                    (folder / "backing_file").read_text().strip(),
+                    (folder / "dio").read_text().strip() == "1",
+                )
+            )
+        except FileNotFoundError:
+            continue  # detached since
+    return found
+
+
+def holders(proc: Path, folder: Path) -> list[str]:
+    """Who keeps a mount busy, by an open file, a working directory or a program in it."""
+    found = {}
+    for pattern in ("cwd", "exe", "fd/*"):
+        for link in proc.glob(f"[0-9]*/{pattern}"):
+            try:
+                if link.readlink().is_relative_to(folder):
+                    pid = int(link.relative_to(proc).parts[0])
+                    found[pid] = describe(proc, pid)
+            except OSError:
+                continue
+    return [found[pid] for pid in sorted(found)]

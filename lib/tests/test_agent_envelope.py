@@ -1,0 +1,203 @@
+"""The agent's envelope and sampler on recorded trees, with a loop device and mount of their own."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from benchlab.agent.config import AgentError, Roots
+from benchlab.agent.envelope import Envelope
+from benchlab.agent.sample import Sampler
+from benchlab.agent.system import listener, process
+
+DATA = Path(__file__).parent / "data"
+# A line of /proc/self/mountinfo as recorded for an envelope; {mount} stands for the path.
+MOUNTINFO = "71 27 7:1 / {mount} rw,relatime - ext4 /dev/loop1 rw\n"
+# /proc/net/tcp as recorded: port 55432 (D888) listening, an established connection on 40922.
+NET_TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:D888 00000000:0000 0A 00000000:00000000 00:00000000 00000000   999        0 75381 1 \
+00000000c8c8999e 100 0 0 10 0
+   1: 0100007F:9FDA 0100007F:D888 01 00000000:00000000 00:00000000 00000000     0        0 80112 1 \
+00000000c8c8999f 20 4 30 10 -1
+"""
+
+
+class Host:
+    """Recorded cgroups, and a /proc and /sys with one envelope's loop device mounted."""
+
+    def __init__(self, folder: Path, tree: str) -> None:
+        self.folder = folder
+        self.roots = Roots(folder / "cgroup", folder / "proc", folder / "sys")
+        shutil.copytree(DATA / tree, self.roots.cgroup)
+        shutil.copytree(DATA / "cgroup_v1" / "proc", self.roots.proc)
+        self.config = {
+            "home": str(folder / "home"),
+            "image": str(folder / "home/disk.img"),
+            "image_bytes": 4096,
+            "mount": str(folder / "home/disk dir"),
+            "cores": 2.0,
+            "memory_bytes": 1 << 30,
+            "read_bytes_per_s": 35_000_000,
+            "write_bytes_per_s": 30_000_000,
+            "read_iops": 2400,
+            "write_iops": None,
+            "enforce": True,
+        }
+        (folder / "home").mkdir()
+        (folder / "home/disk.img").write_bytes(bytes(4096))
+        (self.roots.proc / "self").mkdir()
+        self.mounted(True)
+        loop = self.roots.sys / "block/loop1"
+        (loop / "loop").mkdir(parents=True)
+        (loop / "dev").write_text("7:1\n")
+        (loop / "loop/backing_file").write_text(f"{folder}/home/disk.img\n")
+        (loop / "loop/dio").write_text("1\n")
+
+    def mounted(self, there: bool) -> None:
+        mount = self.config["mount"].replace(" ", "\\040")
+        text = MOUNTINFO.format(mount=mount) if there else ""
+        (self.roots.proc / "self/mountinfo").write_text(text)
+
+    def envelope(self, **changes: object) -> Envelope:
+        (self.folder / "envelope.json").write_text(json.dumps(self.config | changes))
+        return Envelope(self.folder, self.roots)
+
+
+@pytest.fixture(params=["cgroup_v1", "cgroup_v2"])
+def host(request, tmp_path) -> Host:
+    return Host(tmp_path, request.param)
+
+
+def test_up_sets_cpu_and_memory_once(host):
+    status = host.envelope().up()
+    assert status["changed"] is True
+    assert status["up"] is True
+    assert (status["loop"], status["device"], status["direct_io"]) == ("/dev/loop1", "7:1", True)
+    assert (status["mounted"], status["file_system"]) == (True, "ext4")
+    assert status["limits"]["cores"] == 2.0
+    assert status["limits"]["memory_bytes"] == 1 << 30
+    if host.envelope().cgroups.version == 1:  # a real v2 kernel has merged what was written
+        assert host.envelope().up()["changed"] is False
+
+
+def test_limits_are_read_back_and_removed(host):
+    status = host.envelope().limit(on=True)
+    wanted = {
+        "read_bytes_per_s": 35_000_000,
+        "write_bytes_per_s": 30_000_000,
+        "read_iops": 2400,
+        "write_iops": None,
+    }
+    in_force = {name: status["limits"][name] or None for name in wanted}
+    assert in_force == wanted
+    with host.envelope().unthrottled():
+        lifted = host.envelope().status()["limits"]
+        assert not any(lifted[name] for name in wanted)
+    again = host.envelope().status()["limits"]
+    assert {name: again[name] or None for name in wanted} == wanted
+    off = host.envelope().limit(on=False)["limits"]
+    assert not any(off[name] for name in wanted)
+
+
+def test_without_enforce_nothing_is_limited(host):
+    host.mounted(False)
+    envelope = host.envelope(enforce=False)
+    status = envelope.up()
+    assert status["up"] is True
+    assert envelope.limit(on=True)["changed"] is False
+    host.mounted(True)
+    with pytest.raises(AgentError, match=r"disk.img is mounted: run 'envelope down' first"):
+        envelope.up()
+
+
+def test_another_image_size_is_refused(host):
+    with pytest.raises(AgentError, match="has 4096 bytes, 8192 are asked: run 'envelope down"):
+        host.envelope(image_bytes=8192).up()
+
+
+def test_a_foreign_mount_is_left_alone(host):
+    (host.roots.sys / "block/loop1/loop/backing_file").write_text("/srv/other.img\n")
+    with pytest.raises(AgentError, match="disk dir is occupied: /dev/loop1 is mounted there"):
+        host.envelope().up()
+
+
+def test_limits_need_the_envelope(host):
+    host.mounted(False)
+    with pytest.raises(AgentError, match=r"not up \(nothing on .*\): run 'envelope up' first"):
+        host.envelope().limit(on=True)
+
+
+def test_a_sample(host):
+    sampler = Sampler(host.envelope())
+    header = sampler.header(1.0)["header"]
+    assert header["device"] == "7:1"
+    assert header["psi_source"].endswith("benchlab/engine")
+    line = sampler.sample()
+    assert list(line) == ["t", "cpu", "memory", "disk", "psi"]
+    assert line["cpu"] == {
+        "engine": 2_724_061,
+        "client": 9_386,
+        "total_throttled_us": 5_325,
+        "nr_throttled": 4,
+    }
+    assert line["psi"]["io"] == {"some_us": 1_094_888, "full_us": 424_885}
+    json.dumps(line)
+
+
+def test_psi_of_the_host_where_groups_have_none(host):
+    for path in host.roots.cgroup.rglob("*.pressure"):
+        path.unlink()
+    sampler = Sampler(host.envelope())
+    assert sampler.header(1.0)["header"]["psi_source"] == str(host.roots.proc / "pressure")
+    assert set(sampler.sample()["psi"]) == {"cpu", "io", "memory"}
+    shutil.rmtree(host.roots.proc / "pressure")
+    sampler = Sampler(host.envelope())
+    assert sampler.header(1.0)["header"]["psi_source"] is None
+    assert sampler.sample()["psi"] is None
+
+
+def test_a_whole_device_is_sampled_where_nothing_is_enforced(host):
+    host.mounted(False)
+    envelope = host.envelope(enforce=False)
+    envelope.up()
+    number = Path(host.config["mount"]).stat().st_dev
+    device = (
+        host.roots.sys / f"dev/block/{number >> 8 & 0xFFF}:{number & 0xFF | number >> 12 & ~0xFF}"
+    )
+    device.mkdir(parents=True)
+    # /sys/dev/block/*/stat as recorded
+    (device / "stat").write_text(
+        "  856837    93117 110184104   501855  1879080   282691 61220554   296203        0   201228"
+        "   841695    25402       60 60683880     4910   583822    38725\n"
+    )
+    sampler = Sampler(envelope)
+    assert sampler.sample()["disk"] == {
+        "read_bytes": 110_184_104 * 512,
+        "write_bytes": 61_220_554 * 512,
+        "read_ios": 856_837,
+        "write_ios": 1_879_080,
+    }
+
+
+def test_who_listens(tmp_path):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp").write_text(NET_TCP)
+    assert listener(tmp_path, 40922) is None
+    assert listener(tmp_path, 55432) == "a process that cannot be seen from here"
+    (tmp_path / "42/fd").mkdir(parents=True)
+    (tmp_path / "42/comm").write_text("postgres\n")
+    (tmp_path / "42/fd/5").symlink_to("socket:[75381]")
+    assert listener(tmp_path, 55432) == "pid 42 (postgres)"
+
+
+def test_a_process_with_a_difficult_name(tmp_path):
+    fields = " ".join(str(number) for number in range(5, 53))
+    for pid, state in ((42, "S"), (43, "Z")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b (c)) {state} 4 {fields}\n")
+    living = process(tmp_path, 42)
+    assert living is not None
+    assert (living.parent, living.start_ticks) == (4, 22)
+    assert process(tmp_path, 43) is None
+    assert process(tmp_path, 44) is None

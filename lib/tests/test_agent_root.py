@@ -1,0 +1,508 @@
+"""The agent on the real kernel: a small envelope and a small server, under names of their own.
+
+Needs root: loop device, mount, cgroups and a user are made, and nothing of it is left behind.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import benchlab.agent
+import pytest
+from benchlab.agent.cgroup import open_cgroups
+from benchlab.agent.system import loops, mounts_at
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+PYTHON = "/usr/bin/python3"  # the target's own: an engine's user may not see another
+NAME = f"benchlab-test-{os.getpid()}"
+MIB = 1 << 20
+
+# A server with the manners and the faults of a database server: argv is port and fault.
+SERVER = """
+import os, signal, socket, subprocess, sys, time
+port, fault = int(sys.argv[1]), sys.argv[2]
+print("starting", fault, "pid", os.getpid(), flush=True)
+if fault == "dies":
+    sys.exit("FATAL: could not map shared memory")
+if fault == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if fault == "children":
+    subprocess.Popen(["sleep", "1000"])
+if fault == "mute":
+    time.sleep(1000)
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", port))
+server.listen()
+held = bytearray(int(os.environ.get("HOLD", "0")))
+while True:
+    server.accept()[0].close()
+"""
+PROBE = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1)"
+
+
+class Target:
+    """A host with the agent, as the roles leave it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.etc, self.home = folder, folder / "etc", folder / "home"
+        self.mount = self.home / "disk"
+        agent = Path(benchlab.agent.__file__).parent
+        self.agent = folder / "benchlab_agent"
+        shutil.copytree(agent, self.agent, ignore=shutil.ignore_patterns("__pycache__"))
+        (self.etc / "engines").mkdir(parents=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        (folder / "server.py").write_text(SERVER)
+        self.envelope()
+        self.engine()
+
+    def envelope(self, **changes: object) -> None:
+        config = {
+            "home": str(self.home),
+            "image": str(self.home / "disk.img"),
+            "image_bytes": 256 * MIB,
+            "mount": str(self.mount),
+            "cores": 1.0,
+            "memory_bytes": 128 * MIB,
+            "read_bytes_per_s": 20 * MIB,
+            "write_bytes_per_s": 5 * MIB,
+            "read_iops": 2000,
+            "write_iops": None,
+            "enforce": True,
+            "cgroup": NAME,
+        }
+        (self.etc / "envelope.json").write_text(json.dumps(config | changes))
+
+    def engine(self, **changes: object) -> None:
+        def variant(fault: str, **env: str) -> dict[str, Any]:
+            server = str(self.folder / "server.py")
+            return {"start": [PYTHON, server, str(self.port), fault], "env": env}
+
+        config = {
+            "engine": "fake",
+            "user": NAME,
+            "data_dir": str(self.mount / "fake"),
+            "snapshot_root": str(self.home / "snapshots/fake"),
+            "log": str(self.home / "log/fake.log"),
+            "pid_file": str(self.home / "run/fake.pid"),
+            "port": self.port,
+            "variants": {
+                **{name: variant(name) for name in ("plain", "dies", "deaf", "children", "mute")},
+                "big": variant("plain", HOLD=str(48 * MIB)),
+            },
+            "ready": [PYTHON, "-c", PROBE, str(self.port)],
+            "ready_timeout_s": 30,
+            "stop_signal": "SIGTERM",
+            "stop_timeout_s": 30,
+        }
+        (self.etc / "engines/fake.json").write_text(json.dumps(config | changes))
+
+    def command(self, *argv: str) -> list[str]:
+        return [PYTHON, "-I", str(self.agent), "--etc", str(self.etc), *argv]
+
+    def run(self, *argv: str) -> dict[str, Any]:
+        done = subprocess.run(self.command(*argv), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def error(self, *argv: str) -> str:
+        done = subprocess.run(self.command(*argv), capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    def up(self) -> dict[str, Any]:
+        status = self.run("envelope", "up")
+        (self.mount / "fake").mkdir(exist_ok=True)
+        (self.mount / "fake/table").write_text("first")
+        shutil.chown(self.mount / "fake", NAME, NAME)
+        return status
+
+    def leftovers(self) -> list[str]:
+        image = str(self.home / "disk.img")
+        cgroups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{NAME}")]
+        mounts = [mount.source for mount in mounts_at(Path("/proc"), self.mount)]
+        devices = [loop.path.name for loop in loops(Path("/sys")) if image in loop.backing_file]
+        users = subprocess.run(["pgrep", "-u", NAME], capture_output=True, text=True, check=False)
+        return cgroups + mounts + devices + users.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[str]:
+    subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", NAME], check=True)
+    yield NAME
+    subprocess.run(["userdel", NAME], check=True)
+
+
+@pytest.fixture
+def target(user: str) -> Iterator[Target]:
+    # Not tmp_path: an engine's user cannot go in there; and not /tmp, which may be in memory.
+    folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    target = Target(folder)
+    yield target
+    target.run("envelope", "down", "--wipe")
+    wait_for(lambda: target.leftovers() == [])  # init reaps the engine's processes in its own time
+    shutil.rmtree(folder)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "timeout"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def is_v1() -> bool:
+    return open_cgroups(Path("/sys/fs/cgroup"), NAME).version == 1
+
+
+def test_the_envelope_is_in_force_in_the_kernel(target):
+    status = target.up()
+    assert status["changed"] is True
+    assert status["up"] is True
+    assert status["file_system"] == "ext4"
+    assert status["limits"]["write_bytes_per_s"] is None
+    assert target.run("envelope", "up")["changed"] is False
+
+    limited = target.run("envelope", "limit", "on")
+    device = limited["device"]
+    if is_v1():
+        throttle = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device").read_text()
+        assert f"{device} {5 * MIB}" in throttle.splitlines()
+        quota = Path(f"/sys/fs/cgroup/cpu/{NAME}/cpu.cfs_quota_us").read_text()
+        assert quota == "20000\n"
+    else:
+        assert f"{device} rbps={20 * MIB} wbps={5 * MIB} riops=2000 wiops=max" in (
+            Path(f"/sys/fs/cgroup/{NAME}/engine/io.max").read_text().splitlines()
+        )
+        assert Path(f"/sys/fs/cgroup/{NAME}/cpu.max").read_text() == "20000 20000\n"
+    assert target.run("envelope", "status")["limits"] == {
+        "cores": 1.0,
+        "memory_bytes": 128 * MIB,
+        "read_bytes_per_s": 20 * MIB,
+        "write_bytes_per_s": 5 * MIB,
+        "read_iops": 2000,
+        "write_iops": None,
+    }
+    assert target.run("envelope", "limit", "on")["changed"] is False
+    cut = target.run("envelope", "limit", "on", "--write-bytes-per-s", str(4 * MIB))
+    assert cut["limits"]["write_bytes_per_s"] == 4 * MIB
+    assert cut["limits"]["read_bytes_per_s"] == 20 * MIB
+    assert target.run("envelope", "limit", "off")["limits"]["write_bytes_per_s"] is None
+
+    assert target.run("envelope", "down")["changed"] is True
+    wait_for(lambda: target.leftovers() == [])
+    assert (target.home / "disk.img").exists()
+    assert target.run("envelope", "down")["changed"] is False
+    assert device not in throttled_devices()
+
+
+def test_sampling_ends_with_the_envelope(target):
+    assert "run 'envelope up' first" in target.error("sample")
+    target.up()
+    sampler = subprocess.Popen(
+        target.command("sample", "--interval", "0.1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert sampler.stdout is not None
+    sampler.stdout.readline()
+    target.run("envelope", "down")
+    _, error = sampler.communicate()
+    assert sampler.returncode == 1
+    assert "sampling ended at tick" in error
+
+
+def throttled_devices() -> set[str]:
+    files = Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device")
+    return {line.split()[0] for file in files for line in file.read_text().splitlines()}
+
+
+def test_samples_count_what_is_written(target):
+    target.up()
+    target.run("envelope", "limit", "on")
+    out = target.folder / "samples.jsonl"
+    with out.open("w") as stdout:
+        sampler = subprocess.Popen(target.command("sample", "--interval", "0.2"), stdout=stdout)
+
+    def lines() -> list[dict[str, Any]]:
+        # The last one may still be on its way.
+        return [json.loads(line) for line in out.read_text().split("\n")[:-1]]
+
+    wait_for(lambda: len(lines()) >= 2)
+    before = lines()[-1]
+    # On v2 the disk is counted for the engine's group only: join it as an engine does.
+    script = (
+        "import sys; sys.path.append(sys.argv[1]); from pathlib import Path;"
+        "from benchlab_agent.envelope import Envelope; Envelope(Path(sys.argv[2])).enter('engine');"
+        "import os; os.execvp('dd', ['dd', 'if=/dev/zero', 'of=' + sys.argv[3], 'bs=64k',"
+        "'count=64', 'oflag=direct'])"
+    )
+    argv = [str(target.folder), str(target.etc), str(target.mount / "file")]
+    subprocess.run([PYTHON, "-c", script, *argv], check=True, capture_output=True)
+    seen = len(lines())
+    wait_for(lambda: len(lines()) >= seen + 2)
+    sampler.send_signal(signal.SIGTERM)
+    assert sampler.wait() == 0
+    assert out.read_text().endswith("\n")
+    recorded = lines()
+    header, *samples = recorded
+    assert header["header"]["limits"]["write_bytes_per_s"] == 5 * MIB
+    written = samples[-1]["disk"]["write_bytes"] - before["disk"]["write_bytes"]
+    assert 4 * MIB <= written <= 5 * MIB  # the file and the file system's own blocks
+    assert samples[-1]["disk"]["write_ios"] - before["disk"]["write_ios"] >= 64
+    assert samples[-1]["cpu"]["engine"] > before["cpu"]["engine"]
+    assert samples[-1]["memory"]["limit_bytes"] == 128 * MIB
+    times = [sample["t"] for sample in samples]
+    assert times == sorted(times)
+
+
+def test_a_client_runs_in_its_group_and_cannot_leave_the_memory_limit(target):
+    target.up()
+    argv = target.command("client", "--", "cat", "/proc/self/cgroup")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert f"/{NAME}/client" in done.stdout
+    if is_v1():
+        assert ":blkio:/\n" in done.stdout
+    failed = target.command("client", "--", "sh", "-c", "exit 3")
+    assert subprocess.run(failed, check=False).returncode == 3
+    greedy = target.command("client", "--", PYTHON, "-c", f"bytearray({200 * MIB})")
+    assert subprocess.run(greedy, check=False).returncode == -signal.SIGKILL
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+    assert cgroups.memory()["oom_kill"] == 1
+    assert cgroups.memory()["failcnt"] > 0
+    assert "cannot execute no-such-program" in target.error("client", "--", "no-such-program")
+
+
+def test_an_engine_starts_answers_and_stops(target):
+    target.up()
+    started = target.run("engine", "fake", "start", "--variant", "children")
+    assert started["changed"] is True
+    assert len(started["pids"]) == 2
+    assert started["cgroup_pids"] == started["pids"]
+    assert started["listening"] is True
+    main = Path(f"/proc/{started['pid']}")
+    status = main.joinpath("status").read_text()
+    assert main.owner() == NAME
+    assert re.search(r"^Groups:\s*$", status, re.MULTILINE)
+    limits = main.joinpath("limits").read_text()
+    soft, hard = next(x for x in limits.splitlines() if x.startswith("Max open files")).split()[3:5]
+    assert soft == hard
+    assert os.getsid(started["pid"]) == started["pid"]
+
+    again = target.run("engine", "fake", "start", "--variant", "children")
+    assert (again["changed"], again["pid"]) == (False, started["pid"])
+    error = target.error("engine", "fake", "start", "--variant", "plain")
+    assert "running already (variant children" in error
+    assert "is running" in target.error("engine", "fake", "snapshot", "one")
+
+    stopped = target.run("engine", "fake", "stop")
+    assert (stopped["was_running"], stopped["killed"]) == (True, False)
+    assert target.run("engine", "fake", "status")["running"] is False
+    assert target.run("engine", "fake", "stop")["changed"] is False
+
+
+def test_stop_takes_what_a_killed_engine_left(target):
+    target.up()
+    started = target.run("engine", "fake", "start", "--variant", "children")
+    os.kill(started["pid"], signal.SIGKILL)
+    wait_for(lambda: not alive(started["pid"]))
+    status = target.run("engine", "fake", "status")
+    assert (status["running"], status["pid"], len(status["pids"])) == (True, None, 1)
+    stopped = target.run("engine", "fake", "stop")
+    assert (stopped["was_running"], stopped["killed"]) == (True, False)
+    assert target.run("engine", "fake", "status")["running"] is False
+
+
+def test_stop_without_a_pid_file(target):
+    target.up()
+    target.run("engine", "fake", "start", "--variant", "plain")
+    (target.home / "run/fake.pid").unlink()
+    stopped = target.run("engine", "fake", "stop")
+    assert (stopped["was_running"], stopped["killed"]) == (True, False)
+
+
+def test_an_engine_that_ignores_the_stop_signal_is_killed(target):
+    target.up()
+    target.engine(stop_timeout_s=0.5)
+    target.run("engine", "fake", "start", "--variant", "deaf")
+    stopped = target.run("engine", "fake", "stop")
+    assert stopped["killed"] is True
+    assert target.run("engine", "fake", "status")["running"] is False
+
+
+def test_an_engine_that_dies_at_once_is_reported_with_its_log(target):
+    target.up()
+    error = target.error("engine", "fake", "start", "--variant", "dies")
+    assert "engine fake ended with exit code 1 before it was ready" in error
+    assert "FATAL: could not map shared memory" in error
+    assert not (target.home / "run/fake.pid").exists()
+
+
+def test_an_engine_that_never_answers_is_taken_down(target):
+    target.up()
+    target.engine(ready_timeout_s=0.5)
+    error = target.error("engine", "fake", "start", "--variant", "mute")
+    assert "engine fake not ready after 0.5 s" in error
+    assert "Connection refused" in error
+    assert "starting mute" in error
+    assert target.run("engine", "fake", "status")["running"] is False
+
+
+def test_a_port_in_use_names_its_holder(target):
+    target.up()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", target.port))
+        other.listen()
+        error = target.error("engine", "fake", "start", "--variant", "plain")
+    assert f"port {target.port} is in use by pid {os.getpid()} (" in error
+    assert target.run("engine", "fake", "status")["running"] is False
+
+
+def test_bad_words_name_the_choices(target):
+    assert "run 'envelope up' first" in target.error(
+        "engine", "fake", "start", "--variant", "plain"
+    )
+    assert "run 'envelope up' first" in target.error("client", "--", "true")
+    target.up()
+    assert "choose from big, children," in target.error("engine", "fake", "start", "--variant", "x")
+    assert "provisioned on this host: fake" in target.error("engine", "fakir", "status")
+    cold = ("engine", "fake", "cold", "--variant", "plain")
+    assert "there are: none" in target.error(*cold, "--restore", "x")
+    assert "snapshot key '../x'" in target.error("engine", "fake", "snapshot", "../x")
+
+
+def test_cold_restores_the_dataset_and_starts(target):
+    target.up()
+    target.run("envelope", "limit", "on")
+    made = target.run("engine", "fake", "snapshot", "first-1.0")
+    assert (made["key"], made["changed"]) == ("first-1.0", True)
+    assert "has a snapshot 'first-1.0' already" in target.error(
+        "engine", "fake", "snapshot", "first-1.0"
+    )
+    # What a killed snapshot leaves is never taken for one.
+    (target.home / "snapshots/fake/.second.partial").mkdir()
+    listed = target.run("engine", "fake", "snapshots")["snapshots"]
+    assert [one["key"] for one in listed] == ["first-1.0"]
+
+    target.run("engine", "fake", "start", "--variant", "plain")
+    (target.mount / "fake/table").write_text("second")
+    cold = target.run("engine", "fake", "cold", "--variant", "deaf", "--restore", "first-1.0")
+    assert (target.mount / "fake/table").read_text() == "first"
+    assert (target.mount / "fake").owner() == NAME
+    assert (cold["variant"], cold["was_running"], cold["listening"]) == ("deaf", True, True)
+    assert list(cold["seconds"]) == ["stop", "restore", "sync", "drop_caches", "start"]
+    limits = target.run("envelope", "status")["limits"]
+    assert limits["write_bytes_per_s"] == 5 * MIB  # lifted for the copy only
+    target.engine(stop_timeout_s=0.5)
+    target.run("engine", "fake", "wipe")
+    assert not (target.mount / "fake").exists()
+    assert target.run("engine", "fake", "snapshots")["snapshots"] == []
+
+
+def test_a_memory_limit_below_what_is_held_is_refused(target):
+    target.up()
+    target.run("engine", "fake", "start", "--variant", "big")
+    target.envelope(memory_bytes=16 * MIB)
+    assert "bytes are in use: stop the engine" in target.error("envelope", "up")
+    assert target.run("envelope", "status")["limits"]["memory_bytes"] == 128 * MIB
+
+
+def unmounted(target: Target) -> None:
+    subprocess.run(["umount", target.mount], check=True)
+
+
+def detached(target: Target) -> None:
+    unmounted(target)
+    loop = target.run("envelope", "status")["loop"]
+    subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+def image_deleted(target: Target) -> None:
+    (target.home / "disk.img").unlink()
+
+
+def a_group_is_gone(target: Target) -> None:
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+    (cgroups.parents()[0] / "client").rmdir()
+
+
+def busy(target: Target) -> None:
+    target.engine(stop_timeout_s=0.5)
+    target.run("engine", "fake", "start", "--variant", "deaf")
+    subprocess.Popen(target.command("client", "--", "sleep", "1000"))
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+    wait_for(lambda: bool(cgroups.pids("client")))
+    target.run("envelope", "limit", "on")
+
+
+HALF_STATES = [unmounted, detached, image_deleted, a_group_is_gone]
+
+
+@pytest.mark.parametrize("break_it", [*HALF_STATES, busy])
+def test_down_from_a_half_state(target, break_it):
+    target.up()
+    break_it(target)
+    target.run("envelope", "down")
+    wait_for(lambda: target.leftovers() == [])
+
+
+@pytest.mark.parametrize("break_it", HALF_STATES)
+def test_up_from_a_half_state(target, break_it):
+    target.up()
+    break_it(target)
+    assert target.up()["changed"] is True
+    status = target.run("envelope", "status")
+    assert status["up"] is True
+    on_image = [x for x in loops(Path("/sys")) if str(target.home) in x.backing_file]
+    assert [str(loop.path) for loop in on_image] == [status["loop"]]
+
+
+def test_down_reports_what_it_could_not_do_and_does_the_rest(target):
+    target.up()
+    # The holder must not be in the engine's groups or of its user: those are killed.
+    holder = subprocess.Popen(["sleep", "1000"], cwd=target.mount)
+    try:
+        error = target.error("envelope", "down")
+        assert f"unmount {target.mount}: umount" in error
+        assert f"in use by pid {holder.pid} (sleep)" in error
+        assert not any("cgroup" in one for one in target.leftovers())
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_without_enforce_there_are_only_groups(target):
+    target.envelope(enforce=False)
+    status = target.up()
+    assert (status["up"], status["mounted"], status["loop"]) == (True, False, None)
+    assert set(status["limits"].values()) == {None}
+    started = target.run("engine", "fake", "start", "--variant", "plain")
+    assert started["cgroup_pids"] == [started["pid"]]
+    assert target.run("envelope", "limit", "on")["changed"] is False
+    assert target.run("engine", "fake", "stop")["killed"] is False
