@@ -1,0 +1,154 @@
+#!/usr/bin/python
+"""Ansible module: files and folders with exactly this content, owner and mode, in one round trip."""
+
+import contextlib
+import grp
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: managed_files
+short_description: Files and folders with exactly this content, owner and mode
+description:
+  - Converges many small files in one module call, where copy and file would need two calls each.
+  - Every file is written beside its place and then moved there, so that no reader sees half of it.
+options:
+  files:
+    description: What is to be there (or not), in this order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {type: path, required: true, description: Absolute path.}
+      state:
+        type: str
+        choices: [file, directory, absent]
+        default: file
+        description: Absent removes a folder with all that it holds.
+      content: {type: str, description: Text of the file.}
+      owner: {type: str, default: root, description: Name of the owning user.}
+      group: {type: str, default: root, description: Name of the owning group.}
+      mode: {type: str, description: Octal. Default 0644 for a file, 0755 for a folder.}
+  trees:
+    description:
+      - Flat folders that hold exactly the named files (path to a dict of name to text).
+      - Python's byte-code caches are left alone.
+    type: dict
+    default: {}
+author: benchlab
+"""
+
+RETURN = """
+paths:
+  description: What was changed.
+  type: list
+  elements: str
+  returned: always
+"""
+
+FILE_OPTIONS = {
+    "path": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["file", "directory", "absent"], "default": "file"},
+    "content": {"type": "str"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str"},
+}
+
+
+def expand(files, trees):
+    """Return ``files`` with the entries that make up ``trees`` appended."""
+    entries = list(files)
+    for folder, texts in sorted(trees.items()):
+        common = {"owner": "root", "group": "root", "mode": None}
+        entries.append({"path": folder, "state": "directory", **common})
+        present = [one.name for one in Path(folder).iterdir()] if Path(folder).is_dir() else []
+        for name in sorted(set(present) - set(texts) - {"__pycache__"}):
+            entries.append({"path": str(Path(folder) / name), "state": "absent", **common})
+        for name, text in sorted(texts.items()):
+            path = str(Path(folder) / name)
+            entries.append({"path": path, "state": "file", "content": text, **common})
+    return entries
+
+
+def converge(entry, dry):
+    """Bring one entry to its state unless ``dry``; return whether anything differed."""
+    path = entry["path"]
+    found = os.lstat(path) if os.path.lexists(path) else None
+    if entry["state"] == "absent":
+        if found and not dry:
+            shutil.rmtree(path) if stat.S_ISDIR(found.st_mode) else Path(path).unlink()
+        return found is not None
+    # a user that is yet to be made is as good as any in a dry run
+    try:
+        uid = pwd.getpwnam(entry["owner"]).pw_uid
+        gid = grp.getgrnam(entry["group"]).gr_gid
+    except KeyError:
+        if dry:
+            return True
+        raise
+    if entry["state"] == "directory":
+        mode = int(entry["mode"] or "0755", 8)
+        right = bool(found) and stat.S_ISDIR(found.st_mode)
+        if not right and not dry:
+            Path(path).mkdir(parents=True)
+    else:
+        mode = int(entry["mode"] or "0644", 8)
+        wanted = (entry["content"] or "").encode()
+        right = bool(found) and stat.S_ISREG(found.st_mode) and read(path) == wanted
+        if not right and not dry:
+            replace(path, wanted, uid, gid, mode)
+    owned = right and (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (uid, gid, mode)
+    if not owned and not dry:
+        os.chown(path, uid, gid)
+        Path(path).chmod(mode)
+    return not owned
+
+
+def read(path):
+    """Return the bytes of a file."""
+    return Path(path).read_bytes()
+
+
+def replace(path, content, uid, gid, mode):
+    """Put ``content`` at ``path`` in one step, never readable by more than ``mode`` allows."""
+    handle, draft = tempfile.mkstemp(dir=Path(path).parent, prefix=".benchlab-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        os.chown(draft, uid, gid)
+        Path(draft).chmod(mode)
+        Path(draft).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(draft).unlink()
+        raise
+
+
+def main():
+    """Run as an Ansible module."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE_OPTIONS},
+            "trees": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    changed = []
+    for entry in expand(module.params["files"], module.params["trees"]):
+        try:
+            if converge(entry, module.check_mode):
+                changed.append(entry["path"])
+        except (OSError, KeyError, ValueError) as error:
+            module.fail_json(msg=f"{entry['path']}: {error}", paths=changed)
+    module.exit_json(changed=bool(changed), paths=changed)
+
+
+if __name__ == "__main__":
+    main()

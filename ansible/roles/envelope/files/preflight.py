@@ -1,0 +1,51 @@
+"""Print, as one JSON object, what the envelope needs to know of the host before it is made.
+
+preflight.py HOME IMAGE
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def missing_controllers():
+    """Controllers that neither cgroup version offers, by the names of the version in use."""
+    unified = CGROUP / "cgroup.controllers"
+    if unified.exists():
+        return sorted({"cpu", "memory", "io"} - set(unified.read_text().split()))
+    wanted = ("blkio", "cpu", "cpuacct", "memory")
+    return [name for name in wanted if not (CGROUP / name / "cgroup.procs").exists()]
+
+
+def in_force():
+    """The envelope that was asked for last; None where there is none or it cannot be read."""
+    try:
+        return json.loads(Path("/etc/benchlab/envelope.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def main(home, image):
+    """Print it."""
+    folder = Path(home)
+    while not folder.is_dir():
+        folder = folder.parent
+    room = os.statvfs(folder)
+    allocated = Path(image).stat().st_blocks * 512 if Path(image).exists() else 0
+    found = {
+        "uid": os.geteuid(),
+        "free_bytes": room.f_bavail * room.f_frsize,
+        "image_allocated_bytes": allocated,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "cores": os.cpu_count(),
+        "loop": Path("/dev/loop-control").exists(),
+        "missing_controllers": missing_controllers(),
+        "config": in_force(),
+    }
+    print(json.dumps(found))
+
+
+main(*sys.argv[1:])

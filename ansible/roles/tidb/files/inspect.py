@@ -1,0 +1,49 @@
+"""Print, as one JSON object, what there is of TiDB on this host.
+
+inspect.py TIDB_SERVER DATA_DIR ETC_DIR PRISTINE
+"""
+
+import json
+import pwd
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def server_version(program):
+    """``7.1.1``, from the line ``Release Version: v7.1.1``; None where it does not run."""
+    try:
+        said = subprocess.run([program, "-V"], capture_output=True, timeout=30, check=False)
+    except OSError:
+        return None
+    found = re.search(rb"Release Version:\s*v?(\S+)", said.stdout + said.stderr)
+    return found.group(1).decode() if found else None
+
+
+def user_exists(name):
+    """Whether the account is there."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def main(server, data_dir, etc, pristine):
+    """Print it."""
+    found = {
+        "version": server_version(server),
+        "client": shutil.which("mariadb") or shutil.which("mysql"),
+        "user": user_exists("benchlab-tidb"),
+        "data": Path(data_dir).is_dir(),
+        "configured": Path(etc + ".json").exists(),
+        "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
+        "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+    }
+    print(json.dumps(found))
+
+
+main(*sys.argv[1:])
