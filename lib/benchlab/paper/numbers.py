@@ -1,0 +1,73 @@
+"""Numbers as the paper prints them: thousands separated, three significant digits, a real minus."""
+
+import math
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+MINUS = "\N{MINUS SIGN}"
+NOTHING = "\N{EN DASH}"
+
+#: A cell such as `1,663 [1,580–1,702]`, `±3 %` or `≥ 0.9`: no letters but those of an exponent.
+NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()/…*†]*")
+
+
+def number(value: float | None, decimals: int | None = None) -> str:
+    """Text of one number; without `decimals`, a float keeps three significant digits or more."""
+    if value is None:
+        return NOTHING
+    if math.isnan(value):
+        return "n/a"
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if decimals is None:
+        decimals = 0 if isinstance(value, int) else _decimals(value)
+    text = f"{abs(value):,.{decimals}f}"
+    return f"{MINUS}{text}" if value < 0 and text.strip("0.,") else text
+
+
+def percent(value: float | None, decimals: int = 0) -> str:
+    """Text of a fraction as a percentage: 0.93 → `93 %`."""
+    return NOTHING if value is None else f"{number(value * 100, decimals)}\N{NO-BREAK SPACE}%"
+
+
+def column_texts(column: pl.Series) -> list[str]:
+    """Cells of one table column; all floats of a column share their number of decimals.
+
+    The largest value decides on the decimals; a value that they would print as 0 keeps three
+    significant digits of its own.
+    """
+    values = column.to_list()
+    if column.dtype == pl.Boolean:
+        return [NOTHING if value is None else "yes" if value else "no" for value in values]
+    if not column.dtype.is_numeric():
+        return [NOTHING if value is None else str(value) for value in values]
+    if column.dtype.is_integer():
+        return [number(value) for value in values]
+    floats = [None if value is None else float(value) for value in values]
+    finite = [abs(value) for value in floats if value is not None and math.isfinite(value)]
+    decimals = _decimals(max(finite, default=0.0))
+    return [_cell(value, decimals) for value in floats]
+
+
+def is_numeric(column: pl.Series, texts: Sequence[str]) -> bool:
+    """Whether a column is set flush right: numbers, or text that holds nothing but numerals."""
+    if column.dtype.is_numeric():
+        return True
+    shown = [text for text in texts if text not in {NOTHING, "—", "-", "n/a", ""}]
+    return bool(shown) and all(NUMERAL.fullmatch(text.strip()) for text in shown)
+
+
+def _cell(value: float | None, decimals: int) -> str:
+    if value is None or value == 0 or not math.isfinite(value):
+        return number(value, decimals)
+    vanishes = round(abs(value), decimals) == 0
+    return number(value) if vanishes else number(value, decimals)
+
+
+def _decimals(value: float) -> int:
+    """Decimals that leave three significant digits of `value`, none of an integer part cut off."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return max(0, 2 - math.floor(math.log10(abs(value))))

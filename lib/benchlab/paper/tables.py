@@ -1,0 +1,77 @@
+"""Data frames as table rows of the two outputs."""
+
+import html
+import json
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from benchlab.errors import BenchlabError
+from benchlab.paper.numbers import column_texts, is_numeric
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table as text: column heads, rows, and which columns are set flush right."""
+
+    heads: list[str]
+    rows: list[tuple[str, ...]]
+    numeric: list[bool]
+
+
+def cells(name: str, frame: pl.DataFrame) -> Cells:
+    """Format a data frame; a frame without columns is an error, one without rows is not."""
+    if not frame.width:
+        raise BenchlabError(f"table {name!r} has no columns")
+    columns = [column_texts(column) for column in frame]
+    numeric = [is_numeric(column, texts) for column, texts in zip(frame, columns, strict=True)]
+    return Cells(frame.columns, list(zip(*columns, strict=True)), numeric)
+
+
+def to_html(table: Cells) -> str:
+    """The `table` element, in a box that scrolls sideways when the page is narrower."""
+    marks = [' class="num"' if numeric else "" for numeric in table.numeric]
+    head = "".join(
+        f'<th scope="col"{mark}>{_html_text(text)}</th>'
+        for mark, text in zip(marks, table.heads, strict=True)
+    )
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            f"<td{mark}>{_html_text(text)}</td>" for mark, text in zip(marks, row, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    body = body or f'<tr><td colspan="{len(table.heads)}" class="none">no rows</td></tr>'
+    size = ' class="wide"' if len(table.heads) > 6 else ""
+    # Focusable, so that the keyboard can scroll it.
+    return (
+        f'<div class="scroll" tabindex="0"><table{size}>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>"
+    )
+
+
+def to_typst(table: Cells) -> str:
+    """A call of `data-table`, which the typst template defines; all text as string literals."""
+    align = ", ".join("right" if numeric else "left" for numeric in table.numeric)
+    heads = ", ".join(map(typst_string, table.heads))
+    rows = "\n".join(", ".join(map(typst_string, row)) + "," for row in table.rows)
+    rows = rows or f"table.cell(colspan: {len(table.heads)}, emph[no rows]),"
+    return f"data-table(({align},), ({heads},),\n{rows}\n)"
+
+
+def typst_string(text: str) -> str:
+    """A typst string literal on one line."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return json.dumps(_breakable(text, "\u200b"), ensure_ascii=False)
+
+
+def _html_text(text: str) -> str:
+    return _breakable(html.escape(text), "<wbr>")
+
+
+def _breakable(text: str, mark: str) -> str:
+    """Let words of 25 characters or more (paths, setting names) break after their punctuation."""
+    return re.sub(r"\S{25,}", lambda word: re.sub(r"([_/.,:=-])", rf"\1{mark}", word[0]), text)

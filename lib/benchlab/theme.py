@@ -1,0 +1,207 @@
+"""How every chart of benchlab looks, on screen and in print.
+
+An engine keeps its colour and its point shape in all charts. The colours are those of Okabe and
+Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
+and dash say the same once more, so that a greyscale print can be read. The variant `default` is a
+solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
+darker shade of it.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import altair as alt
+from altair.utils.plugin_registry import PluginEnabler
+
+#: Fonts that vl-convert carries (Liberation Sans), then those of the same widths on other systems.
+FONT = "Liberation Sans, Arial, Helvetica, Noto Sans CJK SC, sans-serif"
+
+#: engine → (name in prose, colour, point shape)
+ENGINES = {
+    "postgres": ("PostgreSQL", "#0072B2", "circle"),
+    "tidb": ("TiDB", "#D55E00", "square"),
+    "oceanbase": ("OceanBase", "#009E73", "triangle-up"),
+    "mysql": ("MySQL", "#E69F00", "diamond"),
+    "mariadb": ("MariaDB", "#CC79A7", "cross"),
+    "he3db": ("He3DB", "#56B4E9", "triangle-down"),
+}
+#: Any engine that is not in the table above, e.g. an external one.
+OTHER_ENGINE = ("#595959", "triangle-right")
+
+PALETTE = [color for _, color, _ in ENGINES.values()] + [OTHER_ENGINE[0]]
+
+#: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
+DASHES = {"default": [1, 0], "tuned": [6, 3]}
+OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
+
+#: Endings of column names, longest first, and the unit that an axis shows for them.
+UNITS = {
+    "_bytes_per_s": "bytes/s",
+    "_mib_per_s": "MiB/s",
+    "_per_s": "1/s",
+    "_iops": "operations/s",
+    "_bytes": "bytes",
+    "_mib": "MiB",
+    "_pct": "%",
+    "_us": "µs",
+    "_ms": "ms",
+    "_s": "s",
+}
+WHOLE_NAMES = {"tps": "TPS (transactions/s)", "qps": "QPS (queries/s)"}
+
+
+@alt.theme.register("benchlab", enable=False)
+def _config() -> alt.theme.ThemeConfig:
+    """The Vega-Lite configuration; sizes in pixels, legible when 680 of them span an A4 column."""
+    text = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
+    ink, faint = "#222222", "#dddddd"
+    return {
+        "config": {
+            "font": FONT,
+            "background": "white",
+            "padding": 6,
+            "view": {"continuousWidth": 600, "continuousHeight": 300, "stroke": None},
+            "title": {"anchor": "start", "fontSize": 14, "color": ink, "offset": 10},
+            "axis": {
+                **text,
+                "labelColor": ink,
+                "titleColor": ink,
+                "titlePadding": 8,
+                "labelPadding": 4,
+                "domainColor": "#777777",
+                "tickColor": "#777777",
+                "gridColor": faint,
+                "gridWidth": 0.75,
+                "labelOverlap": True,
+            },
+            "axisX": {"grid": False},
+            # A title over the axis, read from left to right, costs no width.
+            "axisY": {
+                "titleAngle": 0,
+                "titleAlign": "left",
+                "titleAnchor": "end",
+                "titleBaseline": "bottom",
+                "titleX": 0,
+                "titleY": -8,
+                "domain": False,
+                "ticks": False,
+                "labelPadding": 9,
+            },
+            "legend": {
+                **text,
+                "orient": "bottom",
+                "direction": "horizontal",
+                "columns": 3,
+                "symbolSize": 100,
+                "symbolStrokeWidth": 2,
+                "labelColor": ink,
+                "titleColor": ink,
+                "labelLimit": 260,
+            },
+            "header": {
+                **text,
+                "title": None,
+                "labelFontWeight": "bold",
+                "labelColor": ink,
+                "titleColor": ink,
+            },
+            "line": {"strokeWidth": 2},
+            "point": {"size": 55, "strokeWidth": 1.75, "opacity": 1},
+            "rule": {"color": "#555555"},
+            "area": {"opacity": 0.25, "line": False},
+            "errorbar": {"ticks": True},
+            "range": {"category": PALETTE, "heatmap": {"scheme": "cividis"}},
+        }
+    }
+
+
+def enable() -> PluginEnabler:
+    """Make the theme the one of all charts; as a context manager, only of those inside."""
+    return alt.theme.enable("benchlab")
+
+
+def label(engine: str, variant: str | None = None) -> str:
+    """Name of an engine, or of one of its variants, as tables and legends print it."""
+    name = ENGINES[engine][0] if engine in ENGINES else engine
+    return f"{name}, {variant}" if variant else name
+
+
+def color(engine: str, variant: str = "default") -> str:
+    """Colour of an engine's variant as `#rrggbb`: darker for all but `default`."""
+    base = ENGINES[engine][1] if engine in ENGINES else OTHER_ENGINE[0]
+    if variant == "default":
+        return base
+    channels = (int(base[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel * 0.66):02X}" for channel in channels)
+
+
+def shape(engine: str) -> str:
+    """Point shape of an engine, by Vega's name for it."""
+    return ENGINES[engine][2] if engine in ENGINES else OTHER_ENGINE[1]
+
+
+def dashes(variants: Iterable[str]) -> dict[str, list[int]]:
+    """Dash pattern of each variant; one without its own takes the next of the spare ones."""
+    known = dict(DASHES)
+    for variant in variants:
+        if variant not in known:
+            known[variant] = OTHER_DASHES[(len(known) - len(DASHES)) % len(OTHER_DASHES)]
+    return known
+
+
+def curves(
+    base: alt.Chart,
+    pairs: Iterable[tuple[str, str]],
+    field: str = "curve",
+    interval: tuple[str, str] | None = None,
+) -> alt.LayerChart:
+    """Lines and points, one curve for each (engine, variant) of `pairs`, in the legend's order.
+
+    `base` has the data, x and y; its column `field` holds `label(engine, variant)`.
+    `interval` names the two columns that bound each value. The legend shows the points: filled for
+    `default`, hollow for the other variants, whose lines are dashed.
+    """
+    pairs = list(dict.fromkeys(pairs))
+    domain = [label(engine, variant) for engine, variant in pairs]
+    patterns = dashes(variant for _, variant in pairs)
+    colors = [color(engine, variant) for engine, variant in pairs]
+
+    def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
+        scale = alt.Scale(domain=domain, range=values)
+        return kind(field, type="nominal", title=None, scale=scale, legend=legend)
+
+    line_color = channel(alt.Color, colors, None)
+    line_dash = channel(alt.StrokeDash, [patterns[variant] for _, variant in pairs], None)
+    fills = [
+        fill if variant == "default" else "white"
+        for fill, (_, variant) in zip(colors, pairs, strict=True)
+    ]
+    layers = [
+        base.mark_line().encode(color=line_color, strokeDash=line_dash),
+        base.mark_point().encode(
+            stroke=channel(alt.Stroke, colors),
+            fill=channel(alt.Fill, fills),
+            shape=channel(alt.Shape, [shape(engine) for engine, _ in pairs]),
+        ),
+    ]
+    if interval is not None:
+        low, high = interval
+        rule = base.mark_rule(strokeWidth=1.25)
+        layers.insert(1, rule.encode(y=f"{low}:Q", y2=f"{high}:Q", color=line_color))
+    # A shared legend that one layer switches off is switched off for all.
+    return alt.layer(*layers).resolve_legend(color="independent", strokeDash="independent")
+
+
+def axis_title(column: str) -> str:
+    """Title with the unit in brackets, out of a column name that ends in it.
+
+    >>> axis_title("write_bytes_per_s")
+    'write (bytes/s)'
+    """
+    if column in WHOLE_NAMES:
+        return WHOLE_NAMES[column]
+    for ending, unit in UNITS.items():
+        if column.endswith(ending):
+            return f"{column.removesuffix(ending).replace('_', ' ')} ({unit})"
+    return re.sub("_+", " ", column)

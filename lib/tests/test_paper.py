@@ -1,0 +1,381 @@
+"""The paper: manuscript in, one offline HTML file and one PDF out."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import altair as alt
+import polars as pl
+import pytest
+from benchlab import theme
+from benchlab.errors import BenchlabError
+from benchlab.paper import Built, build
+from benchlab.paper.charts import scripts_html, specification
+from benchlab.paper.numbers import MINUS, column_texts, is_numeric, number, percent
+from benchlab.paper.tables import cells, to_typst
+
+MANUSCRIPT = """\
+---
+title: A rerun of {{ study }}
+author: [One, Two]
+date: "{{ date }}"
+abstract: PostgreSQL reached {{ peak }} transactions/s.
+---
+
+# The claim {#claim}
+
+原文说:「磁盘带宽是瓶颈」。{{ ref("fig-tps") }} and {{ ref("tab-medians") }}, @128 threads.
+
+{{ figure("tps", "Throughput of `oltp_write_only`, " ~ trials ~ " trials. 写入吞吐。") }}
+
+## Evidence
+
+It said: {{ error }}; the disk was used at {{ utilisation | pct }}, {{ ratio | num(2) }} times.
+
+{{ table("medians", "Medians, per threads.") }}
+
+{{ figure("disk", "Bytes written.") }}
+
+{{ table("settings", "Settings, a table over several pages.") }}
+"""
+
+LOADING = {"src", "href", "srcset", "data", "poster", "action", "formaction", "xlink:href"}
+
+
+class Page(HTMLParser):
+    """Collects a page's elements, and what a browser would load for it."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def having(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
+        return [
+            attrs
+            for name, attrs in self.elements
+            if name == tag and all(attrs.get(key) == wanted[key] for key in wanted)
+        ]
+
+    def loaded(self) -> list[str]:
+        return [
+            value or ""
+            for tag, attrs in self.elements
+            if tag != "a"
+            for key, value in attrs.items()
+            if key in LOADING
+        ]
+
+
+def tps_chart() -> alt.LayerChart:
+    pairs = [("postgres", "default"), ("postgres", "tuned"), ("tidb", "default")]
+    rows = [
+        {"curve": theme.label(*pair), "threads": 4**i, "tps": 100.0 * (i + k)}
+        for k, pair in enumerate(pairs, start=1)
+        for i in range(4)
+    ]
+    frame = pl.DataFrame(rows).with_columns(low=pl.col("tps") * 0.9, high=pl.col("tps") * 1.1)
+    base = alt.Chart(frame).encode(
+        x=alt.X("threads:Q", scale=alt.Scale(type="log", base=2)),
+        y=alt.Y("tps:Q", title=theme.axis_title("tps")),
+        tooltip=["curve", "threads", "tps"],
+    )
+    return theme.curves(base, pairs, interval=("low", "high"))
+
+
+def disk_chart() -> alt.Chart:
+    frame = pl.DataFrame({"t_s": [0, 1, 2], "write": [1.0, math.nan, 3.0]})
+    return alt.Chart(frame).mark_line().encode(x="t_s:Q", y="write:Q")
+
+
+def parts() -> dict:
+    return {
+        "context": {
+            "study": "postgres_vs_tidb",
+            "date": "2000-01-01",
+            "peak": 1663.4,
+            "trials": 3,
+            "error": "<script src=http://example.org/x.js></script> & #hash",
+            "utilisation": 0.934,
+            "ratio": 2.0345,
+        },
+        "figures": {"tps": tps_chart(), "disk": disk_chart(), "unused": disk_chart()},
+        "tables": {
+            "medians": pl.DataFrame(
+                {
+                    "engine": ["PostgreSQL <15>", 'Ti"DB\\'],
+                    "tps": [1234.5, 9.0],
+                    "interval": ["1,200–1,300", "8–10"],
+                }
+            ),
+            "settings": pl.DataFrame({"name": [f"setting_{i}" for i in range(200)]}),
+        },
+    }
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "paper.md"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Built:
+    folder = tmp_path_factory.mktemp("paper")
+    return build(write(folder, MANUSCRIPT), **parts(), out=folder / "build")
+
+
+@pytest.fixture(scope="module")
+def html(built) -> str:
+    return built.html.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html) -> Page:
+    return Page(html)
+
+
+def test_writes_two_whole_files_and_nothing_else(built):
+    assert {path.name for path in built.html.parent.iterdir()} == {"paper.html", "paper.pdf"}
+    assert (built.html.name, built.pdf.name) == ("paper.html", "paper.pdf")
+
+
+def test_html_loads_nothing(page, html):
+    assert [url for url in page.loaded() if not url.startswith("data:")] == []
+    policy = page.having("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    style = re.search(r"<style>(.*?)</style>", html, re.S)[1]
+    assert "url(" not in style and "@import" not in style
+
+
+def test_html_has_the_chart_libraries_once(page, html):
+    assert len(page.having("script")) == 3
+    assert html.count("globalThis.vegaEmbed") + html.count("window.vegaEmbed") == 1
+
+
+def test_html_has_every_placed_figure_live_and_as_an_image(page, html):
+    data = re.search(r'<script type="application/json" id="chart-specs">(.*?)</script>', html)[1]
+    assert list(json.loads(data)) == ["tps", "disk"]
+    assert [f["id"] for f in page.having("figure")] == [
+        "fig-tps",
+        "tab-medians",
+        "fig-disk",
+        "tab-settings",
+    ]
+    assert html.count("<noscript><img") == 2
+    assert "<!-- fallback" not in html
+
+
+def test_html_numbers_and_links_figures_and_tables(html):
+    assert '<a href="#fig-tps">Figure\N{NO-BREAK SPACE}1</a>' in html
+    assert '<a href="#tab-medians">Table\N{NO-BREAK SPACE}1</a>' in html
+    assert "<strong>Figure\N{NO-BREAK SPACE}2.</strong> Bytes written." in html
+
+
+def test_html_has_contents_values_and_chinese(page, html):
+    assert page.having("nav", id="toc")
+    assert page.having("a", href="#claim")
+    assert "PostgreSQL reached 1,663 transactions/s" in html
+    assert "93\N{NO-BREAK SPACE}%, 2.03 times" in html
+    assert "「磁盘带宽是瓶颈」" in html
+
+
+def test_markup_in_a_value_stays_text(html):
+    assert "&lt;script src=http://example.org/x.js&gt;&lt;/script&gt; &amp; #hash" in html
+    assert "PostgreSQL &lt;15&gt;" in html
+
+
+def test_html_sets_numbers_flush_right(html):
+    assert '<th scope="col" class="num">tps</th>' in html
+    assert '<td class="num">1,234</td>' in html
+    assert '<td class="num">1,200–1,300</td>' in html
+    assert '<th scope="col">engine</th>' in html
+
+
+def test_pdf_has_pages(built):
+    content = built.pdf.read_bytes()
+    assert content.startswith(b"%PDF-")
+    pages = [int(count) for count in re.findall(rb"/Type\s*/Pages.*?/Count (\d+)", content, re.S)]
+    assert max(pages) >= 3
+
+
+def test_equal_input_gives_equal_files(built, tmp_path):
+    again = build(write(tmp_path, MANUSCRIPT), **parts(), out=tmp_path)
+    assert again.html.read_bytes() == built.html.read_bytes()
+    assert again.pdf.read_bytes() == built.pdf.read_bytes()
+
+
+def test_manuscript_without_charts_has_no_script(tmp_path):
+    built = build(write(tmp_path, "---\ntitle: T\n---\n\nText.\n"), {}, {}, {}, tmp_path)
+    assert not Page(built.html.read_text()).having("script")
+
+
+HEAD = "---\ntitle: T\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ peak }} {{ peek }}", "paper.md:4: {{ peek }}: unknown value 'peek'; choose one of:"),
+        ("\n{{ runs.b }}", "paper.md:5: {{ runs.b }}: unknown value 'b'; choose one of: a"),
+        ("{{ nothing }}", "paper.md:4: {{ nothing }}: has no value (None)"),
+        (
+            '{{ figure("x", "c") }}',
+            'paper.md:4: {{ figure("x", "c") }}: unknown figure \'x\'; choose one of: tps',
+        ),
+        ('{{ table("x", "c") }}', "unknown table 'x'; choose one of: medians"),
+        ('{{ figure("tps", "a") }}{{ figure("tps", "b") }}', "figure 'tps' is placed twice"),
+        ('{{ figure("tps", " ") }}', "figure 'tps' has no caption"),
+        ('{{ ref("fig-y") }}', "unknown reference 'fig-y'; choose one of: fig-tps, tab-medians"),
+        ('{{ ref("fig-tps") }}', "paper.md refers to fig-tps but does not place it"),
+        ("\n\n{{ peak", "paper.md:6: "),
+        ('{% include "other.md" %}', "paper.md includes other.md, which is not there"),
+        ("![a](b.png)", "paper.md shows the image 'b.png'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(tmp_path, text, message):
+    context = {"peak": 1, "runs": {"a": 1}, "nothing": None}
+    tables = {"medians": parts()["tables"]["medians"]}
+    out = tmp_path / "build"
+    with pytest.raises(BenchlabError) as error:
+        build(write(tmp_path, HEAD + text), context, {"tps": tps_chart()}, tables, out)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not out.exists()
+
+
+def test_missing_title_manuscript_or_shadowed_name(tmp_path):
+    with pytest.raises(BenchlabError, match="no title in its YAML header"):
+        build(write(tmp_path, "Text."), {}, {}, {}, tmp_path)
+    with pytest.raises(BenchlabError, match="no manuscript"):
+        build(tmp_path / "none.md", {}, {}, {}, tmp_path)
+    with pytest.raises(BenchlabError, match="context value 'table' hides"):
+        build(write(tmp_path, HEAD), {"table": 1}, {}, {}, tmp_path)
+
+
+def test_a_failed_build_keeps_the_last_paper(tmp_path):
+    good = build(write(tmp_path, HEAD + "Good."), {}, {}, {}, tmp_path)
+    before = good.html.read_bytes()
+    with pytest.raises(BenchlabError, match="typst"):
+        build(write(tmp_path, HEAD + "```{=typst}\n#nothing()\n```\n"), {}, {}, {}, tmp_path)
+    assert good.html.read_bytes() == before
+    assert not list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*.part"))
+
+
+def test_an_included_file_is_named_in_its_errors(tmp_path):
+    (tmp_path / "section.md").write_text("\n{{ gone }}\n")
+    with pytest.raises(BenchlabError, match=r"section.md:2: \{\{ gone \}\}: unknown value 'gone'"):
+        build(write(tmp_path, HEAD + '{% include "section.md" %}'), {}, {}, {}, tmp_path)
+
+
+def test_chart_data_stay_in_the_page():
+    spec = specification("disk", disk_chart())
+    (rows,) = spec["datasets"].values()
+    assert [row["write"] for row in rows] == [1.0, None, 3.0]
+    remote = alt.Chart("https://example.org/a.csv").mark_line().encode(x="a:Q")
+    with pytest.raises(BenchlabError, match=r"figure 'far' reads its data from 'https://example"):
+        specification("far", remote)
+    assert "</script><b>" not in scripts_html({"a": {"title": "</script><b>"}})
+
+
+def test_only_single_views_follow_the_page_width():
+    live = scripts_html(
+        {
+            "single": {"mark": "line", "width": 300},
+            "steps": {"mark": "bar", "width": {"step": 20}},
+            "facets": {"mark": "line", "encoding": {"row": {"field": "a"}}},
+            "joined": {"hconcat": []},
+        }
+    )
+    specs = json.loads(re.search(r'id="chart-specs">(.*?)</script>', live)[1])
+    assert [name for name in specs if specs[name].get("width") == "container"] == ["single"]
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (1663.4, None, "1,663"),
+        (2.0345, None, "2.03"),
+        (0.00123456, None, "0.00123"),
+        (1234567, None, "1,234,567"),
+        (-2.5, 1, f"{MINUS}2.5"),
+        (-0.001, 1, "0.0"),
+        (math.nan, None, "n/a"),
+        (-math.inf, None, f"{MINUS}∞"),
+        (None, None, "–"),
+    ],
+)
+def test_number(value, decimals, text):
+    assert number(value, decimals) == text
+
+
+def test_percent():
+    assert percent(0.934) == "93\N{NO-BREAK SPACE}%"
+
+
+def test_floats_of_a_column_share_their_decimals():
+    assert column_texts(pl.Series([12.345, 1.0, None, 0.0, 0.0004])) == [
+        "12.3",
+        "1.0",
+        "–",
+        "0.0",
+        "0.000400",
+    ]
+    assert column_texts(pl.Series([True, None, False])) == ["yes", "–", "no"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "numeric"),
+    [
+        (["1,663 [1,580–1,702]", "–"], True),
+        (["±3 %", "≥ 0.9"], True),
+        (["128MB", "64MB"], False),
+        (["–", ""], False),
+    ],
+)
+def test_text_of_numerals_counts_as_numbers(texts, numeric):
+    assert is_numeric(pl.Series(texts), texts) is numeric
+
+
+def test_table_cells_are_typst_strings():
+    frame = pl.DataFrame({"a b": ['"\\#[x]\n\x1b$']})
+    assert r'"\"\\#[x] $",' in to_typst(cells("t", frame))
+    assert "no rows" in to_typst(cells("t", frame.clear()))
+    with pytest.raises(BenchlabError, match="table 't' has no columns"):
+        cells("t", pl.DataFrame())
+
+
+def test_theme_keeps_an_engines_looks():
+    assert theme.color("postgres") == "#0072B2"
+    assert theme.color("postgres", "tuned") != theme.color("postgres")
+    assert len({theme.color(engine) for engine in theme.ENGINES}) == len(theme.ENGINES)
+    assert len({theme.shape(engine) for engine in theme.ENGINES}) == len(theme.ENGINES)
+    assert theme.dashes(["tuned", "large"])["large"] not in theme.DASHES.values()
+    assert theme.label("tidb", "tuned") == "TiDB, tuned"
+    assert theme.label("external") == "external"
+
+
+def test_theme_is_enabled_for_a_while_or_for_good():
+    before = alt.theme.active
+    with theme.enable():
+        assert alt.theme.active == "benchlab"
+    assert alt.theme.active == before
+
+
+@pytest.mark.parametrize(
+    ("column", "title"),
+    [
+        ("tps", "TPS (transactions/s)"),
+        ("write_bytes_per_s", "write (bytes/s)"),
+        ("latency_us", "latency (µs)"),
+        ("write_amplification", "write amplification"),
+    ],
+)
+def test_axis_title(column, title):
+    assert theme.axis_title(column) == title
