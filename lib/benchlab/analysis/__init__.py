@@ -1,0 +1,1 @@
+"""What the analysis notebooks and the paper show: frames out of the store, charts out of frames."""

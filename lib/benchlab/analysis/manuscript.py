@@ -1,0 +1,166 @@
+"""What the manuscript needs: values, figures and tables out of the store and the study file."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from benchlab import study, target
+from benchlab.analysis import charts, points, tables
+from benchlab.analysis.points import POINT
+from benchlab.errors import StoreError
+from benchlab.repo import Repo
+from benchlab.store import Store
+from benchlab.study import PROFILES
+
+_GIB = 1 << 30
+
+#: Concurrency at which the effect of the tuning is told in the text.
+_EFFECT_CONCURRENCY = 16
+
+
+@dataclass
+class Content:
+    """The three mappings that :func:`benchlab.paper.build` takes."""
+
+    context: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, alt.TopLevelMixin] = field(default_factory=dict)
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+
+def content(repo: Repo, own: Store, reference: Store | None) -> Content:
+    """Gather everything that ``paper/paper.md`` places.
+
+    Args:
+        repo: the checkout, for the study files.
+        own: the reader's results.
+        reference: the shipped ones, if there are any.
+
+    Raises:
+        StoreError: the reader's store has no run that counts.
+    """
+    spec = study.load(repo, "postgres_vs_tidb")
+    instance = target.instance_type(repo, spec.instance)
+    profile = largest_profile(own, spec.study)
+    made = Content()
+    counted = points.runs(own, spec.study, profile)
+    missing = points.not_counted(own, spec.study, profile)
+    measured = points.points(own, spec.study, profile)
+    main = measured.filter(envelope="main")
+    made.context = {
+        "profile": profile,
+        "host": _host(own, counted),
+        "runs": {
+            **{name: (counted["status"] == name).sum() for name in ("ok", "failed", "refused")},
+            "not_counted": not missing.is_empty(),
+        },
+        "instance": {
+            "cores": instance.cores,
+            "memory_gib": instance.memory_bytes / _GIB,
+            "disk_mb_per_s": instance.disk_bytes_per_s / 1e6,
+        },
+        "have": {
+            "oceanbase": "oceanbase" in measured["engine"],
+            "as_sold": "as_sold" in measured["envelope"],
+        },
+        "effect": _effect(main),
+        "reference": None,
+    }
+    made.figures = {
+        "write-only-default": charts.throughput(main, "oltp_write_only", ["default"]),
+        "insert-default": charts.throughput(main, "oltp_insert", ["default"]),
+        "point-select-default": charts.throughput(main, "oltp_point_select", ["default"]),
+        "write-only": charts.throughput(main, "oltp_write_only"),
+        "insert": charts.throughput(main, "oltp_insert"),
+        "point-select": charts.throughput(main, "oltp_point_select"),
+        "envelopes": charts.envelopes(
+            measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
+        ),
+        "monitor": _monitor(own, spec.study, profile),
+    }
+    made.tables = {
+        "overview": points.overview(own, spec.study, profile),
+        "not-counted": missing,
+        "similitude": tables.similitude(own, spec, profile, instance),
+        "parameters-postgres": tables.parameters(own, spec.study, profile, "postgres"),
+        "parameters-oceanbase": tables.parameters(own, spec.study, profile, "oceanbase"),
+        "evidence": tables.evidence(own, spec.study, profile, "postgres", "oltp_write_only"),
+        "checkpoints": tables.checkpoints(own, spec.study, profile),
+        "costs": tables.costs(own, spec.study, profile),
+        "told": tables.told(own, spec, profile),
+    }
+    if reference is not None:
+        shipped = largest_profile(reference, spec.study)
+        host = _host(reference, points.runs(reference, spec.study, shipped))
+        made.context["reference"] = {"profile": shipped, "cpu_model": host["cpu_model"]}
+        made.tables["beside"] = beside(points.points(reference, spec.study, shipped), measured)
+    made.tables = {name: _headed(frame) for name, frame in made.tables.items()}
+    return made
+
+
+def largest_profile(store: Store, name: str) -> str:
+    """Return the largest profile of which a store has a counted run of a study.
+
+    Raises:
+        StoreError: it has none.
+    """
+    found = set(
+        store.sql("SELECT DISTINCT profile FROM run WHERE study = ? AND status = 'ok'", name)[
+            "profile"
+        ]
+    )
+    for profile in reversed(PROFILES):
+        if profile in found:
+            return profile
+    raise StoreError(f"no run of study {name} counts; run `benchlab run {name}`")
+
+
+def beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """Return both results' throughput at every point that both have, and their ratio."""
+    return (
+        reference.select(*POINT, pl.col("tps").alias("reference"))
+        .join(own.select(*POINT, "curve", pl.col("tps").alias("here")), on=POINT)
+        .with_columns((pl.col("here") / pl.col("reference")).round(2).alias("here : reference"))
+        .with_columns(pl.col("reference", "here").round())
+        .select("curve", *POINT[2:], "reference", "here", "here : reference")
+        .sort("workload", "curve", "concurrency")
+    )
+
+
+def _host(store: Store, counted: pl.DataFrame) -> dict[str, Any]:
+    run_id = counted.filter(status="ok")["run_id"][0]
+    facts = store.table("host", run_id)
+    found = dict(zip(facts["fact"], facts["value"], strict=True))
+    return {
+        "cpu_model": found["cpu_model"],
+        "cores": int(found["cores"]),
+        "memory_gib": int(found["memory_bytes"]) / _GIB,
+        "kernel": found["kernel"],
+    }
+
+
+def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
+    at = main.filter(engine="postgres", workload="oltp_write_only", concurrency=_EFFECT_CONCURRENCY)
+    by_variant = {row["variant"]: row for row in at.iter_rows(named=True)}
+    if by_variant.keys() != {"default", "tuned"}:
+        return None
+    default, tuned = by_variant["default"], by_variant["tuned"]
+    return {
+        "concurrency": _EFFECT_CONCURRENCY,
+        "ratio": tuned["tps"] / default["tps"],
+        "default_binding": default["binding"],
+        "default_utilisation": default["binding_utilisation"] or 0.0,
+        "tuned_binding": tuned["binding"],
+    }
+
+
+def _monitor(store: Store, study_name: str, profile: str) -> alt.Chart:
+    highest = points.runs(store, study_name, profile)["concurrency"].max()
+    chosen = tables.monitored(store, study_name, profile, "oltp_insert", highest)
+    return charts.monitor(tables.monitor_samples(store, chosen), *tables.limits(store, chosen))
+
+
+def _headed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Column names as a reader expects them."""
+    return frame.rename(lambda name: name.replace("_", " "))

@@ -1,0 +1,374 @@
+"""Tables of the analysis notebooks and the paper, each from the store and the study file."""
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.analysis import points
+from benchlab.analysis.points import POINT, runs, with_curve
+from benchlab.attribution.utilisation import NONE
+from benchlab.engines.base import canonical
+from benchlab.errors import StoreError
+from benchlab.store import Store
+from benchlab.study import Instance, Study, Told
+
+#: Size that the article gives for its dataset ("20 GB and more"), in bytes.
+ARTICLE_DATASET_BYTES = 20e9
+
+#: Size of a PostgreSQL page, in which random reads and checkpoints count.
+_PAGE_BYTES = 8192
+
+
+def similitude(store: Store, study: Study, profile: str, instance: Instance) -> pl.DataFrame:
+    """Return the dimensionless ratios of the article beside those of a profile, as measured.
+
+    Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. A ratio that the article gives no
+    number for is null on its side.
+    """
+    counted = runs(store, study.study, profile).filter(
+        (pl.col("status") == "ok") & (pl.col("engine") == "postgres")
+    )
+    if counted.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(("ratio", "note"), pl.String))
+    run = counted.row(0, named=True)
+    dataset = _counter(store, run["run_id"], "pg_database_size")
+    buffers = _setting(store, run["run_id"], "shared_buffers")
+    cores, memory = run["limit_cores"], run["limit_memory_bytes"]
+    article = {
+        "memory": instance.memory_bytes,
+        "cores": instance.cores,
+        "duration": study.profiles["paper"].measure_s,
+    }
+    rows = [
+        ("dataset : memory", ARTICLE_DATASET_BYTES / article["memory"], dataset / memory, ""),
+        (
+            "buffer pool : memory",
+            study.engines["postgres"].settings["shared_buffers"].of_memory,
+            buffers / memory,
+            "",
+        ),
+        (
+            "max_wal_size : dataset, default",
+            study.engines["postgres"].variants["default"]["max_wal_size"].of_memory
+            * article["memory"]
+            / ARTICLE_DATASET_BYTES,
+            study.engines["postgres"].variants["default"]["max_wal_size"].of_memory
+            * memory
+            / dataset,
+            "how often a page is logged in full",
+        ),
+        *_wal_rows(store, counted),
+        (
+            "disk bandwidth per core (MB/s)",
+            instance.disk_bytes_per_s / instance.cores / 1e6,
+            run["limit_write_bytes_per_s"] / cores / 1e6,
+            "",
+        ),
+        (
+            "disk operations per core (1/s)",
+            instance.disk_iops / instance.cores,
+            run["limit_write_iops"] / cores,
+            study.envelopes[run["envelope"]].why.strip(),
+        ),
+        (
+            "time to read the dataset at random : run",
+            ARTICLE_DATASET_BYTES / _PAGE_BYTES / instance.disk_iops / article["duration"],
+            dataset / _PAGE_BYTES / run["limit_read_iops"] / run["measure_s"],
+            "a scaled run is too short for that, so it begins with the data read in",
+        ),
+    ]
+    return pl.DataFrame(
+        rows,
+        schema={
+            "ratio": pl.String,
+            "article": pl.Float64,
+            "ours": pl.Float64,
+            "note": pl.String,
+        },
+        orient="row",
+    )
+
+
+def parameters(store: Store, study: str, profile: str, engine: str) -> pl.DataFrame:
+    """Return what was asked of an engine and what its server reported, a column per variant.
+
+    Settings that differ between variants come first.
+    """
+    latest = runs(store, study, profile).filter(
+        (pl.col("status") == "ok") & (pl.col("engine") == engine)
+    )
+    if latest.is_empty():
+        return pl.DataFrame(schema={"setting": pl.String})
+    ids = latest.group_by("variant").agg(pl.col("run_id").first())
+    settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
+        ids, on="run_id"
+    )
+    shown = settings.with_columns(
+        pl.concat_str(
+            pl.col("asked"), pl.lit(" → "), pl.col("effective"), pl.col("unit").fill_null("")
+        ).alias("value")
+    )
+    wide = shown.pivot(on="variant", index="name", values="value", sort_columns=True)
+    variants = [column for column in wide.columns if column != "name"]
+    differs = pl.concat_list(variants).list.n_unique() > 1
+    return wide.sort(differs, "name", descending=[True, False]).rename({"name": "setting"})
+
+
+def checkpoints(store: Store, study: str, profile: str) -> pl.DataFrame:
+    """Return PostgreSQL's checkpoints in the measured part of each point, and the WAL between them.
+
+    The article explains its rebound at high concurrency by checkpoints that come later than
+    ``max_wal_size`` asks for. Medians over trials.
+    """
+    counted = runs(store, study, profile).filter(
+        (pl.col("status") == "ok") & (pl.col("engine") == "postgres")
+    )
+    wide = (
+        store.sql(
+            "SELECT run_id, name, at_end - at_begin AS delta FROM engine_counter"
+            " WHERE name IN ('pg_stat_bgwriter.checkpoints_timed',"
+            " 'pg_stat_bgwriter.checkpoints_req', 'pg_stat_checkpointer.num_timed',"
+            " 'pg_stat_checkpointer.num_requested', 'pg_stat_wal.wal_bytes',"
+            " 'pg_stat_wal.wal_fpi')"
+        )
+        .with_columns(
+            pl.when(pl.col("name").str.contains("checkpoint"))
+            .then(pl.lit("checkpoints"))
+            .otherwise(pl.col("name").str.replace("pg_stat_wal.", "", literal=True))
+            .alias("name")
+        )
+        .group_by("run_id", "name")
+        .agg(pl.col("delta").sum())
+        .pivot(on="name", index="run_id", values="delta")
+    )
+    if wide.is_empty():
+        return wide
+    per_run = (
+        counted.select("run_id", *POINT, "transactions")
+        .join(wide, on="run_id")
+        .with_columns(
+            (pl.col("wal_bytes") / 1e6).alias("wal_mb"),
+            (pl.col("wal_fpi") / pl.col("transactions")).alias("full_pages_per_transaction"),
+        )
+    )
+    return with_curve(
+        per_run.group_by(POINT)
+        .agg(pl.col("checkpoints", "wal_mb", "full_pages_per_transaction").median())
+        .with_columns(
+            pl.when(pl.col("checkpoints") > 0)
+            .then(pl.col("wal_mb") / pl.col("checkpoints"))
+            .alias("wal_mb_per_checkpoint")
+        )
+        .sort(POINT)
+    )
+
+
+def costs(store: Store, study: str, profile: str) -> pl.DataFrame:
+    """Return what a transaction cost at every point, rounded to three digits, for reading."""
+    frame = points.costs(store, study, profile)
+    numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
+    return frame.select(
+        "curve", "workload", "envelope", "concurrency", pl.col("tps", *numbers).round_sig_figs(3)
+    ).sort("workload", "curve", "envelope", "concurrency")
+
+
+def evidence(store: Store, study: str, profile: str, engine: str, workload: str) -> pl.DataFrame:
+    """Return what bound each run of an engine's workload, and by which evidence."""
+    return (
+        runs(store, study, profile)
+        .filter(status="ok", engine=engine, workload=workload)
+        .join(
+            store.sql("SELECT run_id, resource, evidence FROM attribution WHERE binds"),
+            on="run_id",
+            how="left",
+        )
+        .select(
+            "variant",
+            "envelope",
+            "concurrency",
+            "trial",
+            pl.col("tps").round(),
+            pl.col("resource").fill_null(NONE).alias("bound by"),
+            "evidence",
+        )
+        .sort("variant", "envelope", "concurrency", "trial")
+    )
+
+
+def monitored(
+    store: Store, study: str, profile: str, workload: str, concurrency: int
+) -> dict[str, str]:
+    """Return one run of every curve of a workload at one concurrency: name to show → run."""
+    found = with_curve(
+        runs(store, study, profile)
+        .filter(status="ok", workload=workload, concurrency=concurrency, envelope="main", trial=1)
+        .sort("engine", "variant", descending=[True, False])
+    )
+    return dict(zip(found["curve"], found["run_id"], strict=True))
+
+
+def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
+    """Return the cores and the MB/s of disk writes that bound the chosen runs.
+
+    Raises:
+        StoreError: there is no run.
+    """
+    run_id = next(iter(run_ids.values()), "none")
+    rows = store.sql(
+        "SELECT limit_cores, limit_write_bytes_per_s / 1e6 AS mb FROM run WHERE run_id = ?", run_id
+    )
+    if rows.is_empty():
+        raise StoreError("no run to take the limits from")
+    return rows.row(0)
+
+
+def told(store: Store, study: Study, profile: str) -> pl.DataFrame:
+    """Return every number that the article tells beside ours, with its interval where there is one.
+
+    A number whose engines or concurrency this profile did not run is null; ``note`` says why.
+    """
+    counted = runs(store, study.study, profile).filter(pl.col("status") == "ok")
+    return pl.DataFrame(
+        [_told_row(counted, one) for one in study.told],
+        schema={
+            "what": pl.String,
+            "unit": pl.String,
+            "article": pl.Float64,
+            "ours": pl.Float64,
+            "low": pl.Float64,
+            "high": pl.Float64,
+            "note": pl.String,
+        },
+    )
+
+
+def monitor_samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
+    """Return CPU and disk over the measured seconds of chosen runs, for the monitor charts.
+
+    Args:
+        store: the store.
+        run_ids: name to show → run.
+
+    Returns:
+        ``run``, ``second``, ``engine_cores``, ``client_cores``, ``write_mb_per_s``,
+        ``read_mb_per_s``.
+    """
+    frames = []
+    for name, run_id in run_ids.items():
+        frames.append(
+            store.sql(
+                """
+                SELECT ? AS run, round(t - measure_begin, 1) AS second,
+                    any_value(value) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s') / 1e6
+                        AS engine_cores,
+                    any_value(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') / 1e6
+                        AS client_cores,
+                    any_value(value) FILTER (metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s,
+                    any_value(value) FILTER (metric = 'read_bytes_per_s') / 1e6 AS read_mb_per_s
+                FROM os_sample JOIN run USING (run_id)
+                WHERE run_id = ? AND observer = 'sample'
+                    AND t > measure_begin + 1 AND t <= measure_end
+                GROUP BY ALL ORDER BY second
+                """,
+                name,
+                run_id,
+            )
+        )
+    return pl.concat(frames)
+
+
+def _counter(store: Store, run_id: str, name: str) -> float:
+    found = store.sql(
+        "SELECT at_begin FROM engine_counter WHERE run_id = ? AND name = ?", run_id, name
+    )
+    return found["at_begin"][0]
+
+
+def _setting(store: Store, run_id: str, name: str) -> float:
+    row = store.sql(
+        "SELECT effective, unit FROM engine_setting WHERE run_id = ? AND name = ?", run_id, name
+    ).row(0)
+    return canonical(*row)
+
+
+def _wal_rows(store: Store, counted: pl.DataFrame) -> list[tuple]:
+    rows = []
+    written = store.sql(
+        "SELECT run_id, at_end - at_begin AS wal FROM engine_counter"
+        " WHERE name = 'pg_stat_wal.wal_bytes'"
+    )
+    asked = store.sql("SELECT run_id, asked FROM engine_setting WHERE name = 'max_wal_size'")
+    for variant, note in (
+        ("default", "no WAL volume in the article; its disk could write 84 in a run at most"),
+        ("tuned", "the article guesses one checkpoint in a run"),
+    ):
+        joined = (
+            counted.filter(
+                (pl.col("variant") == variant) & (pl.col("workload") == "oltp_write_only")
+            )
+            .join(written, on="run_id")
+            .join(asked, on="run_id")
+        )
+        if joined.is_empty():
+            continue
+            ratios = [
+                wal / canonical(size)
+                for wal, size in zip(joined["wal"], joined["asked"], strict=True)
+            ]
+        rows.append((f"WAL in a write_only run : max_wal_size, {variant}", None, max(ratios), note))
+    return rows
+
+
+def _told_row(counted: pl.DataFrame, told: Told) -> dict:
+    row = {
+        "what": told.what,
+        "unit": told.unit,
+        "article": told.value,
+        "ours": None,
+        "low": None,
+        "high": None,
+        "note": "",
+    }
+    above = _values(counted, told.numerator)
+    below = _values(counted, told.denominator) if told.denominator else None
+    missing = [
+        side
+        for side, values in ((told.numerator, above), (told.denominator, below))
+        if values is not None and not values
+    ]
+    if missing:
+        what = " ".join(str(value) for value in missing[0].values())
+        return row | {"note": f"not run here: {what}"}
+    if told.unit != "ratio":
+        best = max(above.values(), key=lambda values: stats.median(values).value)
+        estimate = stats.median(best)
+        note = "absolute; comparable on the article's instance type only"
+    elif "any" in (told.numerator["concurrency"], told.denominator["concurrency"]):
+        shared = sorted(above.keys() & below.keys())
+        if not shared:
+            return row | {"note": "not run here: no number of threads that both sides ran"}
+        ratios = {threads: stats.ratio(above[threads], below[threads]) for threads in shared}
+        threads = max(ratios, key=lambda one: ratios[one].value)
+        estimate, note = ratios[threads], f"at {threads} threads"
+    else:
+        estimate = stats.ratio(*above.values(), *below.values())
+        note = ""
+    return row | {
+        "ours": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "note": note,
+    }
+
+
+def _values(counted: pl.DataFrame, where: dict) -> dict[int, list[float]]:
+    """Concurrency → throughput of the trials that match; all concurrencies for peak and any."""
+    matching = counted.filter(
+        (pl.col("envelope") == "main"),
+        *[pl.col(name) == value for name, value in where.items() if name != "concurrency"],
+    )
+    if where["concurrency"] not in ("peak", "any"):
+        matching = matching.filter(pl.col("concurrency") == where["concurrency"])
+    return {
+        key[0]: group["tps"].to_list()
+        for key, group in matching.sort("trial").group_by("concurrency", maintain_order=True)
+    }

@@ -1,0 +1,216 @@
+"""The command line."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchlab import capture, doctor, ingest, repo, store, study, sweep, target
+from benchlab.errors import BenchlabError
+from benchlab.study import PROFILES
+from benchlab.sweep import Selection
+
+_typer = typer.Typer(
+    help="Rerun published database benchmarks end to end.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+_StudyName = Annotated[str, typer.Argument(help="A study of paper/studies, or `all`.")]
+_Profile = Annotated[str, typer.Option(help=f"How much to run: {', '.join(PROFILES)}.")]
+_TargetName = Annotated[str, typer.Option("--target", help="An inventory of ansible/inventories.")]
+_Engines = Annotated[list[str], typer.Option("--engine", help="Only this engine; repeatable.")]
+_Variants = Annotated[list[str], typer.Option("--variant", help="Only this variant; repeatable.")]
+_Workloads = Annotated[
+    list[str], typer.Option("--workload", help="Only this workload; repeatable.")
+]
+
+
+@_typer.command()
+def plan(
+    study_name: _StudyName = "all",
+    profile: _Profile = "quick",
+    target_name: _TargetName = "local",
+    engine: _Engines = (),
+    variant: _Variants = (),
+    workload: _Workloads = (),
+) -> None:
+    """Show what would run, in which order, and how much of it is done."""
+    checkout = repo.find()
+    for selection in _selections(study_name, profile, target_name, engine, variant, workload):
+        curves = sweep.planned(checkout, selection)
+        todo = {trial.key for curve in sweep.left(checkout, curves) for trial in curve.trials}
+        table = Table(title=f"{selection.study}, profile {profile}, target {target_name}")
+        for heading in ("curve", "concurrency, in order", "left"):
+            table.add_column(heading, justify="right" if heading == "left" else "left")
+        for curve in curves:
+            order = " ".join(str(trial.point.concurrency) for trial in curve.trials)
+            table.add_row(curve.name, order, f"{len(curve.keys & todo)} of {len(curve.trials)}")
+        console.print(table)
+        trials = [trial for curve in curves for trial in curve.trials]
+        seconds = sum(trial.point.warmup_s + trial.point.measure_s for trial in trials)
+        console.print(
+            f"{len(trials)} runs, {len(todo)} left; {seconds / 60:.0f} min of warm-up and"
+            " measurement in all"
+        )
+
+
+@_typer.command()
+def run(
+    study_name: _StudyName = "all",
+    profile: _Profile = "quick",
+    target_name: _TargetName = "local",
+    engine: _Engines = (),
+    variant: _Variants = (),
+    workload: _Workloads = (),
+) -> None:
+    """Run what is left of the plan; finished runs are never repeated."""
+    checkout = repo.find()
+    failed = 0
+    for selection in _selections(study_name, profile, target_name, engine, variant, workload):
+        outcome = sweep.run(checkout, selection, console)
+        failed += outcome["failed"]
+        if outcome:
+            counts = ", ".join(f"{count} {status}" for status, count in outcome.items())
+            console.print(f"{selection.study}: {counts}")
+    if failed:
+        raise BenchlabError(
+            f"{failed} runs failed; `benchlab status` says why, a rerun repeats them"
+        )
+
+
+@_typer.command("ingest")
+def ingest_command(
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the store anew from all raw folders.")
+    ] = False,
+) -> None:
+    """Bring raw folders into the store."""
+    checkout = repo.find()
+    count = ingest.rebuild(checkout) if rebuild else ingest.ingest_new(checkout)
+    console.print(f"{count} runs ingested into {checkout.store}")
+
+
+@_typer.command()
+def status() -> None:
+    """Show what the store holds, and what failed, was refused or never finished."""
+    checkout = repo.find()
+    ingest.ingest_new(checkout)
+    with store.open_store(checkout.store, read_only=True) as opened:
+        counts = opened.sql(
+            "SELECT study, profile, engine, variant,"
+            " count(*) FILTER (status = 'ok') AS ok,"
+            " count(*) FILTER (status = 'failed') AS failed,"
+            " count(*) FILTER (status = 'refused') AS refused"
+            " FROM run GROUP BY ALL ORDER BY ALL"
+        )
+        reasons = opened.sql(
+            "SELECT engine, variant, workload, status, error, count(*) AS runs FROM run"
+            " WHERE status <> 'ok' GROUP BY ALL ORDER BY ALL"
+        )
+    _show("runs", counts)
+    if not reasons.is_empty():
+        _show("not counted", reasons)
+    for folder in capture.unfinished(checkout.raw):
+        console.print(f"unfinished (killed): {folder.name}")
+
+
+@_typer.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; must not exist.")],
+) -> None:
+    """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
+    if folder.exists():
+        raise BenchlabError(f"{folder} exists already; name a new folder")
+    with store.open_store(repo.find().store, read_only=True) as opened:
+        opened.export(folder)
+    console.print(f"written to {folder}")
+
+
+@_typer.command("doctor")
+def doctor_command(target_name: _TargetName = "local") -> None:
+    """Say what a target can run, and for each engine that it can't, why."""
+    checkout = repo.find()
+    findings = doctor.examine(checkout, target.load(checkout, target_name))
+    table = Table(title=f"target {target_name}")
+    for heading in ("what", "", "detail"):
+        table.add_column(heading)
+    for finding in findings:
+        mark = "[green]yes[/green]" if finding.usable else "[red]no[/red]"
+        table.add_row(finding.what, mark, escape(finding.detail))
+    console.print(table)
+
+
+@_typer.command("paper")
+def paper_command() -> None:
+    """Build paper/build/paper.html and paper.pdf, and the analysis notebooks on your own runs."""
+    from benchlab import publish  # the paper's stack takes two seconds to import
+
+    built = publish.publish(repo.find(), console)
+    for warning in built.warnings:
+        console.print(f"[yellow]{warning}[/yellow]")
+    console.print(f"{built.html}\n{built.pdf}")
+
+
+@_typer.command()
+def teardown(
+    target_name: _TargetName = "local",
+    wipe: Annotated[
+        bool, typer.Option("--wipe", help="Also delete data, snapshots, users and settings.")
+    ] = False,
+) -> None:
+    """Stop every engine and remove mounts, loop devices and cgroups from a target."""
+    checkout = repo.find()
+    sweep.take_down(target.load(checkout, target_name))
+    if wipe:
+        from benchlab.provision import playbook  # ansible-runner takes a second to import
+
+        playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
+    console.print(f"target {target_name}: nothing of benchlab is running")
+
+
+def app() -> None:
+    """Run the command line: one line and exit code 1 for every error that a user can act on."""
+    try:
+        _typer()
+    except BenchlabError as error:
+        # neither wrapped nor read as markup: one line is what scripts and people grep for
+        Console(stderr=True).print(
+            f"benchlab: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+        )
+        sys.exit(1)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("benchlab: stopped; finished runs are kept", style="red")
+        sys.exit(130)
+
+
+def _selections(
+    study_name: str,
+    profile: str,
+    target_name: str,
+    engines: list[str],
+    variants: list[str],
+    workloads: list[str],
+) -> list[Selection]:
+    checkout = repo.find()
+    names = study.names(checkout) if study_name == "all" else [study_name]
+    return [
+        Selection(name, profile, target_name, list(engines), list(variants), list(workloads))
+        for name in names
+    ]
+
+
+def _show(title: str, frame) -> None:
+    table = Table(title=title)
+    for name, dtype in frame.schema.items():
+        table.add_column(name, justify="right" if dtype.is_numeric() else "left")
+    for row in frame.iter_rows():
+        # programs' messages have brackets of their own, which are no markup
+        table.add_row(*("" if value is None else escape(str(value)) for value in row))
+    console.print(table)

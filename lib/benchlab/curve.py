@@ -1,0 +1,131 @@
+"""One curve, as the run notebook executes it."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import polars as pl
+
+from benchlab import plan, repo, study, target
+from benchlab.capture import Record
+from benchlab.errors import UnknownName
+from benchlab.parse import sysbench as parse_sysbench
+from benchlab.plan import Curve
+from benchlab.progress import RUN_LINE
+from benchlab.session import Session
+from benchlab.trial import run_trial
+
+
+def open_curve(
+    study_name: str,
+    profile: str,
+    target_name: str,
+    engine: str,
+    variant: str,
+    workload: str,
+    envelope: str,
+    trial: int,
+    concurrency: Sequence[int] = (),
+) -> "CurveRun":
+    """Return one curve of a study, ready to run on a provisioned target.
+
+    Args:
+        study_name: as in ``paper/studies``.
+        profile: one of the study's.
+        target_name: an inventory.
+        engine: of the study.
+        variant: of the engine.
+        workload: of the study.
+        envelope: one of the study's envelope rules.
+        trial: number, from 1.
+        concurrency: only these, in this order; empty: the profile's, in the plan's order.
+
+    Raises:
+        UnknownName: the study has no such curve.
+        TargetError: the target is not provisioned.
+    """
+    checkout = repo.find()
+    spec = study.load(checkout, study_name)
+    provisioned = target.provisioned(checkout, target_name)
+    curves = plan.make(
+        spec,
+        profile,
+        target.instance_type(checkout, spec.instance),
+        provisioned.versions(spec.engines),
+        enforce=provisioned.target.enforce,
+        engines=[engine],
+        variants=[variant],
+        workloads=[workload],
+    )
+    matching = {curve.name: curve for curve in curves}
+    wanted = Curve.label(engine, variant, workload, envelope, trial)
+    if wanted not in matching:
+        raise UnknownName("curve", wanted, matching)
+    curve = matching[wanted].only(concurrency)
+    return CurveRun(checkout, Session(provisioned, engine), curve)
+
+
+class CurveRun:
+    """The trials of one curve on a provisioned target."""
+
+    def __init__(self, checkout: repo.Repo, session: Session, curve: Curve):
+        self.checkout, self.session, self.curve = checkout, session, curve
+
+    def run(self) -> Iterator[Record]:
+        """Run the trials one after the other; print a line for each and yield its record."""
+        self.session.bring_up()
+        first = self.curve.trials[0].point
+        if first.dataset_reset == "none":
+            # nothing restores between the runs, so the curve itself begins from the dataset
+            self.session.cold(first.variant, restore=first.dataset_key)
+        closing: Future[Record] | None = None
+        with ThreadPoolExecutor(max_workers=1) as closer:
+            for trial in self.curve.trials:
+                before_load = closing.result if closing else lambda: None
+                close = run_trial(self.session, trial, self.checkout.raw, before_load)
+                if closing:
+                    yield _reported(closing.result())
+                closing = closer.submit(close)
+        yield _reported(closing.result())
+
+    def points(self) -> pl.DataFrame:
+        """One row per point: what is asked of it."""
+        return pl.DataFrame(
+            [
+                {
+                    "concurrency": trial.point.concurrency,
+                    "engine_version": trial.point.engine_version,
+                    "settings": ", ".join(f"{k}={v}" for k, v in trial.point.settings.items()),
+                    "rows": trial.point.dataset.rows,
+                    "warmup_s": trial.point.warmup_s,
+                    "measure_s": trial.point.measure_s,
+                    "trial_key": trial.key,
+                }
+                for trial in self.curve.trials
+            ]
+        )
+
+    def summary(self, records: Sequence[Record]) -> pl.DataFrame:
+        """One row per run: status, throughput and latency, read from the raw files."""
+        rows = []
+        for record in records:
+            row = {
+                "concurrency": record.trial.point.concurrency,
+                "run_id": record.run_id,
+                "status": record.status,
+            }
+            if record.status == "ok":
+                output = self.checkout.raw / record.run_id / "sysbench.out"
+                found = parse_sysbench.summary(output.read_text())
+                row |= {
+                    "tps": found["transactions"] / found["total_time_s"],
+                    "latency_mean_ms": found["latency_avg_ms"],
+                    "latency_max_ms": found["latency_max_ms"],
+                    "errors": found["ignored_errors"],
+                }
+            rows.append(row)
+        return pl.DataFrame(rows).sort("concurrency")
+
+
+def _reported(record: Record) -> Record:
+    print(RUN_LINE + record.line(), flush=True)
+    return record

@@ -1,0 +1,18 @@
+"""Engines by name."""
+
+from benchlab.engines.base import Endpoint, Engine, EngineSetting
+from benchlab.engines.oceanbase import OceanBase
+from benchlab.engines.postgres import Postgres
+from benchlab.engines.tidb import TiDB
+from benchlab.errors import UnknownName
+
+ENGINES: dict[str, type[Engine]] = {cls.name: cls for cls in (Postgres, OceanBase, TiDB)}
+
+__all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class"]
+
+
+def engine_class(name: str) -> type[Engine]:
+    """Return an engine's class by its name."""
+    if name not in ENGINES:
+        raise UnknownName("engine", name, ENGINES)
+    return ENGINES[name]

@@ -1,0 +1,222 @@
+"""The contract of an engine on benchlab's side; its other half is the Ansible role of the same name.
+
+The role installs, starts, stops and tunes. The module here only asks a running server: its version,
+the settings in effect, its counters, the size of the dataset. Both protocols' clients are thin; what
+an engine must bring is stated in :class:`Engine` and tested for all of them by one contract test.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import psycopg
+import pymysql
+from psycopg.rows import dict_row
+from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationError
+
+from benchlab.errors import EngineError
+from benchlab.study import Scalar
+
+_BYTES = TypeAdapter(ByteSize)
+_TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
+
+#: PostgreSQL's units of time (documentation, 20.1.1), in seconds. Its minute is no ``m``.
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s|min|h|d)")
+
+
+class Endpoint(BaseModel):
+    """Where a server answers, and as whom to ask. The password never leaves memory."""
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    port: int
+    user: str
+    password: str = ""
+    database: str = "sbtest"
+
+
+class EngineSetting(BaseModel):
+    """One setting: what was asked for, and what the server says of itself."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    asked: str | None
+    effective: str | None
+    unit: str | None = None
+    source: str | None = None
+
+    @property
+    def took_effect(self) -> bool:
+        """Whether the effective value is the one asked for, in whatever unit each is written."""
+        if self.asked is None:
+            return True
+        # a bare time is in the server's own unit, while a bare size is in bytes throughout benchlab
+        asked = canonical(self.asked, self.unit if self.unit in _SECONDS else None)
+        return self.effective is not None and asked == canonical(self.effective, self.unit)
+
+
+def canonical(value: str, unit: str | None = None) -> str | float:
+    """Bring a setting's value into one form: sizes in bytes, times in seconds, switches as 0/1.
+
+    What is none of these is text, in lower case.
+
+    ``unit`` is the server's own (PostgreSQL: ``8kB``, ``MB``, ``s``); without one, a suffix within
+    the value counts (``64MB``, ``1G``), always in powers of 1024 as databases have it.
+    """
+    text = str(value).strip().lower()
+    if text in _TRUE and unit is None:
+        return 1.0
+    if text in _FALSE and unit is None:
+        return 0.0
+    try:
+        number = float(text)
+    except ValueError:
+        if duration := _DURATION.fullmatch(text):
+            return float(duration[1]) * _SECONDS[duration[2]]
+        size = _binary_size(text)
+        return float(size) if size is not None else text
+    return number * (_SECONDS.get(unit) or _binary_size(unit) or 1) if unit else number
+
+
+def _binary_size(text: str) -> int | None:
+    """Bytes of a size such as ``8kB``, ``64MB`` or ``2G``; ``None`` if it is no size."""
+    letters = text.lower().removesuffix("ib").removesuffix("b")
+    if letters and letters[-1] in "kmgtp":
+        digits = letters[:-1] or "1"
+        try:
+            return int(_BYTES.validate_python(f"{digits}{letters[-1]}ib"))
+        except ValidationError:
+            return None
+    return None
+
+
+class Engine(ABC):
+    """A running server of one engine.
+
+    Class attributes:
+        name: as in studies, roles and tables.
+        sysbench_driver: sysbench's name of the protocol.
+    """
+
+    name: ClassVar[str]
+    sysbench_driver: ClassVar[str]
+    admin_user: ClassVar[str]
+
+    def __init__(self, endpoint: Endpoint):
+        self.endpoint = endpoint
+
+    @abstractmethod
+    def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
+        """Run one statement, committed by itself, and return its rows.
+
+        Raises:
+            EngineError: the server refused it or is not there.
+        """
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return the server's version, digits first, as it says itself."""
+
+    @abstractmethod
+    def effective_settings(self, names: list[str]) -> list[EngineSetting]:
+        """Return what the server says of ``names`` (``asked`` left empty), unknown names left out."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, float]:
+        """Return the engine's cumulative counters and gauges, names prefixed by their view."""
+
+    @abstractmethod
+    def read_in(self, tables: int) -> None:
+        """Read every page of the sysbench tables and their indexes once, into the engine's caches."""
+
+    @abstractmethod
+    def dataset_bytes(self) -> int:
+        """Return the size of the dataset on disk, indexes included, as the server reports it."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Bring a freshly loaded dataset into the state in which it is kept (statistics, merges)."""
+
+    def settings(self, asked: Mapping[str, Scalar]) -> list[EngineSetting]:
+        """Return every asked-for setting beside its effective value; unknown ones have none."""
+        found = {setting.name: setting for setting in self.effective_settings(list(asked))}
+        return [
+            found.get(name, EngineSetting(name=name, asked=None, effective=None)).model_copy(
+                update={"asked": self.render(value)}
+            )
+            for name, value in asked.items()
+        ]
+
+    @classmethod
+    def render(cls, value: Scalar) -> str:
+        """Write a value as the engine's configuration wants it; sizes are whole bytes here."""
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return str(value)
+
+    def sysbench_options(self) -> dict[str, Scalar]:
+        """Return sysbench's connection options, without the password."""
+        driver, endpoint = self.sysbench_driver, self.endpoint
+        return {
+            "db-driver": driver,
+            f"{driver}-host": endpoint.host,
+            f"{driver}-port": endpoint.port,
+            f"{driver}-user": endpoint.user,
+            f"{driver}-db": endpoint.database,
+        }
+
+
+class PostgresProtocol(Engine):
+    """Query over PostgreSQL's protocol."""
+
+    sysbench_driver = "pgsql"
+
+    def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
+        """See :meth:`Engine.query`."""
+        endpoint = self.endpoint
+        try:
+            with psycopg.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                user=endpoint.user,
+                password=endpoint.password,
+                dbname=endpoint.database,
+                connect_timeout=10,
+                autocommit=True,
+                row_factory=dict_row,
+            ) as connection:
+                cursor = connection.execute(sql, parameters or None)
+                return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise EngineError(f"{self.name}: {str(error).strip().splitlines()[0]}") from error
+
+
+class MySQLProtocol(Engine):
+    """Query over MySQL's protocol."""
+
+    sysbench_driver = "mysql"
+
+    def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
+        """See :meth:`Engine.query`."""
+        endpoint = self.endpoint
+        try:
+            with pymysql.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                user=endpoint.user,
+                password=endpoint.password,
+                database=endpoint.database,
+                connect_timeout=10,
+                autocommit=True,
+                cursorclass=pymysql.cursors.DictCursor,
+            ) as connection:
+                cursor = connection.cursor()
+                cursor.execute(sql, parameters or None)
+                return list(cursor.fetchall())
+        except pymysql.MySQLError as error:
+            detail = error.args[-1] if error.args else error
+            raise EngineError(f"{self.name}: {detail}") from error

@@ -1,0 +1,106 @@
+"""OceanBase seekdb, OceanBase's single-node engine."""
+
+import time
+
+from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.errors import EngineError
+from benchlab.study import Scalar
+
+_MERGE_TIMEOUT_S = 1800
+
+
+class OceanBase(MySQLProtocol):
+    """OceanBase seekdb, its LSM tree and log in one process."""
+
+    name = "oceanbase"
+    admin_user = "root"
+
+    def version(self) -> str:
+        """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-OceanBase seekdb-v<its own>``."""
+        return self.query("SELECT VERSION() AS version")[0]["version"].rsplit("-v", 1)[-1]
+
+    def effective_settings(self, names: list[str]) -> list[EngineSetting]:
+        """See :meth:`Engine.effective_settings`; from ``V$OB_PARAMETERS``."""
+        return [
+            EngineSetting(
+                name=row["NAME"],
+                asked=None,
+                effective=row["VALUE"],
+                source="default" if row["ISDEFAULT"] == "YES" else "configured",
+            )
+            for row in self.query(
+                "SELECT name AS NAME, value AS VALUE, isdefault AS ISDEFAULT"
+                " FROM oceanbase.V$OB_PARAMETERS"
+            )
+            if row["NAME"] in names
+        ]
+
+    @classmethod
+    def render(cls, value: Scalar) -> str:
+        """See :meth:`Engine.render`; whole MiB are written ``M``, switches ``True`` or ``False``."""
+        mib = 1 << 20
+        if isinstance(value, bool):
+            return str(value)
+        if isinstance(value, int) and value and value % mib == 0:
+            return f"{value // mib}M"
+        return super().render(value)
+
+    def counters(self) -> dict[str, float]:
+        """See :meth:`Engine.counters`: log written, memstore, caches, disk, log pressure."""
+        log = self.query("SELECT END_LSN FROM oceanbase.V$OB_LOG_STAT")[0]
+        server = self.query(
+            "SELECT LOG_DISK_IN_USE, DATA_DISK_IN_USE FROM oceanbase.V$OB_SERVER_STAT"
+        )[0]
+        memstore = self.query(
+            "SELECT SUM(mem_used) AS used_bytes FROM oceanbase.__all_virtual_tablet_memstore_info"
+        )[0]
+        compactions = self.query(
+            "SELECT COUNT(*) AS compactions FROM oceanbase.V$OB_TABLET_COMPACTION_HISTORY"
+        )[0]
+        counters = {"V$OB_LOG_STAT.END_LSN_bytes": float(log["END_LSN"])}
+        counters |= {f"V$OB_SERVER_STAT.{name}": float(value) for name, value in server.items()}
+        counters["memstore.used_bytes"] = float(memstore["used_bytes"] or 0)
+        counters["V$OB_TABLET_COMPACTION_HISTORY.count"] = float(compactions["compactions"])
+        for row in self.query(
+            # total_miss_cnt is there too, and always 0
+            "SELECT cache_name, cache_size, total_hit_cnt, total_put_cnt"
+            " FROM oceanbase.__all_virtual_kvcache_info"
+            " WHERE cache_name IN ('user_block_cache', 'user_row_cache', 'index_block_cache')"
+        ):
+            for column in ("cache_size", "total_hit_cnt", "total_put_cnt"):
+                counters[f"kvcache.{row['cache_name']}.{column}"] = float(row[column])
+        return counters
+
+    def read_in(self, tables: int) -> None:
+        """See :meth:`Engine.read_in`: a scan of every table and of its index on k."""
+        for number in range(1, tables + 1):
+            self.query(f"SELECT COUNT(c), COUNT(pad) FROM sbtest{number}")
+            self.query(f"SELECT /*+ INDEX(t k_{number}) */ SUM(k) FROM sbtest{number} t")
+
+    def dataset_bytes(self) -> int:
+        """See :meth:`Engine.dataset_bytes`: the table files, without what is only in memory."""
+        rows = self.query("SELECT SUM(SIZE) AS size FROM oceanbase.V$OB_SSTABLES")
+        return int(rows[0]["size"] or 0)
+
+    def settle(self) -> None:
+        """See :meth:`Engine.settle`: merge what was loaded, as a day of operation would.
+
+        Raises:
+            EngineError: the merge did not end within half an hour.
+        """
+        self.query("ALTER SYSTEM SET enable_major_freeze = True")
+        self.query("ALTER SYSTEM MAJOR FREEZE")
+        deadline = time.monotonic() + _MERGE_TIMEOUT_S
+        while not self._merged():
+            if time.monotonic() > deadline:
+                raise EngineError(f"oceanbase: merge not done after {_MERGE_TIMEOUT_S} s")
+            time.sleep(0.5)
+        self.query("ALTER SYSTEM MINOR FREEZE")
+        # a merge that begins by itself would run into a measurement
+        self.query("ALTER SYSTEM SET enable_major_freeze = False")
+
+    def _merged(self) -> bool:
+        state = self.query(
+            "SELECT STATUS, FROZEN_SCN, LAST_SCN FROM oceanbase.DBA_OB_MAJOR_COMPACTION"
+        )[0]
+        return state["STATUS"] == "IDLE" and 1 < state["FROZEN_SCN"] == state["LAST_SCN"]

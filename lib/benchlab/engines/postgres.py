@@ -1,0 +1,89 @@
+"""PostgreSQL."""
+
+from benchlab.engines.base import EngineSetting, PostgresProtocol
+from benchlab.study import Scalar
+
+# PostgreSQL 17 moved the checkpoint columns of pg_stat_bgwriter to pg_stat_checkpointer
+# (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
+_COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
+
+
+class Postgres(PostgresProtocol):
+    """PostgreSQL, any version from 14 (pg_stat_wal)."""
+
+    name = "postgres"
+    admin_user = "benchlab"
+
+    def version(self) -> str:
+        """See :meth:`Engine.version`; from ``server_version``, for example ``15.18``."""
+        return self.query("SHOW server_version")[0]["server_version"].split()[0]
+
+    def effective_settings(self, names: list[str]) -> list[EngineSetting]:
+        """See :meth:`Engine.effective_settings`; from ``pg_settings``."""
+        rows = self.query(
+            "SELECT name, setting, unit, source FROM pg_settings WHERE name = ANY(%s)", (names,)
+        )
+        return [
+            EngineSetting(
+                name=row["name"],
+                asked=None,
+                effective=row["setting"],
+                unit=row["unit"],
+                source=row["source"],
+            )
+            for row in rows
+        ]
+
+    @classmethod
+    def render(cls, value: Scalar) -> str:
+        """See :meth:`Engine.render`; whole MiB are written ``MB``, PostgreSQL's name for them."""
+        mib = 1 << 20
+        if isinstance(value, int) and not isinstance(value, bool) and value and value % mib == 0:
+            return f"{value // mib}MB"
+        return super().render(value)
+
+    def counters(self) -> dict[str, float]:
+        """See :meth:`Engine.counters`: checkpoints, WAL, and the database's own statistics."""
+        existing = self.query(
+            "SELECT viewname FROM pg_views WHERE schemaname = 'pg_catalog' AND viewname = ANY(%s)",
+            (list(_COUNTER_VIEWS),),
+        )
+        views = {row["viewname"]: f"SELECT * FROM {row['viewname']}" for row in existing}
+        views["pg_stat_database"] = (
+            "SELECT * FROM pg_stat_database WHERE datname = current_database()"
+        )
+        counters = {
+            f"{view}.{column}": float(value)
+            for view, sql in views.items()
+            for column, value in self.query(sql)[0].items()
+            if column not in ("datid", "datname", "stats_reset") and _is_number(value)
+        }
+        counters["pg_database_size"] = float(self.dataset_bytes())
+        return counters
+
+    def read_in(self, tables: int) -> None:
+        """See :meth:`Engine.read_in`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""
+        del tables  # the database holds nothing else
+        self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+        self.query(
+            "SELECT sum(pg_prewarm(oid, 'read')) FROM pg_class"
+            " WHERE relkind IN ('r', 'i') AND relnamespace = 'public'::regnamespace"
+        )
+
+    def settle(self) -> None:
+        """See :meth:`Engine.settle`; what autovacuum would otherwise do in the first runs."""
+        self.query("VACUUM (ANALYZE)")
+        self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+        self.query("CHECKPOINT")
+
+    def dataset_bytes(self) -> int:
+        """See :meth:`Engine.dataset_bytes`."""
+        return int(self.query("SELECT pg_database_size(current_database()) AS size")[0]["size"])
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,278 @@
+"""The plan: which trials a study's profile asks for, in which order, and which of them are left.
+
+A point is everything that can change a result; its key is the hash of all of it, so that a trial
+already measured is recognised by its content and never by the name of a folder.
+"""
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from benchlab.envelope import Envelope, resolve
+from benchlab.errors import UnknownName
+from benchlab.study import (
+    DEFAULT_ENVELOPE,
+    Dataset,
+    Instance,
+    OfMemory,
+    Scalar,
+    Settings,
+    Study,
+    Workload,
+)
+
+
+def content_key(content: Any) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of ``content``."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Point(BaseModel):
+    """Engine × variant × workload × dataset × concurrency, with all that defines them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    study: str
+    engine: str
+    variant: str
+    engine_version: str
+    role_vars: dict[str, Scalar]
+    init: dict[str, Scalar]
+    settings: dict[str, Scalar]
+    workload_name: str
+    workload: Workload
+    dataset: Dataset
+    concurrency: int
+    envelope: Envelope
+    warmup_s: int
+    measure_s: int
+    start: str
+    dataset_reset: str
+
+    @property
+    def key(self) -> str:
+        """Hash of the content."""
+        return content_key(self.model_dump(mode="json"))
+
+    @property
+    def init_key(self) -> str:
+        """Hash of what the empty data directory is initialised with."""
+        return content_key([self.engine, self.role_vars, self.init])
+
+    @property
+    def dataset_key(self) -> str:
+        """Hash of what the tables and the data directory hold before any variant is applied."""
+        return content_key(
+            [self.init_key, self.engine_version, self.dataset.model_dump(mode="json")]
+        )
+
+
+class Trial(BaseModel):
+    """One repetition of a point."""
+
+    model_config = ConfigDict(frozen=True)
+
+    point: Point
+    number: int
+    profile: str
+
+    @property
+    def key(self) -> str:
+        """Hash of point and number: the same trial in two profiles is measured once."""
+        return content_key([self.point.key, self.number])
+
+    @property
+    def seed(self) -> int:
+        """Seed of the load generator; follows from the key, so a rerun draws the same rows."""
+        return int(self.key[:7], 16) + 1
+
+
+class Curve(BaseModel):
+    """The trials of one number along concurrency: what one run notebook executes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    engine: str
+    variant: str
+    workload: str
+    envelope: str
+    trial: int
+    trials: tuple[Trial, ...]
+
+    @staticmethod
+    def label(engine: str, variant: str, workload: str, envelope: str, trial: int) -> str:
+        """Name of a curve; the default envelope is left out of it."""
+        rule = [] if envelope == DEFAULT_ENVELOPE else [envelope]
+        return "-".join([engine, variant, workload, *rule, f"trial{trial}"])
+
+    @property
+    def name(self) -> str:
+        """Name for progress lines and executed notebooks."""
+        return self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of its trials."""
+        return {trial.key for trial in self.trials}
+
+    def without(self, done: Collection[str]) -> "Curve | None":
+        """Return the curve without the trials whose keys are ``done``; ``None`` if that is all."""
+        left = tuple(trial for trial in self.trials if trial.key not in done)
+        return self.model_copy(update={"trials": left}) if left else None
+
+    def only(self, concurrency: Sequence[int]) -> "Curve":
+        """Return the curve with only these concurrencies, in this order; none given: all.
+
+        Raises:
+            UnknownName: the curve has no such concurrency.
+        """
+        if not concurrency:
+            return self
+        by_concurrency = {trial.point.concurrency: trial for trial in self.trials}
+        for threads in concurrency:
+            if threads not in by_concurrency:
+                raise UnknownName("concurrency", str(threads), map(str, by_concurrency))
+        trials = tuple(by_concurrency[threads] for threads in concurrency)
+        return self.model_copy(update={"trials": trials})
+
+
+def resolve_settings(asked: Settings, memory_bytes: int) -> dict[str, Scalar]:
+    """Turn shares of memory into bytes."""
+    return {
+        name: value.resolve(memory_bytes) if isinstance(value, OfMemory) else value
+        for name, value in asked.items()
+    }
+
+
+def make(
+    study: Study,
+    profile_name: str,
+    instance: Instance,
+    versions: dict[str, str],
+    enforce: bool = True,
+    seed: int = 1,
+    engines: Iterable[str] = (),
+    variants: Iterable[str] = (),
+    workloads: Iterable[str] = (),
+) -> list[Curve]:
+    """Return the curves of a profile in the order in which they are to be run.
+
+    Trials are interleaved: all curves of trial 1 in random order, then all of trial 2, and within a
+    curve the concurrencies in random order, so that a drift of the machine cannot pass for an effect.
+
+    Args:
+        study: the study.
+        profile_name: one of its profiles.
+        instance: the instance type that the study names.
+        versions: engine → version, for every engine that the study names.
+        enforce: whether the target is larger than the instance type and must be held to it.
+        seed: of the order.
+        engines: only these (empty: all); likewise ``variants`` and ``workloads``.
+
+    Raises:
+        UnknownName: a profile or a selected name that the study does not have.
+    """
+    profile = study.profile(profile_name)
+    wanted_engines = _selected("engine", engines, study.engines)
+    all_variants = {v for spec in study.engines.values() for v in spec.variants}
+    wanted_variants = _selected("variant", variants, all_variants)
+    wanted_workloads = _selected("workload", workloads, study.workloads)
+    order = random.Random(seed)
+    curves = []
+    for number in range(1, profile.trials + 1):
+        of_trial = []
+        for block in study.matrix:
+            if profile_name not in block.profiles:
+                continue
+            envelope = resolve(study, profile, instance, block.envelope, enforce)
+            combinations = itertools.product(block.engines, block.variants, block.workloads)
+            for engine, variant, workload in combinations:
+                if not (
+                    engine in wanted_engines
+                    and variant in wanted_variants
+                    and workload in wanted_workloads
+                ):
+                    continue
+                point = _point(study, profile_name, envelope, engine, variant, workload, versions)
+                trials = [
+                    Trial(
+                        point=point.model_copy(update={"concurrency": concurrency}),
+                        number=number,
+                        profile=profile_name,
+                    )
+                    for concurrency in profile.concurrency
+                ]
+                order.shuffle(trials)
+                of_trial.append(
+                    Curve(
+                        engine=engine,
+                        variant=variant,
+                        workload=workload,
+                        envelope=block.envelope,
+                        trial=number,
+                        trials=tuple(trials),
+                    )
+                )
+        order.shuffle(of_trial)
+        curves += of_trial
+    return curves
+
+
+def settings_of(
+    study: Study, profile_name: str, engine: str, variant: str, memory_bytes: int
+) -> dict[str, Scalar]:
+    """Return the resolved settings of a variant: the engine's, the variant's, the profile's."""
+    spec = study.engine(engine)
+    overrides = study.profile(profile_name).overrides.get(engine, {})
+    merged = {**spec.settings, **spec.variants[variant], **overrides.get("settings", {})}
+    return resolve_settings(merged, memory_bytes)
+
+
+def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
+    """Return what an engine's data directory is initialised with in a profile."""
+    overrides = study.profile(profile_name).overrides.get(engine, {})
+    return {**study.engine(engine).init, **overrides.get("init", {})}
+
+
+def _point(
+    study: Study,
+    profile_name: str,
+    envelope: Envelope,
+    engine: str,
+    variant: str,
+    workload: str,
+    versions: dict[str, str],
+) -> Point:
+    profile = study.profile(profile_name)
+    return Point(
+        study=study.study,
+        engine=engine,
+        variant=variant,
+        engine_version=versions[engine],
+        role_vars=study.engines[engine].role_vars,
+        init=init_of(study, profile_name, engine),
+        settings=settings_of(study, profile_name, engine, variant, envelope.memory_bytes),
+        workload_name=workload,
+        workload=study.workloads[workload],
+        dataset=profile.dataset,
+        concurrency=0,
+        envelope=envelope,
+        warmup_s=profile.warmup_s,
+        measure_s=profile.measure_s,
+        start=profile.start,
+        dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
+    )
+
+
+def _selected(kind: str, asked: Iterable[str], choices: Collection[str]) -> Collection[str]:
+    asked = list(asked)
+    for name in asked:
+        if name not in choices:
+            raise UnknownName(kind, name, choices)
+    return asked or choices

@@ -1,0 +1,164 @@
+"""Provisioning: run the playbooks through ansible-runner, and read back what they found."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import ansible_runner
+
+from benchlab import plan
+from benchlab.engines import engine_class
+from benchlab.envelope import Envelope
+from benchlab.errors import ProvisionError, TargetError
+from benchlab.host import Host
+from benchlab.repo import Repo
+from benchlab.study import Study
+from benchlab.target import EngineFound, Provisioned, Target, provisioned
+
+ETC = Path("/etc/benchlab")
+
+
+def provision(
+    repo: Repo,
+    target: Target,
+    study: Study,
+    profile_name: str,
+    envelope: Envelope,
+    engines: list[str],
+    on_task: Callable[[str], None] = lambda name: None,
+) -> Provisioned:
+    """Install and tune the engines of a study on a target, and return what came of it.
+
+    Args:
+        repo: the checkout.
+        target: where.
+        study: which settings and variants.
+        profile_name: on which scale.
+        envelope: the limits to set up.
+        engines: names.
+        on_task: called with the name of each task as it starts.
+
+    Raises:
+        ProvisionError: a task failed; the message names host, task and reason.
+    """
+    variables = {
+        "benchlab_agent_source": str(Path(__file__).parent / "agent"),
+        "benchlab_engines": [
+            _engine_variables(study, profile_name, engine, envelope) for engine in engines
+        ],
+        "envelope_cores": envelope.cores,
+        "envelope_memory_bytes": envelope.memory_bytes,
+        "envelope_read_bytes_per_s": envelope.read_bytes_per_s,
+        "envelope_write_bytes_per_s": envelope.write_bytes_per_s,
+        "envelope_read_iops": envelope.read_iops,
+        "envelope_write_iops": envelope.write_iops,
+        "envelope_image_bytes": envelope.disk_bytes,
+        "envelope_enforce": envelope.enforce,
+    }
+    for engine in engines:
+        variables |= study.engines[engine].role_vars
+    playbook(repo, target.name, "provision", variables, on_task)
+    found = Provisioned(
+        target=target,
+        host=json.loads(target.server.read(ETC / "host.json")),
+        # engines that an earlier sweep provisioned are still there
+        engines=_known(repo, target) | {name: _found(target.server, name) for name in engines},
+    )
+    found.save(repo)
+    return found
+
+
+def playbook(
+    repo: Repo,
+    target_name: str,
+    name: str,
+    variables: dict,
+    on_task: Callable[[str], None] = lambda name: None,
+) -> dict:
+    """Run ``ansible/playbooks/<name>.yml`` against a target's inventory and return its statistics.
+
+    Raises:
+        ProvisionError: a task failed or a host is unreachable.
+    """
+
+    def on_event(event: dict) -> bool:
+        if event["event"] == "playbook_on_task_start":
+            on_task(event["event_data"]["task"])
+        return True
+
+    with tempfile.TemporaryDirectory(prefix="benchlab-ansible-") as private:
+        run = ansible_runner.run(
+            private_data_dir=private,
+            project_dir=str(repo.playbooks.parent),
+            playbook=str(repo.playbooks / f"{name}.yml"),
+            inventory=str(repo.inventories / target_name),
+            extravars=variables,
+            envvars={
+                "ANSIBLE_CONFIG": str(repo.playbooks.parent / "ansible.cfg"),
+                # ansible-playbook lies beside this Python, whether or not its environment is active
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            },
+            event_handler=on_event,
+            quiet=True,
+        )
+        if run.status != "successful":
+            raise ProvisionError(f"playbook {name} on {target_name}: {_failure(run)}")
+        return run.stats
+
+
+def _failure(run: ansible_runner.Runner) -> str:
+    for event in run.events:
+        if event["event"] in ("runner_on_failed", "runner_on_unreachable"):
+            data = event["event_data"]
+            if data.get("ignore_errors"):
+                continue
+            result = data.get("res", {})
+            said = str(result.get("stderr") or "").strip().splitlines()
+            reason = said[-1] if said else result.get("msg", "no reason given")
+            return f"{data.get('host')}: {data.get('task')}: {str(reason).strip()}"
+    return f"status {run.status}: {run.stdout.read().strip()[-500:]}"
+
+
+def _engine_variables(study: Study, profile_name: str, engine: str, envelope: Envelope) -> dict:
+    cls = engine_class(engine)
+    init = plan.init_of(study, profile_name, engine)
+    return {
+        "engine": engine,
+        "init": init,
+        "init_key": plan.content_key([engine, study.engines[engine].role_vars, init]),
+        "variants": {
+            variant: {
+                "settings": {
+                    name: cls.render(value)
+                    for name, value in plan.settings_of(
+                        study, profile_name, engine, variant, envelope.memory_bytes
+                    ).items()
+                }
+            }
+            for variant in study.engines[engine].variants
+        },
+    }
+
+
+def _known(repo: Repo, target: Target) -> dict[str, EngineFound]:
+    try:
+        return provisioned(repo, target.name).engines
+    except TargetError:
+        return {}
+
+
+def _found(server: Host, engine: str) -> EngineFound:
+    try:
+        refused = json.loads(server.read(ETC / "engines" / f"{engine}.refused.json"))
+        return EngineFound(engine=engine, version="none", refused=refused["reason"])
+    except TargetError:
+        found = json.loads(server.read(ETC / "engines" / f"{engine}.json"))
+        return EngineFound(
+            engine=engine,
+            version=found["version"],
+            port=found["port"],
+            refused_variants=found.get("refused_variants", {}),
+        )

@@ -1,0 +1,49 @@
+"""Build the paper and the reader's copies of the analysis notebooks from the store."""
+
+import papermill
+from rich.console import Console
+
+from benchlab import ingest, paper, store
+from benchlab.analysis import manuscript
+from benchlab.errors import StoreError
+from benchlab.paper import Built
+from benchlab.repo import Repo
+
+
+def publish(repo: Repo, console: Console) -> Built:
+    """Write ``paper/build``: the paper in HTML and PDF, and every analysis notebook executed.
+
+    Raises:
+        StoreError: there is no run to report.
+        BenchlabError: the manuscript asks for something that does not exist.
+    """
+    ingest.ingest_new(repo)
+    with store.open_store(repo.store, read_only=True) as own:
+        reference = _reference(repo)
+        with console.status("building the paper"):
+            made = manuscript.content(repo, own, reference)
+            built = paper.build(
+                repo.root / "paper" / "paper.md",
+                made.context,
+                made.figures,
+                made.tables,
+                repo.build,
+            )
+    for notebook in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
+        with console.status(f"executing {notebook.name} on your own runs"):
+            papermill.execute_notebook(
+                notebook,
+                repo.build / notebook.name,
+                parameters={"source": "store", "profile": made.context["profile"]},
+                cwd=repo.root,
+                kernel_name="python3",
+                progress_bar=False,
+            )
+    return built
+
+
+def _reference(repo: Repo) -> store.Store | None:
+    try:
+        return store.open_any(repo.reference)
+    except StoreError:
+        return None  # a checkout without it, as while the reference itself is being made

@@ -1,0 +1,84 @@
+"""Where things lie: the folders of one checkout, and nothing else."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchlab.errors import BenchlabError
+
+_MARKER = Path("paper") / "studies"
+
+
+@dataclass(frozen=True)
+class Repo:
+    """The folders of one checkout."""
+
+    root: Path
+
+    @property
+    def studies(self) -> Path:
+        """One YAML file per study."""
+        return self.root / "paper" / "studies"
+
+    @property
+    def inventories(self) -> Path:
+        """One folder per target."""
+        return self.root / "ansible" / "inventories"
+
+    @property
+    def playbooks(self) -> Path:
+        """The playbooks, one per verb."""
+        return self.root / "ansible" / "playbooks"
+
+    @property
+    def notebooks(self) -> Path:
+        """Run templates, analysis notebooks and the explorer's start."""
+        return self.root / "notebooks"
+
+    @property
+    def data(self) -> Path:
+        """Everything measured; ``BENCHLAB_DATA`` puts it elsewhere (tests, a larger disk)."""
+        return Path(os.environ.get("BENCHLAB_DATA", self.root / "data"))
+
+    @property
+    def raw(self) -> Path:
+        """One folder per run, append-only."""
+        return self.data / "raw"
+
+    @property
+    def targets(self) -> Path:
+        """What provisioning found out about each target, one JSON file each."""
+        return self.data / "targets"
+
+    @property
+    def store(self) -> Path:
+        """The store, rebuildable from ``raw``."""
+        return self.data / "benchlab.duckdb"
+
+    @property
+    def published(self) -> Path:
+        """The articles' own numbers; they belong to the checkout, not to a rerun."""
+        return self.root / "data" / "published"
+
+    @property
+    def reference(self) -> Path:
+        """The reference result set that the analysis notebooks are held to."""
+        return self.root / "data" / "reference"
+
+    @property
+    def build(self) -> Path:
+        """Where the paper is put."""
+        return self.root / "paper" / "build"
+
+
+def find() -> Repo:
+    """Return the checkout around the working directory, else the one this package lies in.
+
+    Raises:
+        BenchlabError: neither is a benchlab checkout.
+    """
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents, *Path(__file__).resolve().parents):
+        if (folder / _MARKER).is_dir():
+            return Repo(folder)
+    raise BenchlabError(f"no benchlab checkout at {here}: no {_MARKER}/ in it or above it")

@@ -1,0 +1,145 @@
+-- The store. Tidy tables, units in the column names, run_id in every table that a run fills.
+-- Version 1: first.
+
+CREATE TABLE meta (schema_version INTEGER NOT NULL);
+
+CREATE TABLE run (
+    run_id VARCHAR PRIMARY KEY,
+    status VARCHAR NOT NULL CHECK (status IN ('ok', 'failed', 'refused')),
+    error VARCHAR,
+    study VARCHAR NOT NULL,
+    profile VARCHAR NOT NULL,
+    target VARCHAR NOT NULL,
+    single_host BOOLEAN NOT NULL,
+    engine VARCHAR NOT NULL,
+    engine_version VARCHAR NOT NULL,
+    variant VARCHAR NOT NULL,
+    workload VARCHAR NOT NULL,
+    tables INTEGER NOT NULL,
+    rows_per_table BIGINT NOT NULL,
+    concurrency INTEGER NOT NULL,
+    trial INTEGER NOT NULL,
+    trial_key VARCHAR NOT NULL,
+    point_key VARCHAR NOT NULL,
+    seed BIGINT NOT NULL,
+    start_state VARCHAR NOT NULL,
+    dataset_reset VARCHAR NOT NULL,
+    warmup_s INTEGER NOT NULL,
+    measure_s INTEGER NOT NULL,
+    envelope VARCHAR NOT NULL,
+    envelope_enforced BOOLEAN NOT NULL,
+    limit_cores DOUBLE NOT NULL,
+    limit_memory_bytes BIGINT NOT NULL,
+    limit_read_bytes_per_s BIGINT,
+    limit_write_bytes_per_s BIGINT,
+    limit_read_iops BIGINT,
+    limit_write_iops BIGINT,
+    started TIMESTAMPTZ NOT NULL,
+    ended TIMESTAMPTZ NOT NULL,
+    measure_begin DOUBLE,               -- Unix seconds
+    measure_end DOUBLE,
+    transactions BIGINT,
+    queries BIGINT,
+    ignored_errors BIGINT,
+    reconnects BIGINT,
+    measured_s DOUBLE,
+    tps DOUBLE,
+    latency_mean_us DOUBLE,
+    latency_max_us DOUBLE,
+    benchlab_version VARCHAR NOT NULL,
+    benchlab_commit VARCHAR,
+    benchlab_modified BOOLEAN
+);
+
+CREATE TABLE phase (
+    run_id VARCHAR NOT NULL,
+    phase VARCHAR NOT NULL,             -- cold, read_in, warmup, measure
+    begin_s DOUBLE NOT NULL,            -- Unix seconds
+    end_s DOUBLE NOT NULL
+);
+
+CREATE TABLE host (
+    run_id VARCHAR NOT NULL,
+    fact VARCHAR NOT NULL,
+    value VARCHAR
+);
+
+CREATE TABLE engine_setting (
+    run_id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    asked VARCHAR,
+    effective VARCHAR,
+    unit VARCHAR,
+    source VARCHAR
+);
+
+CREATE TABLE raw_output (
+    run_id VARCHAR NOT NULL,
+    file VARCHAR NOT NULL,
+    sha256 VARCHAR NOT NULL,
+    bytes BIGINT NOT NULL,
+    content BLOB NOT NULL
+);
+
+CREATE TABLE "interval" (
+    run_id VARCHAR NOT NULL,
+    phase VARCHAR NOT NULL,             -- warmup, measure
+    second INTEGER NOT NULL,            -- end of the second, counted from the phase's begin
+    threads INTEGER,
+    tps DOUBLE,
+    qps DOUBLE,
+    read_qps DOUBLE,
+    write_qps DOUBLE,
+    other_qps DOUBLE,
+    latency_us DOUBLE,                  -- of the percentile
+    percentile DOUBLE,
+    errors_per_s DOUBLE,
+    reconnects_per_s DOUBLE
+);
+
+CREATE TABLE latency_bucket (
+    run_id VARCHAR NOT NULL,
+    latency_us DOUBLE NOT NULL,         -- as the driver names the bucket
+    count BIGINT NOT NULL
+);
+
+CREATE TABLE os_sample (
+    run_id VARCHAR NOT NULL,
+    t DOUBLE NOT NULL,                  -- Unix seconds
+    observer VARCHAR NOT NULL,
+    subject VARCHAR NOT NULL,
+    metric VARCHAR NOT NULL,            -- unit within the name
+    value DOUBLE
+);
+
+CREATE TABLE perf_stack (
+    run_id VARCHAR NOT NULL,
+    comm VARCHAR NOT NULL,
+    stack VARCHAR NOT NULL,             -- outermost frame first, separated by ';'
+    samples BIGINT NOT NULL
+);
+
+CREATE TABLE engine_counter (
+    run_id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    at_begin DOUBLE,
+    at_end DOUBLE
+);
+
+CREATE TABLE attribution (
+    run_id VARCHAR NOT NULL,
+    resource VARCHAR NOT NULL,
+    utilisation DOUBLE,                 -- mean over the measured seconds, share of the limit
+    at_limit_share DOUBLE,              -- share of seconds at or above the threshold
+    binds BOOLEAN NOT NULL,
+    evidence VARCHAR NOT NULL
+);
+
+CREATE TABLE published (
+    study VARCHAR NOT NULL,
+    id VARCHAR NOT NULL,
+    what VARCHAR NOT NULL,
+    value DOUBLE NOT NULL,
+    unit VARCHAR NOT NULL,
+    source VARCHAR NOT NULL
+);

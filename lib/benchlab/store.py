@@ -1,0 +1,201 @@
+"""The store: one DuckDB file with everything derived from the raw folders, or a Parquet export of it.
+
+Whatever is in it can be made again with ``benchlab ingest --rebuild``; so an older schema is migrated
+by rebuilding, and a newer one is refused.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from benchlab.errors import StoreError
+
+# History of the schema: see the head of schema.sql.
+SCHEMA_VERSION = 1
+
+#: Every table that runs fill, in the order in which an explorer would meet them.
+RUN_TABLES = (
+    "run",
+    "phase",
+    "host",
+    "engine_setting",
+    "interval",
+    "latency_bucket",
+    "os_sample",
+    "perf_stack",
+    "engine_counter",
+    "attribution",
+    "raw_output",
+)
+
+
+class Store:
+    """An open store. Use as a context manager, or close it."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection):
+        self.connection = connection
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        self.connection.close()
+
+    def sql(self, query: str, *parameters: object) -> pl.DataFrame:
+        """Return the rows of a query.
+
+        Raises:
+            StoreError: the query is wrong; the message is the first line of DuckDB's.
+        """
+        try:
+            return self.connection.sql(query, params=parameters or None).pl()
+        except duckdb.Error as error:
+            raise StoreError(f"query failed: {str(error).splitlines()[0]}") from error
+
+    def runs(self, **equals: object) -> pl.DataFrame:
+        """Return the rows of ``run``, oldest first, where every named column has the given value.
+
+        ``None`` finds the rows in which the column is null.
+        """
+        condition = " AND ".join(f'"{name}" IS NOT DISTINCT FROM ?' for name in equals) or "true"
+        return self.sql(
+            f"SELECT * FROM run WHERE {condition} ORDER BY started, run_id", *equals.values()
+        )
+
+    def table(self, name: str, run_id: str) -> pl.DataFrame:
+        """Return the rows of a table that one run filled."""
+        return self.sql(f'SELECT * FROM "{name}" WHERE run_id = ?', run_id)
+
+    def run_ids(self) -> set[str]:
+        """Ids of all runs in the store."""
+        return set(self.sql("SELECT run_id FROM run")["run_id"])
+
+    def add(self, tables: dict[str, pl.DataFrame]) -> None:
+        """Add one run's rows, all or none.
+
+        Raises:
+            StoreError: the rows do not fit, or the run is there already.
+        """
+        try:
+            self.connection.begin()
+            for name, frame in tables.items():
+                if not frame.is_empty():
+                    self.connection.register("incoming", frame.to_arrow())
+                    _execute(
+                        self.connection, f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming'
+                    )
+                    self.connection.unregister("incoming")
+            self.connection.commit()
+        except duckdb.Error as error:
+            self.connection.rollback()
+            raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
+
+    def export(self, folder: Path, tables: tuple[str, ...] = RUN_TABLES) -> None:
+        """Write tables as Parquet, partitioned by study and engine as Hive does.
+
+        DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` takes it for
+        the store.
+        """
+        for name in tables:
+            source = (
+                "SELECT * FROM run"
+                if name == "run"
+                else f'SELECT run.study, run.engine, t.* FROM "{name}" t JOIN run USING (run_id)'
+            )
+            target = folder / name
+            target.mkdir(parents=True, exist_ok=True)
+            _execute(
+                self.connection,
+                f"COPY ({source} ORDER BY ALL) TO {_quoted(target)} (FORMAT parquet,"
+                " COMPRESSION zstd, PARTITION_BY (study, engine), OVERWRITE_OR_IGNORE)",
+            )
+
+
+def open_store(path: Path, read_only: bool = False) -> Store:
+    """Open the store, made new if there is none.
+
+    Raises:
+        StoreError: it is of a newer schema (upgrade benchlab), an older one (rebuild it), held by
+            another process, or no store at all.
+    """
+    if read_only and not path.is_file():
+        raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only)
+    except duckdb.Error as error:
+        raise StoreError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
+    found = _schema_version(connection)
+    if found is None and not read_only:
+        _execute(connection, _schema())
+        _execute(connection, "INSERT INTO meta VALUES (?)", [SCHEMA_VERSION])
+    elif found != SCHEMA_VERSION:
+        connection.close()
+        todo = (
+            "is newer than this benchlab knows: upgrade benchlab"
+            if found is not None and found > SCHEMA_VERSION
+            else "is older: run `benchlab ingest --rebuild`"
+        )
+        raise StoreError(f"{path}: schema {found} (this benchlab: {SCHEMA_VERSION}) {todo}")
+    return Store(connection)
+
+
+def open_any(location: str | Path) -> Store:
+    """Open a store file or a folder or object-store URL that ``benchlab export`` wrote; read-only.
+
+    Raises:
+        StoreError: it cannot be read, or is nothing that benchlab wrote; see also
+            :func:`open_store`.
+    """
+    if str(location).endswith(".duckdb"):
+        return open_store(Path(location), read_only=True)
+    connection = duckdb.connect()
+    _execute(connection, _schema())
+    for name in RUN_TABLES:
+        pattern = f"{location}/{name}/**/*.parquet"
+        if "://" in str(location) or any(Path(location).glob(f"{name}/**/*.parquet")):
+            columns = ", ".join(f'"{column}"' for column in _columns(connection, name))
+            try:
+                _execute(
+                    connection,
+                    f'INSERT INTO "{name}" BY NAME SELECT {columns}'
+                    f" FROM read_parquet({_quoted(pattern)}, hive_partitioning = true)",
+                )
+            except duckdb.Error as error:
+                raise StoreError(f"{location}: {name}: {str(error).splitlines()[0]}") from error
+    if not _execute(connection, "SELECT count(*) FROM run")[0][0]:
+        raise StoreError(f"{location} holds no runs: not a folder that `benchlab export` wrote")
+    return Store(connection)
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    return [row[1] for row in _execute(connection, f"PRAGMA table_info('{table}')")]
+
+
+def _execute(
+    connection: duckdb.DuckDBPyConnection, statement: str, parameters: list | None = None
+) -> list[tuple]:
+    """Run a statement to its end; DuckDB 2 begins nothing new while a result is unread."""
+    return connection.execute(statement, parameters).fetchall()
+
+
+def _quoted(text: object) -> str:
+    doubled = str(text).replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _schema() -> str:
+    return files("benchlab").joinpath("schema.sql").read_text()
+
+
+def _schema_version(connection: duckdb.DuckDBPyConnection) -> int | None:
+    try:
+        return _execute(connection, "SELECT schema_version FROM meta")[0][0]
+    except duckdb.CatalogException:
+        return None

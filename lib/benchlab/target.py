@@ -1,0 +1,158 @@
+"""Targets: the hosts that a run uses, as the inventory names them and as provisioning found them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+from ruamel.yaml import YAML
+
+from benchlab.errors import TargetError, UnknownName
+from benchlab.host import Host
+from benchlab.repo import Repo
+from benchlab.study import Instance
+
+if TYPE_CHECKING:
+    from ansible.inventory.manager import InventoryManager
+    from ansible.vars.manager import VariableManager
+
+
+class Target(BaseModel):
+    """An inventory: the host with the engines, the host with the load, and whether to limit them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    server: Host
+    client: Host
+    instance: str | None
+    enforce: bool
+
+    @property
+    def single_host(self) -> bool:
+        """Whether the load runs where the engines run."""
+        return self.server == self.client
+
+
+def names(repo: Repo) -> list[str]:
+    """Names of all targets of this checkout, sorted."""
+    return sorted(path.name for path in repo.inventories.iterdir() if path.is_dir())
+
+
+def load(repo: Repo, name: str) -> Target:
+    """Read a target from its inventory.
+
+    Raises:
+        UnknownName: no such inventory.
+        TargetError: the inventory lacks a host in the group ``server``.
+    """
+    manager, variables = _inventory(repo, name)
+    groups = manager.get_groups_dict()
+    servers = groups.get("server", [])
+    if len(servers) != 1:
+        raise TargetError(f"inventory {name}: group 'server' must name one host, has {servers}")
+    clients = groups.get("client") or servers
+    server, client = (_host(manager, variables, group[0]) for group in (servers, clients))
+    facts = variables.get_vars(host=manager.get_host(servers[0]))
+    return Target(
+        name=name,
+        server=server,
+        client=client,
+        instance=facts.get("instance_type", {}).get("name"),
+        enforce=facts.get("envelope_enforce", True),
+    )
+
+
+def instance_type(repo: Repo, name: str) -> Instance:
+    """Read the figures of an instance type from the inventory of that name.
+
+    Raises:
+        UnknownName: no such inventory.
+        TargetError: the inventory is not one of an instance type.
+    """
+    path = _folder(repo, name) / "group_vars" / "all.yml"
+    variables = YAML(typ="safe").load(path) or {}
+    if "instance_type" not in variables:
+        raise TargetError(f"{path} has no variable instance_type")
+    return Instance.model_validate(variables["instance_type"])
+
+
+def _folder(repo: Repo, name: str) -> Path:
+    folder = repo.inventories / name
+    if not folder.is_dir():
+        raise UnknownName("target", name, names(repo))
+    return folder
+
+
+def _inventory(repo: Repo, name: str) -> tuple[InventoryManager, VariableManager]:
+    # half a second to import, which no run notebook needs
+    from ansible.inventory.manager import InventoryManager
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.vars.manager import VariableManager
+
+    folder = _folder(repo, name)
+    loader = DataLoader()
+    manager = InventoryManager(loader=loader, sources=[str(folder)])
+    return manager, VariableManager(loader=loader, inventory=manager)
+
+
+def _host(manager: InventoryManager, variables: VariableManager, name: str) -> Host:
+    facts = variables.get_vars(host=manager.get_host(name))
+    return Host(
+        name=name,
+        address=str(facts.get("ansible_host", "127.0.0.1")),
+        connection="local" if facts.get("ansible_connection") == "local" else "ssh",
+        user=facts.get("ansible_user"),
+        port=int(facts.get("ansible_port", 22)),
+        key_file=facts.get("ansible_ssh_private_key_file"),
+    )
+
+
+class EngineFound(BaseModel):
+    """What provisioning found of one engine: ready with a version, or refused with a reason."""
+
+    model_config = ConfigDict(frozen=True)
+
+    engine: str
+    version: str
+    port: int | None = None
+    refused: str | None = None
+    refused_variants: dict[str, str] = {}
+
+
+class Provisioned(BaseModel):
+    """A target as provisioning left it; written by it, read by every run notebook."""
+
+    model_config = ConfigDict(frozen=True)
+
+    target: Target
+    host: dict
+    engines: dict[str, EngineFound]
+
+    def versions(self, engines: Iterable[str]) -> dict[str, str]:
+        """Engine → version, ``unknown`` for those that were not provisioned."""
+        found = {name: engine.version for name, engine in self.engines.items()}
+        return {name: found.get(name, "unknown") for name in engines}
+
+    def save(self, repo: Repo) -> Path:
+        """Write ``data/targets/<target>.json`` atomically."""
+        path = repo.targets / f"{self.target.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(self.model_dump_json(indent=1))
+        return draft.replace(path)
+
+
+def provisioned(repo: Repo, name: str) -> Provisioned:
+    """Read what provisioning left.
+
+    Raises:
+        TargetError: the target was never provisioned from this checkout.
+    """
+    path = repo.targets / f"{name}.json"
+    if not path.is_file():
+        raise TargetError(f"target {name} is not provisioned: run `benchlab run --target {name}`")
+    return Provisioned.model_validate(json.loads(path.read_text()))

@@ -1,0 +1,168 @@
+"""Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchlab.capture import Record, RunFolder
+from benchlab.errors import BenchlabError, RunFailed
+from benchlab.observers import Observers
+from benchlab.parse import sysbench as parse_sysbench
+from benchlab.plan import Point, Trial
+from benchlab.session import Session
+from benchlab.workloads import sysbench
+
+#: Seconds that a driver may take beyond its run time: connecting, the last transactions.
+_DRIVER_GRACE_S = 120
+
+
+def run_trial(
+    session: Session, trial: Trial, raw: Path, before_load: Callable[[], object]
+) -> Callable[[], Record]:
+    """Run a trial; whatever goes wrong with the engine or the load fails this run only.
+
+    Gathering the captures takes a second that the next trial's cold start need not wait for. So what
+    is left to do is returned, to be called at any time before the next load begins.
+
+    Args:
+        session: the engine.
+        trial: what to run.
+        raw: where run folders lie.
+        before_load: called right before the load begins; what still goes on must have ended by then.
+
+    Returns:
+        Call it to close the run's folder and get its record.
+    """
+    target = session.provisioned.target
+    folder = RunFolder(raw, trial, target.name, target.single_host)
+    if reason := refusal(session, trial.point):
+        return lambda: folder.finish("refused", reason)
+    folder.write_json("host.json", session.provisioned.host)
+    run = _Run(session, trial, folder)
+    error = None
+    try:
+        run.start()
+        before_load()
+        run.measure()
+    except BenchlabError as failure:
+        error = str(failure)
+    run.keep_log()
+    return lambda: run.close(error)
+
+
+def refusal(session: Session, point: Point) -> str | None:
+    """Return why this target cannot run a point, or ``None``."""
+    found = session.found
+    return found.refused or found.refused_variants.get(point.variant)
+
+
+@dataclass
+class _Run:
+    """One trial under way."""
+
+    session: Session
+    trial: Trial
+    folder: RunFolder
+    log_begin: int = 0
+    observers: Observers | None = None
+
+    def start(self) -> None:
+        """Cold start, settings checked, data read in if the profile asks for it."""
+        point, session = self.trial.point, self.session
+        with self._phase("cold"):
+            restore = point.dataset_key if point.dataset_reset == "restore" else None
+            cold = session.cold(point.variant, restore)
+            self.log_begin = cold["log_begin"]
+            self.folder.write_json("cold.json", cold)
+        self._check_settings()
+        if point.start == "read_in":
+            with self._phase("read_in"):
+                session.engine.read_in(point.dataset.tables)
+
+    def measure(self) -> None:
+        """Warm-up and measured part, inside the envelope and under the observers' eyes."""
+        point, engine = self.trial.point, self.session.engine
+        self.session.limit(point.envelope)
+        self.observers = Observers(self.session.server)
+        try:
+            if point.warmup_s:
+                with self._phase("warmup"):
+                    # another seed than the measured part's, which would draw the same rows again
+                    self._drive("warmup", point.warmup_s, self.trial.seed + 1)
+            self.folder.write_json("counters-begin.json", engine.counters())
+            with self._phase("measure"):
+                self._drive("sysbench", point.measure_s, self.trial.seed)
+            self.folder.write_json("counters-end.json", engine.counters())
+        finally:
+            self.observers.stop()
+
+    def keep_log(self) -> None:
+        """Keep what the engine logged since the cold start."""
+        try:
+            self.folder.write("engine.log", self.session.log(self.log_begin))
+        except BenchlabError as error:
+            self.folder.write("engine.log", f"benchlab: not readable: {error}\n".encode())
+
+    def close(self, error: str | None) -> Record:
+        """Gather the captures and close the folder."""
+        if self.observers:
+            self.observers.collect(self.folder)
+        return self.folder.finish("failed" if error else "ok", error)
+
+    def _check_settings(self) -> None:
+        settings = self.session.engine.settings(self.trial.point.settings)
+        self.folder.write_json("settings.json", [setting.model_dump() for setting in settings])
+        for setting in settings:
+            if not setting.took_effect:
+                unit = f" {setting.unit}" if setting.unit else ""
+                raise RunFailed(
+                    f"{self.trial.point.engine}: setting {setting.name} did not take effect:"
+                    f" asked {setting.asked}, the server says {setting.effective}{unit}"
+                )
+
+    def _drive(self, name: str, duration_s: int, seed: int) -> None:
+        point, engine = self.trial.point, self.session.engine
+        command = sysbench.run(
+            engine, point.workload, point.dataset, point.concurrency, duration_s, seed
+        )
+        try:
+            done = subprocess.run(
+                self.session.client_argv(command),
+                input=sysbench.config_file(engine),
+                capture_output=True,
+                timeout=duration_s + _DRIVER_GRACE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            self.folder.write(f"{name}.out", error.stdout or b"")
+            raise RunFailed(
+                f"sysbench did not end within {_DRIVER_GRACE_S} s of its {duration_s} s"
+            ) from error
+        self.folder.write(f"{name}.out", done.stdout)
+        if done.stderr:
+            self.folder.write(f"{name}.err", done.stderr)
+        _check_driver(name, point, done)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begin = time.time()
+        yield
+        self.folder.phases[name] = (begin, time.time())
+
+
+def _check_driver(name: str, point: Point, done: subprocess.CompletedProcess[bytes]) -> None:
+    """Raise RunFailed unless the driver ended well and saw no more errors than the workload's own."""
+    fatal = parse_sysbench.errors((done.stdout + done.stderr).decode(errors="replace"))
+    if fatal or done.returncode:
+        reason = fatal[0] if fatal else f"ended with exit code {done.returncode} and no message"
+        raise RunFailed(f"sysbench {name}: {reason}")
+    summary = parse_sysbench.summary(done.stdout.decode())
+    tolerated = point.workload.tolerated_error_share * summary["transactions"]
+    if summary["ignored_errors"] > tolerated or summary["reconnects"]:
+        raise RunFailed(
+            f"sysbench {name}: {summary['ignored_errors']} errors and {summary['reconnects']}"
+            f" reconnects in {summary['transactions']} transactions"
+        )

@@ -1,0 +1,1 @@
+"""Drivers: how each family of workloads is loaded and run."""
