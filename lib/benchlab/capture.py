@@ -157,10 +157,11 @@ def read(folder: Path) -> Record:
     return Record.model_validate_json((folder / RECORD_NAME).read_text())
 
 
-def latest_status(raw: Path) -> dict[str, tuple[Status, str | None]]:
-    """Return status and error of the last run of every trial key."""
+def latest_status(raw: Path, target: str) -> dict[str, tuple[Status, str | None]]:
+    """Return status and error of the last run of every trial key on a target."""
     latest = {}
     for folder in finished(raw):
         content = json.loads((folder / RECORD_NAME).read_text())
-        latest[content["trial_key"]] = (content["status"], content["error"])
+        if content["target"] == target:
+            latest[content["trial_key"]] = (content["status"], content["error"])
     return latest

@@ -1,5 +1,6 @@
 """The command line."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +46,9 @@ def plan(
     checkout = repo.find()
     for selection in _selections(study_name, profile, target_name, engine, variant, workload):
         curves = sweep.planned(checkout, selection)
-        todo = {trial.key for curve in sweep.left(checkout, curves) for trial in curve.trials}
+        todo = {
+            trial.key for curve in sweep.left(checkout, selection, curves) for trial in curve.trials
+        }
         table = Table(title=f"{selection.study}, profile {profile}, target {target_name}")
         for heading in ("curve", "concurrency, in order", "left"):
             table.add_column(heading, justify="right" if heading == "left" else "left")
@@ -177,6 +180,9 @@ def teardown(
 
 def app() -> None:
     """Run the command line: one line and exit code 1 for every error that a user can act on."""
+    # ended by a terminal that closes or by a service manager, benchlab takes everything down, too
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         _typer()
     except BenchlabError as error:

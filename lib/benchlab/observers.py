@@ -49,6 +49,11 @@ class Observers:
         self._agent.stdin.close()
         self._agent.stdin = None  # or communicate() would try to flush it
 
+    def discard(self) -> None:
+        """Stop watching and throw the captures away."""
+        self.stop()
+        self._agent.communicate(timeout=_STOP_TIMEOUT_S)
+
     def collect(self, folder: RunFolder) -> None:
         """Keep every capture in the run's folder.
 

@@ -50,11 +50,11 @@ class SweepProgress:
         """Say what is being done."""
         self._progress.update(self._task, description=text)
 
-    def finished(self, line: str) -> None:
-        """Show the line of a finished run and move the bar by what it was planned to take."""
+    def finished(self, line: str, runs: int = 1) -> None:
+        """Show the line of finished runs and move the bar by what they were planned to take."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-        if self._left:
-            self._progress.advance(self._task, self._left.pop(0))
+        self._progress.advance(self._task, sum(self._left[:runs]))
+        del self._left[:runs]
 
     def write(self, text: str) -> int:
         """Take what a notebook cell printed."""

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import ansible_runner
@@ -44,7 +45,20 @@ def provision(
     Raises:
         ProvisionError: a task failed; the message names host, task and reason.
     """
-    variables = {
+    asked = variables(study, profile_name, envelope, engines)
+    playbook(repo, target.name, "provision", asked, on_task)
+    found = Provisioned(
+        target=target,
+        host=json.loads(target.server.read(ETC / "host.json")),
+        engines=_known(repo, target) | {name: _found(target.server, name) for name in engines},
+    )
+    found.save(repo)
+    return found
+
+
+def variables(study: Study, profile_name: str, envelope: Envelope, engines: list[str]) -> dict:
+    """Return what the playbook ``provision`` is asked for; see ``ansible/README.md``."""
+    asked = {
         "benchlab_agent_source": str(Path(__file__).parent / "agent"),
         "benchlab_engines": [
             _engine_variables(study, profile_name, engine, envelope) for engine in engines
@@ -59,16 +73,8 @@ def provision(
         "envelope_enforce": envelope.enforce,
     }
     for engine in engines:
-        variables |= study.engines[engine].role_vars
-    playbook(repo, target.name, "provision", variables, on_task)
-    found = Provisioned(
-        target=target,
-        host=json.loads(target.server.read(ETC / "host.json")),
-        # engines that an earlier sweep provisioned are still there
-        engines=_known(repo, target) | {name: _found(target.server, name) for name in engines},
-    )
-    found.save(repo)
-    return found
+        asked |= study.engines[engine].role_vars
+    return asked
 
 
 def playbook(
@@ -144,10 +150,13 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
 
 
 def _known(repo: Repo, target: Target) -> dict[str, EngineFound]:
-    try:
-        return provisioned(repo, target.name).engines
-    except TargetError:
-        return {}
+    """Return the engines of earlier sweeps, unless they were wiped from the target since."""
+    known = {}
+    with suppress(TargetError):
+        for name in provisioned(repo, target.name).engines:
+            with suppress(TargetError):
+                known[name] = _found(target.server, name)
+    return known
 
 
 def _found(server: Host, engine: str) -> EngineFound:

@@ -131,7 +131,9 @@ class Profile(_Model):
     start: Literal["cold", "read_in"] = Field(
         description="cold: restarted, caches dropped; read_in: the same, then every table is read once"
     )
-    dataset_reset: Literal["restore", "none"]
+    dataset_reset: Literal["restore", "none"] = Field(
+        description="restore: before every run of a workload that writes; none: before a curve only"
+    )
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
 
 

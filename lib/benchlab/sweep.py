@@ -68,9 +68,9 @@ def planned(repo: Repo, selection: Selection) -> list[Curve]:
     )
 
 
-def left(repo: Repo, curves: list[Curve]) -> list[Curve]:
+def left(repo: Repo, selection: Selection, curves: list[Curve]) -> list[Curve]:
     """Return the curves without the trials whose last run counts or was refused."""
-    statuses = capture.latest_status(repo.raw)
+    statuses = capture.latest_status(repo.raw, selection.target)
     done = {key for key, (status, _) in statuses.items() if status != "failed"}
     return [rest for curve in curves if (rest := curve.without(done))]
 
@@ -85,18 +85,27 @@ def run(repo: Repo, selection: Selection, console: Console) -> Counter[Status]:
         BenchlabError: the target cannot run it; nothing was started then.
     """
     curves = planned(repo, selection)
-    if not left(repo, curves):
+    if not left(repo, selection, curves):
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
         ingest.ingest_new(repo)
         return Counter()
     spec = study.load(repo, selection.study)
-    on = target.load(repo, selection.target)
-    with _locked(), _taken_down(on):
-        found = _provision(repo, selection, spec, on, left(repo, curves), console)
+    with ready(repo, selection, left(repo, selection, curves), console) as found:
         # the engines' versions are known only now, and with them which trials are done
-        rest = left(repo, planned(repo, selection))
+        rest = left(repo, selection, planned(repo, selection))
         with SweepProgress(console, [trial for curve in rest for trial in curve.trials]) as bar:
             return _Sweep(repo, selection, spec, found, bar).run(rest)
+
+
+@contextmanager
+def ready(
+    repo: Repo, selection: Selection, curves: list[Curve], console: Console
+) -> Iterator[Provisioned]:
+    """Hold a target that is provisioned for these curves; take everything down afterwards."""
+    on = target.load(repo, selection.target)
+    spec = study.load(repo, selection.study)
+    with _locked(), _taken_down(on):
+        yield _provision(repo, selection, spec, on, curves, console)
 
 
 def take_down(on: Target) -> None:
@@ -128,6 +137,38 @@ def _provision(
         )
 
 
+def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepProgress) -> None:
+    """Run one curve's notebook through papermill; the executed copy is kept beside the raw data.
+
+    Raises:
+        papermill.PapermillExecutionError: a cell failed.
+    """
+    executed = repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb"
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    papermill.execute_notebook(
+        repo.notebooks / _TEMPLATE,
+        executed,
+        parameters={
+            "study": selection.study,
+            "profile": selection.profile,
+            "target": selection.target,
+            "engine": curve.engine,
+            "variant": curve.variant,
+            "workload": curve.workload,
+            "envelope": curve.envelope,
+            "trial": curve.trial,
+            "concurrency": [trial.point.concurrency for trial in curve.trials],
+        },
+        cwd=repo.root,
+        kernel_name="python3",
+        progress_bar=False,
+        stdout_file=bar,
+        config=_KERNEL,
+        # a kernel that is shut down says so, as an error
+        extra_arguments=["--log-level=CRITICAL"],
+    )
+
+
 @dataclass
 class _Sweep:
     """A sweep under way on a provisioned target."""
@@ -146,7 +187,7 @@ class _Sweep:
         for curve in curves:
             self.bar.step(curve.name)
             self._run_curve(curve)
-            statuses = capture.latest_status(self.repo.raw)
+            statuses = capture.latest_status(self.repo.raw, self.selection.target)
             tally.update(statuses[trial.key][0] for trial in curve.trials)
             ingest.ingest_new(self.repo)
         return tally
@@ -160,13 +201,13 @@ class _Sweep:
             self._close(curve, "failed", reason)
         else:
             try:
-                self._execute_notebook(curve)
+                execute_notebook(self.repo, self.selection, curve, self.bar)
             except (
                 papermill.PapermillExecutionError,
                 CellExecutionError,
                 DeadKernelError,
             ) as error:
-                done = capture.latest_status(self.repo.raw)
+                done = capture.latest_status(self.repo.raw, self.selection.target)
                 rest = curve.without({key for key in done if key in curve.keys})
                 if rest:
                     self._close(rest, "failed", f"the run notebook broke off: {error}")
@@ -187,32 +228,6 @@ class _Sweep:
         for other, found in self.found.engines.items():
             if other != engine and not found.refused:
                 Session(self.found, other).stop()
-
-    def _execute_notebook(self, curve: Curve) -> None:
-        executed = self.repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb"
-        executed.parent.mkdir(parents=True, exist_ok=True)
-        papermill.execute_notebook(
-            self.repo.notebooks / _TEMPLATE,
-            executed,
-            parameters={
-                "study": self.selection.study,
-                "profile": self.selection.profile,
-                "target": self.selection.target,
-                "engine": curve.engine,
-                "variant": curve.variant,
-                "workload": curve.workload,
-                "envelope": curve.envelope,
-                "trial": curve.trial,
-                "concurrency": [trial.point.concurrency for trial in curve.trials],
-            },
-            cwd=self.repo.root,
-            kernel_name="python3",
-            progress_bar=False,
-            stdout_file=self.bar,
-            config=_KERNEL,
-            # a kernel that is shut down says so, as an error
-            extra_arguments=["--log-level=CRITICAL"],
-        )
 
     def _close(self, curve: Curve, status: Status, reason: str) -> None:
         """Record the trials of a curve that did not run, and say so in one line."""

@@ -18,6 +18,9 @@ from benchlab.workloads import sysbench
 #: Seconds that a driver may take beyond its run time: connecting, the last transactions.
 _DRIVER_GRACE_S = 120
 
+#: A failed statement is quoted whole.
+_MESSAGE_LIMIT = 300
+
 
 def run_trial(
     session: Session, trial: Trial, raw: Path, before_load: Callable[[], object]
@@ -158,7 +161,7 @@ def _check_driver(name: str, point: Point, done: subprocess.CompletedProcess[byt
     fatal = parse_sysbench.errors((done.stdout + done.stderr).decode(errors="replace"))
     if fatal or done.returncode:
         reason = fatal[0] if fatal else f"ended with exit code {done.returncode} and no message"
-        raise RunFailed(f"sysbench {name}: {reason}")
+        raise RunFailed(f"sysbench {name}: {reason[:_MESSAGE_LIMIT]}")
     summary = parse_sysbench.summary(done.stdout.decode())
     tolerated = point.workload.tolerated_error_share * summary["transactions"]
     if summary["ignored_errors"] > tolerated or summary["reconnects"]:
