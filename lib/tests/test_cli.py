@@ -1,0 +1,208 @@
+"""The command line: every mistake is one line that names the choices, and changes nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+import typer
+from benchlab import cli, sweep
+from benchlab.host import Host
+from benchlab.store import SCHEMA_VERSION
+from conftest import STUDY
+
+COMMANDS = typer.main.get_command(cli._typer).commands
+
+# arguments → what the line must name
+UNKNOWN = {
+    "study": ("run nosuch", ["study 'nosuch'", STUDY]),
+    "study to plan": ("plan nosuch", ["study 'nosuch'", STUDY]),
+    "profile": ("run --profile nosuch", ["profile 'nosuch'", "paper, quick, smoke, standard"]),
+    "engine": ("run --engine nosuch", ["engine 'nosuch'", "oceanbase, postgres, tidb"]),
+    "second engine": (
+        "plan --engine postgres --engine nosuch",
+        ["engine 'nosuch'", "oceanbase, postgres, tidb"],
+    ),
+    "variant": ("run --variant nosuch", ["variant 'nosuch'", "default, tuned"]),
+    "workload": (
+        "run --workload nosuch",
+        ["workload 'nosuch'", "oltp_insert, oltp_point_select, oltp_write_only"],
+    ),
+    "target": (
+        "run --target nosuch",
+        ["target 'nosuch'", "local, ssh-example, tencent-s5-2xlarge32"],
+    ),
+    "target to plan": ("plan --target nosuch", ["target 'nosuch'", "local"]),
+    "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),
+    "target to tear down": ("teardown --target nosuch", ["target 'nosuch'", "local"]),
+    "a name like markup": ("plan --engine [/red]", ["engine '[/red]'"]),
+    "a long name": (f"plan --engine {'x' * 200}", [f"engine '{'x' * 200}'", "postgres"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_host(monkeypatch):
+    """Nothing here may reach a host, whatever breaks."""
+
+    def reached(self: Host, *command: str, **_: object) -> bytes:
+        raise AssertionError(f"{self.name} was reached with {command}")
+
+    monkeypatch.setattr(Host, "run", reached)
+    monkeypatch.setattr(Host, "popen", reached)
+    monkeypatch.setattr(sweep, "provision", reached)
+
+
+@pytest.fixture
+def benchlab(checkout, monkeypatch, capsys):
+    """Run the command line in the checkout: exit code, standard output, standard error."""
+
+    def call(arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["benchlab", *arguments.split()])
+        monkeypatch.setattr(cli.console, "_width", 300)
+        with pytest.raises(SystemExit) as ended:
+            cli.app()
+        said = capsys.readouterr()
+        return ended.value.code or 0, said.out, said.err
+
+    return call
+
+
+def tree(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_an_unknown_name_is_one_line_with_the_choices(benchlab, checkout, case):
+    arguments, named = UNKNOWN[case]
+    before = tree(checkout.root)
+    code, out, err = benchlab(arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("benchlab: unknown ")
+    assert err.count("\n") == 1
+    for part in named:
+        assert part in err
+    assert tree(checkout.root) == before
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line", "named"),
+    [
+        (
+            "study: postgres_vs_tidb",
+            "study: postgres_vs_tidb\ncolour: red",
+            5,
+            "unknown key 'colour'",
+        ),
+        ("study: postgres_vs_tidb", "study: [a]", 4, "string"),
+        ("study: postgres_vs_tidb", "study: [a", 5, ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_mistake_in_a_study_file_is_one_line_with_its_place(
+    benchlab, checkout, right, wrong, line, named, command
+):
+    path = checkout.studies / f"{STUDY}.yml"
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    before = tree(checkout.root)
+    code, out, err = benchlab(command)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"{path}:{line}: " in err
+    assert named in err
+    assert tree(checkout.root) == before
+
+
+def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close_run):
+    selection = sweep.Selection(STUDY, engines=["postgres"])
+    trials = [trial for curve in sweep.planned(checkout, selection) for trial in curve.trials]
+    close_run("ok", trial=trials[0])
+    close_run("failed", "it died", trial=trials[1])
+    before = tree(checkout.root)
+    code, out, err = benchlab("plan --engine postgres --target local")
+    assert (code, err) == (0, "")
+    assert f"{len(trials)} runs, {len(trials) - 1} left" in out
+    assert tree(checkout.root) == before
+
+
+def test_a_sweep_of_which_nothing_is_left_touches_no_host(benchlab, checkout, close_run):
+    selection = sweep.Selection(STUDY, engines=["postgres"], workloads=["oltp_insert"])
+    for curve in sweep.planned(checkout, selection):
+        for trial in curve.trials:
+            close_run("refused", "no build", trial=trial)
+    code, out, _ = benchlab("run --engine postgres --workload oltp_insert")
+    assert code == 0
+    assert "none repeated" in out
+
+
+def test_status_shows_what_failed_and_what_was_killed(benchlab, checkout, close_run):
+    close_run()
+    reason = "sysbench: FATAL: [/var/log] at line [1]"
+    close_run("failed", reason)
+    (checkout.raw / "20260101T000000.000000-00000000").mkdir()
+    code, out, _ = benchlab("status")
+    assert code == 0
+    assert reason in out
+    assert "unfinished (killed): 20260101T000000.000000-00000000" in out
+
+
+def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):
+    code, _, err = benchlab("export parquet")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "no store at" in err
+    assert not (checkout.root / "parquet").exists()
+    close_run()
+    assert benchlab("ingest")[0] == 0
+    assert benchlab("export parquet")[0] == 0
+    before = tree(checkout.root)
+    code, _, err = benchlab("export parquet")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "exists already" in err
+    assert tree(checkout.root) == before
+
+
+def test_a_store_of_a_newer_schema_is_one_line(benchlab, checkout):
+    checkout.data.mkdir()
+    with duckdb.connect(str(checkout.store)) as connection:
+        connection.execute("CREATE TABLE meta (schema_version INTEGER)")
+        connection.execute("INSERT INTO meta VALUES (?)", [SCHEMA_VERSION + 1])
+    for command in ("ingest", "status", "export parquet"):
+        code, out, err = benchlab(command)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "upgrade benchlab" in err
+
+
+def test_a_changed_raw_file_is_one_line(benchlab, checkout, close_run):
+    record = close_run()
+    (checkout.raw / record.run_id / "sysbench.out").write_bytes(b"better")
+    code, out, err = benchlab("ingest")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"{record.run_id}: sysbench.out was changed" in err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_for_all_that_it_takes(benchlab, command):
+    assert COMMANDS[command].help
+    for parameter in COMMANDS[command].params:
+        assert parameter.help, parameter.name
+    code, out, _ = benchlab(f"{command} --help")
+    assert code == 0
+    assert COMMANDS[command].help.split("\n")[0][:30] in out
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_options_are_called_as_the_makefile_calls_them(command):
+    names = {name for parameter in COMMANDS[command].params for name in parameter.opts}
+    assert {"--profile", "--target", "--engine", "--variant", "--workload"} <= names
+
+
+def test_the_installed_command_ends_with_1_and_no_traceback(checkout):
+    """The same as above through the entry point, in an 80-column terminal's place."""
+    program = Path(sys.executable).with_name("benchlab")
+    done = subprocess.run(
+        [program, "run", "nosuch"], cwd=checkout.root, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert STUDY in done.stderr

@@ -1,0 +1,50 @@
+"""The envelope: an instance type made smaller keeps its proportions."""
+
+import pytest
+from benchlab import study, target
+from benchlab.envelope import resolve
+from benchlab.study import PROFILES, EnvelopeSpec
+from conftest import STUDY
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+@pytest.fixture
+def spec(checkout):
+    return study.load(checkout, STUDY)
+
+
+@pytest.fixture
+def instance(checkout, spec):
+    return target.instance_type(checkout, spec.instance)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("rule", ["main", "as_sold"])
+def test_disk_per_core_is_the_articles(spec, instance, profile, rule):
+    found = resolve(spec, spec.profile(profile), instance, rule, enforce=True)
+    headroom = {"main": 2, "as_sold": 1}[rule]
+    for bandwidth in (found.read_bytes_per_s, found.write_bytes_per_s):
+        assert bandwidth / found.cores == pytest.approx(140e6 / 8)
+    for iops in (found.read_iops, found.write_iops):
+        assert iops / found.cores == pytest.approx(headroom * 4800 / 8)
+    assert (found.name, found.enforce) == (rule, True)
+
+
+def test_a_profile_without_an_envelope_is_the_whole_instance(spec, instance):
+    found = resolve(spec, spec.profile("paper"), instance, "as_sold", enforce=False)
+    assert (found.cores, found.memory_bytes, found.disk_bytes) == (8, 32 << 30, 100 << 30)
+    assert (found.read_bytes_per_s, found.write_iops) == (140_000_000, 4800)
+    assert not found.enforce
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.floats(0.5, 64))
+def test_the_disk_follows_the_cores_and_memory_does_not(spec, instance, cores):
+    sized = EnvelopeSpec.model_validate({"cores": cores, "memory": "1GiB", "disk": "4GiB"})
+    profile = spec.profile("quick").model_copy(update={"envelope": sized})
+    found = resolve(spec, profile, instance, "as_sold", enforce=True)
+    for limit, per_core in ((found.write_bytes_per_s, 140e6 / 8), (found.read_iops, 4800 / 8)):
+        # whole numbers, and never more than the instance type has
+        assert cores * per_core - 1 - 1e-6 <= limit <= cores * per_core + 1e-6
+    assert (found.memory_bytes, found.disk_bytes) == (1 << 30, 4 << 30)

@@ -1,0 +1,209 @@
+"""The plan: every trial once, interleaved, and recognised again by its content alone."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from benchlab import study, sweep, target
+from benchlab.errors import UnknownName
+from benchlab.plan import Curve, Point, Trial, settings_of
+from benchlab.study import PROFILES
+from benchlab.sweep import Selection
+from conftest import STUDY
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+def trials(curves: list[Curve]) -> list[Trial]:
+    return [trial for curve in curves for trial in curve.trials]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
+    spec = study.load(checkout, STUDY)
+    asked = [
+        (*combination, block.envelope, concurrency, number)
+        for block in spec.matrix
+        if profile in block.profiles
+        for combination in itertools.product(block.engines, block.variants, block.workloads)
+        for concurrency in spec.profiles[profile].concurrency
+        for number in range(1, spec.profiles[profile].trials + 1)
+    ]
+    planned = trials(curves(profile))
+    assert Counter(asked) == Counter(
+        (
+            *(trial.point.engine, trial.point.variant, trial.point.workload_name),
+            *(trial.point.envelope.name, trial.point.concurrency, trial.number),
+        )
+        for trial in planned
+    )
+    assert len({trial.key for trial in planned}) == len(planned)
+    # nor do two of them draw the same keys of the tables
+    assert len({trial.seed for trial in planned}) == len(planned)
+    assert all(0 < trial.seed < 2**31 for trial in planned)  # 0: sysbench takes the time of day
+
+
+def test_trials_are_interleaved_so_that_drift_is_no_effect(curves):
+    planned = curves("standard")
+    numbers = [curve.trial for curve in planned]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {1, 2, 3}
+    orders = {
+        number: [curve.name.rsplit("-", 1)[0] for curve in planned if curve.trial == number]
+        for number in set(numbers)
+    }
+    assert len({tuple(order) for order in orders.values()}) == 3
+    assert len({tuple(sorted(order)) for order in orders.values()}) == 1
+    by_concurrency = {tuple(trial.point.concurrency for trial in curve.trials) for curve in planned}
+    assert len(by_concurrency) > 3
+
+
+def test_the_order_follows_from_the_seed_alone(curves):
+    def order(**options) -> list[str]:
+        return [f"{c.name} {t.point.concurrency}" for c in curves(**options) for t in c.trials]
+
+    assert order() == order()
+    assert order(seed=2) != order()
+    # so what `plan` shows before provisioning is what runs after it
+    versions = {"postgres": "15.18", "tidb": "7.1.1", "oceanbase": "1.4.0.0"}
+    assert order(versions=versions) == order()
+
+
+def test_a_selection_is_a_part_of_the_whole(curves):
+    whole = {trial.key for trial in trials(curves())}
+    part = curves(engines=["postgres"], variants=["tuned"], workloads=["oltp_insert"])
+    assert {(c.engine, c.variant, c.workload) for c in part} == {
+        ("postgres", "tuned", "oltp_insert")
+    }
+    assert {trial.key for trial in trials(part)} < whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices"),
+    [
+        ("engine", "oceanbase, postgres, tidb"),
+        ("variant", "default, tuned"),
+        ("workload", "oltp_insert, oltp_point_select, oltp_write_only"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused_with_the_choices(curves, kind, choices):
+    with pytest.raises(UnknownName) as error:
+        curves(**{f"{kind}s": ["nosuch"]})
+    assert str(error.value) == f"unknown {kind} 'nosuch'; choose one of: {choices}"
+
+
+CHANGES = {
+    "study": "another",
+    "engine": "another",
+    "variant": "another",
+    "engine_version": "15.19",
+    "role_vars": {"postgres_version": "16"},
+    "init": {"wal_segsize_mb": 2},
+    "settings": {"max_wal_size": 1 << 30},
+    "workload_name": "another",
+    "concurrency": 65,
+    "warmup_s": 3,
+    "measure_s": 7,
+    "start": "cold",
+    "dataset_reset": "none",
+}
+DEEP = {
+    "workload": {"options": {"rand-type": "special"}},
+    "dataset": {"rows_per_table": 250001},
+    "envelope": {"write_iops": 2399},
+}
+
+
+def test_a_point_is_another_one_when_anything_of_it_changes(curves):
+    point = curves(engines=["postgres"])[0].trials[0].point
+    assert CHANGES.keys() | DEEP.keys() == set(Point.model_fields)
+    changes = CHANGES | {
+        name: getattr(point, name).model_copy(update=update) for name, update in DEEP.items()
+    }
+    keys = {point.model_copy(update={name: value}).key for name, value in changes.items()}
+    assert len(keys | {point.key}) == len(changes) + 1
+    # while what is only written differently is the same
+    assert Point.model_validate_json(point.model_dump_json()).key == point.key
+    turned = dict(reversed(point.settings.items()))
+    assert point.model_copy(update={"settings": turned}).key == point.key
+
+
+def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):
+    trial = curves()[0].trials[0]
+    assert trial.model_copy(update={"profile": "standard"}).key == trial.key
+    assert trial.model_copy(update={"number": 2}).key != trial.key
+
+
+def test_variants_of_an_engine_share_one_dataset(curves):
+    datasets = {}
+    for trial in trials(curves()):
+        datasets.setdefault(trial.point.engine, set()).add(trial.point.dataset_key)
+    assert {engine: len(keys) for engine, keys in datasets.items()} == dict.fromkeys(datasets, 1)
+    assert len(set.union(*datasets.values())) == len(datasets)
+    point = curves(engines=["postgres"])[0].trials[0].point
+    for name in ("engine_version", "init", "role_vars"):
+        assert point.model_copy(update={name: CHANGES[name]}).dataset_key != point.dataset_key
+    other = {"dataset": point.dataset.model_copy(update=DEEP["dataset"])}
+    assert point.model_copy(update=other).dataset_key != point.dataset_key
+
+
+def test_only_writers_have_their_dataset_restored(curves):
+    resets = {(t.point.workload_name, t.point.dataset_reset) for t in trials(curves())}
+    assert resets == {
+        ("oltp_write_only", "restore"),
+        ("oltp_insert", "restore"),
+        ("oltp_point_select", "none"),
+    }
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sizes_keep_the_articles_share_of_memory(checkout, curves, profile):
+    """Table 1 and 2 of the article: 8 GB, 1 GB and 20 GB on a machine of 32 GB."""
+    spec = study.load(checkout, STUDY)
+    for variant, wal_of_memory in (("default", 1 / 32), ("tuned", 20 / 32)):
+        found = curves(profile, engines=["postgres"], variants=[variant])[0].trials[0].point
+        memory = found.envelope.memory_bytes
+        assert found.settings["shared_buffers"] == memory / 4
+        assert found.settings["max_wal_size"] == memory * wal_of_memory
+        assert found.settings == settings_of(spec, profile, "postgres", variant, memory)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(choice=st.data())
+def test_what_is_left_is_the_plan_without_what_is_done(curves, choice):
+    curve = curves(engines=["postgres"])[0]
+    done = choice.draw(st.sets(st.sampled_from(sorted(curve.keys))))
+    rest = curve.without(done | {"the key of something else"})
+    left = rest.trials if rest else ()
+    assert left == tuple(trial for trial in curve.trials if trial.key not in done)
+    assert (rest is None) == (done == curve.keys)
+
+
+def test_a_curve_is_cut_to_concurrencies_in_the_order_asked(curves):
+    curve = curves()[0]
+    assert [trial.point.concurrency for trial in curve.only([16, 1]).trials] == [16, 1]
+    assert curve.only([]) == curve
+    with pytest.raises(UnknownName, match="unknown concurrency '3'; choose one of: 1, 16, 4, 64"):
+        curve.only([3])
+
+
+def test_a_rerun_does_only_what_is_missing(checkout, close_run):
+    selection = Selection(STUDY, engines=["postgres"])
+    planned = sweep.planned(checkout, selection)
+    ok, failed, refused, *others = trials(planned)
+    close_run("ok", trial=ok)
+    close_run("failed", "it died", trial=failed)
+    close_run("refused", "no build", trial=refused)
+    killed = checkout.raw / "20260101T000000.000000-00000000"
+    killed.mkdir()
+    left = trials(sweep.left(checkout, selection, planned))
+    assert [trial.key for trial in left] == [trial.key for trial in (failed, *others)]
+    # another version of the engine is another experiment
+    found = target.Provisioned(
+        target=target.load(checkout, "local"),
+        host={},
+        engines={"postgres": target.EngineFound(engine="postgres", version="15.18")},
+    )
+    found.save(checkout)
+    again = sweep.planned(checkout, selection)
+    assert len(trials(sweep.left(checkout, selection, again))) == len(trials(planned))

@@ -1,0 +1,154 @@
+"""Statistics, against simulated data of which the truth is known.
+
+Coverage is simulated over fixed seeds, so that a test gives the same answer every time.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from benchlab import stats
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+SIMULATIONS = 300
+
+throughput = st.floats(1, 1e6)
+samples = st.lists(throughput, min_size=2, max_size=12)
+scales = st.floats(1e-3, 1e3)
+
+
+def coverage(estimate, truth: float) -> float:
+    """Share of simulated estimates whose interval has the truth inside."""
+    inside = [
+        not estimate(np.random.default_rng(seed)).excludes(truth) for seed in range(SIMULATIONS)
+    ]
+    return float(np.mean(inside))
+
+
+def about(share: float):
+    """Within three standard errors of a share out of :data:`SIMULATIONS`."""
+    return pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / SIMULATIONS))
+
+
+def skewed(random: np.random.Generator, n: int) -> np.ndarray:
+    """Values with a median of 1 and a long tail, as throughput under a throttle has."""
+    return random.lognormal(0, 0.3, n)
+
+
+# what the smallest and the largest of n values enclose: 1 - 2 / 2**n, and never more than asked for
+@pytest.mark.parametrize(("n", "expected"), [(2, 0.5), (3, 0.75), (5, 0.9375), (25, 0.95)])
+def test_the_interval_of_a_median_covers_as_often_as_is_said(n, expected):
+    found = coverage(lambda random: stats.median(skewed(random, n)), 1)
+    assert found == about(expected)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(3, 0.9), (5, 0.95), (25, 0.95)])
+@pytest.mark.parametrize("truth", [1.0, 3.5])
+def test_the_interval_of_a_ratio_covers_as_often_as_is_said(n, expected, truth):
+    found = coverage(
+        lambda random: stats.ratio(truth * skewed(random, n), skewed(random, n)), truth
+    )
+    assert found == about(expected)
+
+
+def test_a_true_effect_is_seen():
+    """A factor of 2 under a spread of 30 %, three trials a side: far more often than not."""
+    missed = coverage(lambda random: stats.ratio(2 * skewed(random, 3), skewed(random, 3)), 1)
+    assert missed < 0.3
+
+
+def test_blocks_make_up_for_seconds_that_depend_on_each_other():
+    def seconds(random: np.random.Generator) -> np.ndarray:
+        values = [0.0]
+        for noise in random.normal(size=120):
+            values.append(0.5 * values[-1] + noise)
+        return 100 + np.array(values[-60:])
+
+    blocks = coverage(lambda random: stats.block_mean(seconds(random), block=6), 100)
+    alone = coverage(lambda random: stats.block_mean(seconds(random), block=1), 100)
+    assert blocks > alone + 0.1
+    assert blocks > 0.8
+    assert stats.block_mean(range(6)).low is None
+
+
+@given(samples, st.randoms(use_true_random=False), scales)
+def test_a_median_knows_neither_order_nor_unit(values, random, scale):
+    found = stats.median(values)
+    assert found.n == len(values)
+    assert min(values) <= found.low <= found.value <= found.high <= max(values)
+    assert found.value == np.median(values)
+    assert stats.median(random.sample(values, len(values))) == found
+    scaled = stats.median([scale * value for value in values])
+    assert (scaled.low, scaled.value, scaled.high) == pytest.approx(
+        (scale * found.low, scale * found.value, scale * found.high)
+    )
+
+
+@given(samples, samples, st.randoms(use_true_random=False), scales)
+def test_a_ratio_knows_neither_order_nor_unit(above, below, random, scale):
+    found = stats.ratio(above, below)
+    assert found.n == min(len(above), len(below))
+    assert found.low <= found.value * (1 + 1e-9)
+    assert found.value <= found.high * (1 + 1e-9)
+    shuffled = [random.sample(values, len(values)) for values in (above, below)]
+    assert stats.ratio(*shuffled) == found
+    other_unit = stats.ratio([scale * x for x in above], [scale * x for x in below])
+    assert (other_unit.low, other_unit.high) == pytest.approx((found.low, found.high))
+    faster = stats.ratio([scale * x for x in above], below)
+    assert faster.value == pytest.approx(scale * found.value)
+
+
+def test_one_trial_has_no_interval_and_speaks_against_nothing():
+    for found in (
+        stats.median([5.0]),
+        stats.ratio([5.0], [1.0, 2.0]),
+        stats.ratio([5.0, 6.0], [1.0]),
+    ):
+        assert (found.low, found.high, found.n) == (None, None, 1)
+        assert not found.excludes(1e9)
+    assert stats.ratio([5.0], [2.0]).value == 2.5
+
+
+@pytest.mark.parametrize(
+    "senseless",
+    [
+        lambda: stats.median([]),
+        lambda: stats.ratio([], [1.0]),
+        lambda: stats.ratio([1.0], []),
+        lambda: stats.ratio([1.0], [0.0]),
+        lambda: stats.block_mean([]),
+        lambda: stats.drift([1.0]),
+        lambda: stats.percentile_of_buckets([], [], 99),
+        lambda: stats.percentile_of_buckets([1.0], [0], 99),
+    ],
+)
+def test_nothing_is_made_up_of_nothing(senseless):
+    with pytest.raises(ValueError):
+        senseless()
+
+
+@given(throughput, st.integers(2, 40), st.floats(-0.9, 3), scales)
+def test_drift_is_the_change_from_half_to_half(level, seconds, change, scale):
+    series = [level] * seconds + [level * (1 + change)] * seconds
+    assert stats.drift(series) == pytest.approx(change, abs=1e-9)
+    assert stats.drift([scale * value for value in series]) == pytest.approx(change, abs=1e-9)
+    assert stats.drift([level] * seconds) == pytest.approx(0, abs=1e-9)
+    # an odd second in the middle belongs to neither half
+    odd = [*series[:seconds], 1e9, *series[seconds:]]
+    assert stats.drift(odd) == pytest.approx(change, abs=1e-9)
+
+
+def test_drift_of_a_run_that_stood_still():
+    assert stats.drift([0, 0, 0, 0]) == 0
+    assert stats.drift([0, 0, 5, 5]) == math.inf
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any), st.integers(1, 100))
+@example([7, 93], 7)  # 7 / 100 * 100 > 7 in binary
+def test_a_percentile_is_the_first_bucket_with_enough_events_up_to_it(counts, percentile):
+    edges = [1.5 * number for number in range(len(counts))]
+    found = stats.percentile_of_buckets(edges, counts, percentile)
+    up_to = sum(count for edge, count in zip(edges, counts, strict=True) if edge <= found)
+    before = sum(count for edge, count in zip(edges, counts, strict=True) if edge < found)
+    assert up_to * 100 >= percentile * sum(counts) > before * 100

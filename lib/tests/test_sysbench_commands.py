@@ -1,0 +1,91 @@
+"""sysbench's command lines: what is measured stands on them, the password does not."""
+
+import pytest
+from benchlab import study
+from benchlab.engines import ENGINES, Endpoint
+from benchlab.workloads import sysbench
+from conftest import STUDY
+
+PASSWORD = "s3cret, with = and spaces"
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request):
+    endpoint = Endpoint(host="192.0.2.1", port=55432, user="root", password=PASSWORD)
+    return ENGINES[request.param](endpoint)
+
+
+@pytest.fixture
+def spec(checkout):
+    return study.load(checkout, STUDY)
+
+
+def options(command: list[str]) -> dict[str, str]:
+    """Name → value; fails if one is given twice, of which sysbench would take the last."""
+    pairs = [word.removeprefix("--").split("=", 1) for word in command if word.startswith("--")]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+@pytest.mark.parametrize("script", ["oltp_write_only", "oltp_insert", "oltp_point_select"])
+def test_a_run_asks_for_what_the_point_says(engine, spec, script):
+    workload, dataset = spec.workloads[script], spec.profiles["paper"].dataset
+    command = sysbench.run(engine, workload, dataset, threads=128, duration_s=600, seed=7)
+    assert command[:2] == ["sysbench", script]
+    assert command[-1] == "run"
+    driver = engine.sysbench_driver
+    assert options(command) == {
+        "config-file": "/dev/stdin",
+        "db-driver": driver,
+        f"{driver}-host": "192.0.2.1",
+        f"{driver}-port": "55432",
+        f"{driver}-user": "root",
+        f"{driver}-db": "sbtest",
+        "rand-type": "uniform",
+        "db-ps-mode": "disable",
+        "tables": "10",
+        "table-size": "10000000",
+        "threads": "128",
+        "time": "600",
+        "events": "0",  # else sysbench ends after so many, whatever the time
+        "rand-seed": "7",
+        "percentile": "99",
+        "report-interval": "1",
+        "histogram": "on",
+    }
+
+
+def test_a_study_cannot_change_what_the_plan_decides(engine, spec):
+    workload = spec.workloads["oltp_insert"].model_copy(
+        update={"options": {"threads": 1, "time": 1, "tables": 1, "rand-seed": 0}}
+    )
+    dataset = spec.profiles["quick"].dataset
+    command = sysbench.run(engine, workload, dataset, threads=64, duration_s=6, seed=9)
+    found = options(command)
+    assert (found["threads"], found["time"], found["tables"]) == ("64", "6", "10")
+    assert found["rand-seed"] == "9"
+
+
+def test_loading_makes_the_tables_that_runs_use(engine, spec):
+    dataset = spec.profiles["smoke"].dataset
+    load = sysbench.prepare(engine, dataset)
+    run = sysbench.run(
+        engine, spec.workloads["oltp_write_only"], dataset, threads=4, duration_s=3, seed=1
+    )
+    assert load[-1] == "prepare"
+    shared = ("tables", "table-size", *engine.sysbench_options())
+    assert [options(load)[name] for name in shared] == [options(run)[name] for name in shared]
+    assert int(options(load)["threads"]) <= dataset.tables  # sysbench refuses more
+
+
+def test_the_password_is_in_no_process_list(engine, spec):
+    dataset = spec.profiles["smoke"].dataset
+    workload = spec.workloads["oltp_insert"]
+    for command in (
+        sysbench.prepare(engine, dataset),
+        sysbench.run(engine, workload, dataset, threads=1, duration_s=1, seed=1),
+    ):
+        assert not any("password" in word or PASSWORD in word for word in command)
+        assert "--config-file=/dev/stdin" in command
+    expected = f"{engine.sysbench_driver}-password={PASSWORD}\n"
+    assert sysbench.config_file(engine).decode() == expected
