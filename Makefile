@@ -31,8 +31,8 @@ $(SETUP): requirements.lock requirements-uv.lock pyproject.toml
 	@touch $@
 
 paper: $(SETUP)  ## rerun what is missing, then build paper/build/paper.html and paper.pdf
-	@$(BIN)/benchlab run $(STUDY) --profile $(PROFILE) --target $(TARGET)
-	@$(BIN)/benchlab paper
+	@$(BIN)/benchlab run $(STUDY) --profile $(PROFILE) --target $(TARGET); code=$$?; \
+	 [ $$code -gt 1 ] || $(BIN)/benchlab paper || code=$$?; exit $$code  # the paper says what failed
 
 test: $(SETUP)  ## check everything: style, unit, contract and integration tests, notebooks
 	@$(BIN)/ruff check --quiet .

@@ -170,11 +170,13 @@ def teardown(
 ) -> None:
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
     checkout = repo.find()
-    sweep.take_down(target.load(checkout, target_name))
-    if wipe:
-        from benchlab.provision import playbook  # ansible-runner takes a second to import
+    on = target.load(checkout, target_name)
+    with sweep.locked():
+        sweep.take_down(on)
+        if wipe:
+            from benchlab.provision import playbook  # ansible-runner takes a second to import
 
-        playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
+            playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
     console.print(f"target {target_name}: nothing of benchlab is running")
 
 
@@ -191,9 +193,10 @@ def app() -> None:
             f"benchlab: {error}", style="red", highlight=False, markup=False, soft_wrap=True
         )
         sys.exit(1)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("benchlab: stopped; finished runs are kept", style="red")
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == 130:  # what typer makes of Ctrl-C
+            Console(stderr=True).print("benchlab: stopped; finished runs are kept", style="red")
+        raise
 
 
 def _selections(

@@ -130,6 +130,7 @@ CREATE TABLE attribution (
     run_id VARCHAR NOT NULL,
     resource VARCHAR NOT NULL,
     utilisation DOUBLE,                 -- mean over the measured seconds, share of the limit
+    pressure DOUBLE,                    -- the same by all who share the limit; decides what binds
     at_limit_share DOUBLE,              -- share of seconds at or above the threshold
     binds BOOLEAN NOT NULL,
     evidence VARCHAR NOT NULL

@@ -3,18 +3,18 @@
 import fcntl
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import papermill
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 from rich.console import Console
 from traitlets.config import Config
 
 from benchlab import capture, dataset, envelope, ingest, plan, preflight, study, target
 from benchlab.capture import RunFolder, Status
-from benchlab.errors import BenchlabError, TargetError
+from benchlab.errors import BenchlabError, StoreError, TargetError
 from benchlab.plan import Curve
 from benchlab.progress import SweepProgress
 from benchlab.provision import provision
@@ -85,9 +85,9 @@ def run(repo: Repo, selection: Selection, console: Console) -> Counter[Status]:
         BenchlabError: the target cannot run it; nothing was started then.
     """
     curves = planned(repo, selection)
+    ingest.ingest_new(repo)  # a store that cannot be used is told before hours of measuring
     if not left(repo, selection, curves):
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
-        ingest.ingest_new(repo)
         return Counter()
     spec = study.load(repo, selection.study)
     with ready(repo, selection, left(repo, selection, curves), console) as found:
@@ -104,7 +104,7 @@ def ready(
     """Hold a target that is provisioned for these curves; take everything down afterwards."""
     on = target.load(repo, selection.target)
     spec = study.load(repo, selection.study)
-    with _locked(), _taken_down(on):
+    with locked(), _taken_down(on):
         yield _provision(repo, selection, spec, on, curves, console)
 
 
@@ -164,6 +164,8 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
         progress_bar=False,
         stdout_file=bar,
         config=_KERNEL,
+        # on Ctrl-C, or the trial that is under way would go on meanwhile
+        shutdown_kernel="immediate",
         # a kernel that is shut down says so, as an error
         extra_arguments=["--log-level=CRITICAL"],
     )
@@ -189,7 +191,9 @@ class _Sweep:
             self._run_curve(curve)
             statuses = capture.latest_status(self.repo.raw, self.selection.target)
             tally.update(statuses[trial.key][0] for trial in curve.trials)
-            ingest.ingest_new(self.repo)
+            with suppress(StoreError):  # a notebook has it open: no reason to stop measuring
+                ingest.ingest_new(self.repo)
+        ingest.ingest_new(self.repo)
         return tally
 
     def _run_curve(self, curve: Curve) -> None:
@@ -202,15 +206,11 @@ class _Sweep:
         else:
             try:
                 execute_notebook(self.repo, self.selection, curve, self.bar)
-            except (
-                papermill.PapermillExecutionError,
-                CellExecutionError,
-                DeadKernelError,
-            ) as error:
-                done = capture.latest_status(self.repo.raw, self.selection.target)
-                rest = curve.without({key for key in done if key in curve.keys})
-                if rest:
-                    self._close(rest, "failed", f"the run notebook broke off: {error}")
+            except (papermill.PapermillExecutionError, DeadKernelError) as error:
+                cause = getattr(error, "evalue", None) or error
+                statuses = capture.latest_status(self.repo.raw, self.selection.target)
+                if rest := curve.without(statuses.keys()):
+                    self._close(rest, "failed", f"the run notebook broke off: {cause}")
 
     def _unloaded(self, session: Session, curve: Curve) -> str | None:
         """Load the curve's dataset if need be; return why that failed."""
@@ -239,8 +239,12 @@ class _Sweep:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
-    """Hold the machine: two sweeps at once would measure each other."""
+def locked() -> Iterator[None]:
+    """Hold the machine: two sweeps at once would measure each other.
+
+    Raises:
+        TargetError: another benchlab holds it.
+    """
     with _LOCK.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

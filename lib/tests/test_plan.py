@@ -115,7 +115,7 @@ DEEP = {
 
 
 def test_a_point_is_another_one_when_anything_of_it_changes(curves):
-    point = curves(engines=["postgres"])[0].trials[0].point
+    point = curves("smoke", engines=["postgres"], workloads=["oltp_insert"])[0].trials[0].point
     assert CHANGES.keys() | DEEP.keys() == set(Point.model_fields)
     changes = CHANGES | {
         name: getattr(point, name).model_copy(update=update) for name, update in DEEP.items()
@@ -148,7 +148,7 @@ def test_variants_of_an_engine_share_one_dataset(curves):
 
 
 def test_only_writers_have_their_dataset_restored(curves):
-    resets = {(t.point.workload_name, t.point.dataset_reset) for t in trials(curves())}
+    resets = {(t.point.workload_name, t.point.dataset_reset) for t in trials(curves("smoke"))}
     assert resets == {
         ("oltp_write_only", "restore"),
         ("oltp_insert", "restore"),

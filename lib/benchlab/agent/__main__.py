@@ -6,10 +6,13 @@ Each subcommand prints one JSON object; an error is one line on stderr and exit 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +141,24 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
         raise AgentError(f"client: cannot execute {argv[0]}: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def _alone(options: argparse.Namespace) -> Iterator[None]:
+    """Let calls that change the host wait for each other.
+
+    A restore or start that a killed caller has left under way comes to its end before it is undone.
+    """
+    asks_only = options.command == "client" or options.verb in ("status", "snapshots")
+    if asks_only or not options.etc.is_dir():
+        yield
+        return
+    folder = os.open(options.etc, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def _overrides(options: argparse.Namespace) -> dict[str, int]:
     asked = {name: getattr(options, name) for name in DISK_LIMITS}
     return {name: limit for name, limit in asked.items() if limit is not None}
@@ -159,7 +180,8 @@ def main(argv: list[str] | None = None) -> int:
         elif options.command == "sample":
             record(Envelope(options.etc), options.interval, sys.stdout)
         else:
-            print(json.dumps(call(options)))
+            with _alone(options):
+                print(json.dumps(call(options)))
     except (AgentError, OSError) as error:
         print(f"benchlab-agent: {' '.join(str(error).split())}", file=sys.stderr)
         return 1

@@ -24,7 +24,7 @@ def _concurrency(values: pl.Series) -> alt.X:
     return alt.X(
         "concurrency:Q",
         title="threads",
-        scale=alt.Scale(type="log", base=2),
+        scale=alt.Scale(type="log", base=2, nice=False, padding=16),
         axis=alt.Axis(values=ticks, format="d"),
     )
 
@@ -70,17 +70,19 @@ def strip(points: pl.DataFrame) -> alt.Chart:
 
 def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
     present = [name for name in RESOURCES if name in set(points["binding"])]
+    x = _concurrency(points["concurrency"])
+    x.axis = None  # that of the chart above
     return (
         alt.Chart(points, width=_WIDTH, height=alt.Step(18))
-        .mark_rect(stroke="white", strokeWidth=2)
+        .mark_square(size=230, opacity=1)
         .encode(
-            x=alt.X("concurrency:O", title="threads; colour: what bound the point"),
-            y=alt.Y("curve:N", title=None, sort=rows),
+            x=x,
+            y=alt.Y("curve:N", title=None, sort=rows, axis=alt.Axis(domain=False, ticks=False)),
             color=alt.Color(
                 "binding:N",
-                title=None,
+                title="bound by",
                 scale=alt.Scale(domain=present, range=[_RESOURCE_COLORS[name] for name in present]),
-                legend=alt.Legend(symbolType="square"),
+                legend=alt.Legend(symbolType="square", titleOrient="left"),
             ),
             tooltip=[
                 alt.Tooltip("curve:N"),
@@ -124,14 +126,17 @@ def monitor(samples: pl.DataFrame, limit_cores: float, limit_write_mb_per_s: flo
         _over_time(
             samples,
             {"engine_cores": "engine", "client_cores": "load generator"},
-            "CPU (cores)",
+            "CPU (cores); dashed: the limit",
             limit_cores,
         ),
         _over_time(
-            samples, {"write_mb_per_s": "disk writes"}, "disk writes (MB/s)", limit_write_mb_per_s
+            samples,
+            {"write_mb_per_s": "disk writes"},
+            "Disk writes (MB/s); dashed: the limit",
+            limit_write_mb_per_s,
         ),
         spacing=12,
-    )
+    ).resolve_scale(color="independent")
 
 
 def _over_time(
@@ -140,16 +145,24 @@ def _over_time(
     tidy = samples.unpivot(
         on=list(columns), index=["run", "second"], variable_name="series", value_name="value"
     ).with_columns(pl.col("series").replace(columns))
-    base = alt.Chart().properties(width=240, height=130)
+    series = list(columns.values())
+    base = alt.Chart().properties(width=250, height=120)
     lines = base.mark_line().encode(
         x=alt.X("second:Q", title="seconds of the measured part"),
-        y=alt.Y("value:Q", title=title),
-        strokeDash=alt.StrokeDash("series:N", title=None, sort=list(columns.values())),
+        y=alt.Y("value:Q", title=None),
+        color=alt.Color(
+            "series:N",
+            title=None,
+            scale=alt.Scale(domain=series, range=["#333333", "#999999"][: len(series)]),
+            legend=alt.Legend() if len(series) > 1 else None,
+        ),
         tooltip=["run:N", "series:N", "second:Q", alt.Tooltip("value:Q", format=",.2f")],
     )
     rule = base.mark_rule(strokeDash=[4, 4], color="#b35806").encode(y=alt.datum(limit))
-    return alt.layer(rule, lines, data=tidy).facet(
-        alt.Facet("run:N", title=None), columns=2, spacing=18
+    return (
+        alt.layer(rule, lines, data=tidy)
+        .facet(alt.Facet("run:N", title=None), columns=2, spacing=18)
+        .properties(title=title)
     )
 
 

@@ -95,6 +95,9 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         host = _host(reference, points.runs(reference, spec.study, shipped))
         made.context["reference"] = {"profile": shipped, "cpu_model": host["cpu_model"]}
         made.tables["beside"] = beside(points.points(reference, spec.study, shipped), measured)
+    # ratios of different sizes: three digits each, not the same decimals for all
+    made.tables["similitude"] = _digits(made.tables["similitude"], "article", "ours")
+    made.tables["told"] = _digits(made.tables["told"], "article", "ours", "low", "high")
     made.tables = {name: _headed(frame) for name, frame in made.tables.items()}
     return made
 
@@ -159,6 +162,15 @@ def _monitor(store: Store, study_name: str, profile: str) -> alt.Chart:
     highest = points.runs(store, study_name, profile)["concurrency"].max()
     chosen = tables.monitored(store, study_name, profile, "oltp_insert", highest)
     return charts.monitor(tables.monitor_samples(store, chosen), *tables.limits(store, chosen))
+
+
+def _digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Write numbers with three significant digits, each by itself."""
+    return frame.with_columns(
+        pl.col(column).map_elements(lambda value: f"{value:,.3g}", return_dtype=pl.String)
+        for column in columns
+        if column in frame.columns
+    )
 
 
 def _headed(frame: pl.DataFrame) -> pl.DataFrame:

@@ -86,7 +86,7 @@ def points(store: Store, study: str, profile: str) -> pl.DataFrame:
                 "drift": group["drift"].median(),
                 "binding": binding,
                 "binding_utilisation": group.filter(pl.col("binding") == binding)[
-                    "utilisation"
+                    "pressure"
                 ].mean(),
             }
         )
@@ -197,9 +197,9 @@ def _drift(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
 
 def _binding(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
     return (
-        store.sql("SELECT run_id, resource AS binding, utilisation FROM attribution WHERE binds")
+        store.sql("SELECT run_id, resource AS binding, pressure FROM attribution WHERE binds")
         .join(counted.select("run_id"), on="run_id")
-        .select("run_id", "binding", "utilisation")
+        .select("run_id", "binding", "pressure")
     )
 
 

@@ -19,6 +19,7 @@ AT_LIMIT = 0.95
 SCHEMA = {
     "resource": pl.String,
     "utilisation": pl.Float64,
+    "pressure": pl.Float64,
     "at_limit_share": pl.Float64,
     "binds": pl.Boolean,
     "evidence": pl.String,
@@ -72,10 +73,11 @@ RESOURCES = (*(r.name for r in DISK), *(r.name for r in CPU.values()), MEMORY, N
 def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Return one row per resource of one run: utilisation, whether it binds, the evidence.
 
-    At most one resource binds: the one with the highest mean utilisation, if that reaches
-    :data:`BINDING_UTILISATION`. Engine and client share the CPU of a single host, so their sum is
-    held against its limit and the larger part of it binds. Without samples of the measured part
-    every utilisation is null and nothing binds; the evidence says so.
+    At most one resource binds: the one under the highest pressure, if that reaches
+    :data:`BINDING_UTILISATION`. Pressure is the mean utilisation by all who share a limit: engine and
+    client share the CPU of a single host, so their sum is held against it and the larger part binds.
+    Without samples of the measured part every utilisation is null and nothing binds; the evidence
+    says so.
 
     Args:
         tables: the run's rows of ``run`` and ``os_sample``.
@@ -88,7 +90,7 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     candidates = [row for row in rows if (row["pressure"] or 0) >= BINDING_UTILISATION]
     if candidates:
         max(candidates, key=lambda row: (row["pressure"], row["utilisation"]))["binds"] = True
-    return pl.DataFrame(rows).drop("pressure").cast(SCHEMA)
+    return pl.DataFrame(rows).select(*SCHEMA).cast(SCHEMA)
 
 
 def binding(attribution: pl.DataFrame) -> str:
