@@ -127,12 +127,14 @@ def status() -> None:
 @_typer.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; must not exist.")],
+    profile: Annotated[str | None, typer.Option(help="Only the runs of this profile.")] = None,
+    raw: Annotated[bool, typer.Option(help="Also what every program printed.")] = True,
 ) -> None:
     """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
     with store.open_store(repo.find().store, read_only=True) as opened:
-        opened.export(folder)
+        opened.export(folder, profile, raw)
     console.print(f"written to {folder}")
 
 
@@ -159,6 +161,14 @@ def paper_command() -> None:
     for warning in built.warnings:
         console.print(f"[yellow]{warning}[/yellow]")
     console.print(f"{built.html}\n{built.pdf}")
+
+
+@_typer.command("reference")
+def reference_command() -> None:
+    """For maintainers: make data/reference and what is stored of it from your own runs."""
+    from benchlab import reference  # like the paper's stack
+
+    reference.make(repo.find(), console)
 
 
 @_typer.command()

@@ -1,9 +1,8 @@
 """Build the paper and the reader's copies of the analysis notebooks from the store."""
 
-import papermill
 from rich.console import Console
 
-from benchlab import ingest, paper, store
+from benchlab import ingest, notebooks, paper, store
 from benchlab.analysis import manuscript
 from benchlab.errors import StoreError
 from benchlab.paper import Built
@@ -31,13 +30,11 @@ def publish(repo: Repo, console: Console) -> Built:
             )
     for notebook in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
         with console.status(f"executing {notebook.name} on your own runs"):
-            papermill.execute_notebook(
+            notebooks.execute_copy(
                 notebook,
                 repo.build / notebook.name,
-                parameters={"source": "store", "profile": made.context["profile"]},
-                cwd=repo.root,
-                kernel_name="python3",
-                progress_bar=False,
+                {"source": "store", "profile": made.context["profile"]},
+                repo.root,
             )
     return built
 

@@ -96,24 +96,30 @@ class Store:
             self.connection.rollback()
             raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
 
-    def export(self, folder: Path, tables: tuple[str, ...] = RUN_TABLES) -> None:
-        """Write tables as Parquet, partitioned by study and engine as Hive does.
+    def export(self, folder: Path, profile: str | None = None, raw: bool = True) -> None:
+        """Write every table as Parquet, partitioned by study and engine as Hive does.
 
         DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` takes it for
         the store.
+
+        Args:
+            folder: where to.
+            profile: only its runs; ``None``: all.
+            raw: also what the programs printed, byte for byte; most of the size.
         """
-        for name in tables:
-            source = (
-                "SELECT * FROM run"
-                if name == "run"
-                else f'SELECT run.study, run.engine, t.* FROM "{name}" t JOIN run USING (run_id)'
-            )
+        for name in RUN_TABLES:
+            if name == "raw_output" and not raw:
+                continue
+            columns = "run.*" if name == "run" else "run.study, run.engine, t.*"
+            joined = "" if name == "run" else f'JOIN "{name}" t USING (run_id)'
+            chosen = f"WHERE run.profile = {_quoted(profile)}" if profile else ""
             target = folder / name
             target.mkdir(parents=True, exist_ok=True)
             _execute(
                 self.connection,
-                f"COPY ({source} ORDER BY ALL) TO {_quoted(target)} (FORMAT parquet,"
-                " COMPRESSION zstd, PARTITION_BY (study, engine), OVERWRITE_OR_IGNORE)",
+                f"COPY (SELECT {columns} FROM run {joined} {chosen} ORDER BY ALL)"
+                f" TO {_quoted(target)} (FORMAT parquet, COMPRESSION zstd,"
+                " PARTITION_BY (study, engine), OVERWRITE_OR_IGNORE)",
             )
 
 

@@ -10,9 +10,18 @@ from pathlib import Path
 import papermill
 from nbclient.exceptions import DeadKernelError
 from rich.console import Console
-from traitlets.config import Config
 
-from benchlab import capture, dataset, envelope, ingest, plan, preflight, study, target
+from benchlab import (
+    capture,
+    dataset,
+    envelope,
+    ingest,
+    notebooks,
+    plan,
+    preflight,
+    study,
+    target,
+)
 from benchlab.capture import RunFolder, Status
 from benchlab.errors import BenchlabError, StoreError, TargetError
 from benchlab.plan import Curve
@@ -25,9 +34,6 @@ from benchlab.target import Provisioned, Target
 from benchlab.trial import refusal
 
 _TEMPLATE = Path("run") / "sysbench.ipynb"
-
-#: Files instead of TCP ports between papermill and its kernel: nobody else can speak to it.
-_KERNEL = Config({"KernelManager": {"transport": "ipc"}})
 
 _LOCK = Path("/tmp/benchlab.lock")
 
@@ -143,12 +149,10 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
     Raises:
         papermill.PapermillExecutionError: a cell failed.
     """
-    executed = repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb"
-    executed.parent.mkdir(parents=True, exist_ok=True)
-    papermill.execute_notebook(
+    notebooks.execute_copy(
         repo.notebooks / _TEMPLATE,
-        executed,
-        parameters={
+        repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb",
+        {
             "study": selection.study,
             "profile": selection.profile,
             "target": selection.target,
@@ -159,15 +163,8 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
             "trial": curve.trial,
             "concurrency": [trial.point.concurrency for trial in curve.trials],
         },
-        cwd=repo.root,
-        kernel_name="python3",
-        progress_bar=False,
-        stdout_file=bar,
-        config=_KERNEL,
-        # on Ctrl-C, or the trial that is under way would go on meanwhile
-        shutdown_kernel="immediate",
-        # a kernel that is shut down says so, as an error
-        extra_arguments=["--log-level=CRITICAL"],
+        repo.root,
+        bar,
     )
 
 

@@ -83,7 +83,7 @@ class _Run:
         self._check_settings()
         if point.start == "read_in":
             with self._phase("read_in"):
-                session.engine.read_in(point.dataset.tables)
+                session.engine.read_in(point.dataset)
 
     def measure(self) -> None:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""

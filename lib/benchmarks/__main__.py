@@ -96,7 +96,7 @@ def _observer_cost(session: Session, curve: Curve) -> tuple[str, ...]:
     """Throughput with all observers over throughput without, in pairs of random order."""
     trial = curve.trials[0]
     session.cold(trial.point.variant, restore=trial.point.dataset_key)
-    session.engine.read_in(trial.point.dataset.tables)
+    session.engine.read_in(trial.point.dataset)
     order = random.Random(1)
     with_observers, without = [], []
     _throughput(session, trial, seed=1)

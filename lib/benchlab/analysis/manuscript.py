@@ -63,6 +63,7 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "have": {
             "oceanbase": "oceanbase" in measured["engine"],
             "as_sold": "as_sold" in measured["envelope"],
+            "unsettled": not tables.unsettled(own, spec.study, profile).is_empty(),
         },
         "effect": _effect(main),
         "reference": None,
@@ -85,6 +86,7 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "similitude": tables.similitude(own, spec, profile, instance),
         "parameters-postgres": tables.parameters(own, spec.study, profile, "postgres"),
         "parameters-oceanbase": tables.parameters(own, spec.study, profile, "oceanbase"),
+        "unsettled": tables.unsettled(own, spec.study, profile),
         "evidence": tables.evidence(own, spec.study, profile, "postgres", "oltp_write_only"),
         "checkpoints": tables.checkpoints(own, spec.study, profile),
         "costs": tables.costs(own, spec.study, profile),

@@ -14,6 +14,9 @@ from benchlab.study import Instance, Study, Told
 #: Size that the article gives for its dataset ("20 GB and more"), in bytes.
 ARTICLE_DATASET_BYTES = 20e9
 
+#: Difference of a run's second half to its first up to which it counts as settled.
+SETTLED_DRIFT = 0.2
+
 #: Size of a PostgreSQL page, in which random reads and checkpoints count.
 _PAGE_BYTES = 8192
 
@@ -221,6 +224,16 @@ def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
     return rows.row(0)
 
 
+def unsettled(store: Store, study: str, profile: str) -> pl.DataFrame:
+    """Return the points whose throughput was still moving: their mean is no steady-state value."""
+    measured = points.points(store, study, profile)
+    return (
+        measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
+        .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
+        .sort("workload", "curve", "concurrency")
+    )
+
+
 def told(store: Store, study: Study, profile: str) -> pl.DataFrame:
     """Return every number that the article tells beside ours, with its interval where there is one.
 
@@ -310,10 +323,9 @@ def _wal_rows(store: Store, counted: pl.DataFrame) -> list[tuple]:
         )
         if joined.is_empty():
             continue
-            ratios = [
-                wal / canonical(size)
-                for wal, size in zip(joined["wal"], joined["asked"], strict=True)
-            ]
+        ratios = [
+            wal / canonical(size) for wal, size in zip(joined["wal"], joined["asked"], strict=True)
+        ]
         rows.append((f"WAL in a write_only run : max_wal_size, {variant}", None, max(ratios), note))
     return rows
 

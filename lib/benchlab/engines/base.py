@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationError
 
 from benchlab.errors import EngineError
-from benchlab.study import Scalar
+from benchlab.study import Dataset, Scalar
 
 _BYTES = TypeAdapter(ByteSize)
 _TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
@@ -130,8 +130,8 @@ class Engine(ABC):
         """Return the engine's cumulative counters and gauges, names prefixed by their view."""
 
     @abstractmethod
-    def read_in(self, tables: int) -> None:
-        """Read every page of the sysbench tables and their indexes once, into the engine's caches."""
+    def read_in(self, dataset: Dataset) -> None:
+        """Read the sysbench tables once, into the caches that a long run would have filled."""
 
     @abstractmethod
     def dataset_bytes(self) -> int:

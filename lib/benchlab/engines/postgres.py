@@ -1,7 +1,7 @@
 """PostgreSQL."""
 
 from benchlab.engines.base import EngineSetting, PostgresProtocol
-from benchlab.study import Scalar
+from benchlab.study import Dataset, Scalar
 
 # PostgreSQL 17 moved the checkpoint columns of pg_stat_bgwriter to pg_stat_checkpointer
 # (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
@@ -61,9 +61,9 @@ class Postgres(PostgresProtocol):
         counters["pg_database_size"] = float(self.dataset_bytes())
         return counters
 
-    def read_in(self, tables: int) -> None:
+    def read_in(self, dataset: Dataset) -> None:
         """See :meth:`Engine.read_in`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""
-        del tables  # the database holds nothing else
+        del dataset  # the database holds nothing else
         self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self.query(
             "SELECT sum(pg_prewarm(oid, 'read')) FROM pg_class"

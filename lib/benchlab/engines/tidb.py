@@ -6,6 +6,7 @@ TiDB server could be had where this was written, so no output of one is recorded
 
 from benchlab.engines.base import EngineSetting, MySQLProtocol
 from benchlab.errors import EngineError
+from benchlab.study import Dataset
 
 
 class TiDB(MySQLProtocol):
@@ -43,9 +44,9 @@ class TiDB(MySQLProtocol):
             "tikv_region_status.read_bytes": float(rows[0]["read_"] or 0),
         }
 
-    def read_in(self, tables: int) -> None:
+    def read_in(self, dataset: Dataset) -> None:
         """See :meth:`Engine.read_in`: a scan of every table and of its index on k."""
-        for number in range(1, tables + 1):
+        for number in range(1, dataset.tables + 1):
             self.query(f"SELECT COUNT(c), COUNT(pad) FROM sbtest{number}")
             self.query(f"SELECT SUM(k) FROM sbtest{number} USE INDEX (k_{number})")
 
