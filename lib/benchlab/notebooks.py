@@ -6,12 +6,8 @@ from typing import Any, TextIO
 import nbformat
 import papermill
 from nbclient import NotebookClient
-from traitlets.config import Config
 
-#: Files instead of TCP ports to the kernel, so that nobody else can speak to it.
-_CONFIG = Config({"KernelManager": {"transport": "ipc"}})
-
-#: A kernel that is shut down says so, as an error.
+#: A kernel warns of its own port at every start and calls its shutdown an error.
 _ARGUMENTS = ["--log-level=CRITICAL"]
 
 
@@ -44,7 +40,6 @@ def execute_copy(
         kernel_name="python3",
         progress_bar=False,
         stdout_file=stdout,
-        config=_CONFIG,
         extra_arguments=_ARGUMENTS,
     )
 
@@ -57,7 +52,6 @@ def execute_in_place(path: Path) -> None:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
-        config=_CONFIG,
         extra_arguments=_ARGUMENTS,
     ).execute()
     nbformat.write(notebook, path)

@@ -7,11 +7,14 @@ solid line with filled points in the engine's colour, `tuned` a dashed one with 
 darker shade of it.
 """
 
+import base64
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
+import vl_convert
 from altair.utils.plugin_registry import PluginEnabler
 
 #: Fonts that vl-convert carries (Liberation Sans), then those of the same widths on other systems.
@@ -119,6 +122,25 @@ def _config() -> alt.theme.ThemeConfig:
 def enable() -> PluginEnabler:
     """Make the theme the one of all charts; as a context manager, only of those inside."""
     return alt.theme.enable("benchlab")
+
+
+def enable_in_notebook() -> None:
+    """Also show charts so that a stored notebook can be read anywhere and compared exactly.
+
+    An output is a picture, which needs neither a network nor an extension, and the chart's whole
+    specification as text, which nbval compares. For live charts, `altair.renderers.enable("html")`.
+    """
+    enable()
+    alt.renderers.register("benchlab", _picture_and_text)
+    alt.renderers.enable("benchlab")
+
+
+def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:
+    picture = vl_convert.vegalite_to_png(spec, scale=1.2)
+    return {
+        "image/png": base64.b64encode(picture).decode(),
+        "text/plain": json.dumps(spec, sort_keys=True),
+    }
 
 
 def label(engine: str, variant: str | None = None) -> str:
