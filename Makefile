@@ -41,7 +41,7 @@ test: $(SETUP)  ## check everything: style, unit, contract and integration tests
 	@$(BIN)/pytest --nbval notebooks/analysis notebooks/explore.ipynb
 
 lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
-	@$(BIN)/jupyter lab notebooks/explore.ipynb
+	@$(BIN)/jupyter lab --allow-root notebooks/explore.ipynb
 
 bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 	@$(BIN)/python lib/benchmarks

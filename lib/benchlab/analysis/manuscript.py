@@ -168,8 +168,13 @@ def _monitor(store: Store, study_name: str, profile: str) -> alt.Chart:
 
 def _digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Write numbers with three significant digits, each by itself."""
+
+    def written(value: float) -> str:
+        rounded = float(f"{value:.3g}")
+        return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
     return frame.with_columns(
-        pl.col(column).map_elements(lambda value: f"{value:,.3g}", return_dtype=pl.String)
+        pl.col(column).map_elements(written, return_dtype=pl.String)
         for column in columns
         if column in frame.columns
     )

@@ -105,10 +105,18 @@ def parameters(store: Store, study: str, profile: str, engine: str) -> pl.DataFr
     settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
         ids, on="run_id"
     )
+    unit = pl.col("unit").fill_null("")
     shown = settings.with_columns(
         pl.concat_str(
-            pl.col("asked"), pl.lit(" → "), pl.col("effective"), pl.col("unit").fill_null("")
-        ).alias("value")
+            pl.col("asked"),
+            pl.lit(" → "),
+            pl.col("effective"),
+            # PostgreSQL counts some settings in pages: 32768 × 8kB
+            pl.when(unit.str.contains(r"^\d")).then(pl.lit(" × ")).otherwise(pl.lit(" ")),
+            unit,
+        )
+        .str.strip_chars()
+        .alias("value")
     )
     wide = shown.pivot(on="variant", index="name", values="value", sort_columns=True)
     variants = [column for column in wide.columns if column != "name"]
@@ -161,7 +169,14 @@ def checkpoints(store: Store, study: str, profile: str) -> pl.DataFrame:
             .then(pl.col("wal_mb") / pl.col("checkpoints"))
             .alias("wal_mb_per_checkpoint")
         )
-        .sort(POINT)
+        .sort("workload", "variant", "envelope", "concurrency")
+    ).select(
+        "curve",
+        "workload",
+        "envelope",
+        "concurrency",
+        "checkpoints",
+        pl.col("wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction").round_sig_figs(3),
     )
 
 

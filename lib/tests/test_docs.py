@@ -1,0 +1,56 @@
+"""The documents name what exists, and everything that exists is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+from benchlab import cli, repo, study
+from benchlab.study import PROFILES
+from typer.main import get_command
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+TARGETS = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.M))
+COMMANDS = set(get_command(cli._typer).commands)
+
+
+def test_every_make_target_that_is_named_exists():
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?! is| it)", README + CONTRIBUTING))
+    assert named - {"sure"} <= TARGETS
+
+
+@pytest.mark.parametrize("target", sorted({"paper", "test", "lab", "clean", "teardown"}))
+def test_the_targets_users_need_are_there_and_named(target):
+    assert target in TARGETS
+    assert f"make {target}" in README + CONTRIBUTING
+
+
+def test_every_command_that_is_named_exists():
+    named = set(re.findall(r"`benchlab ([a-z]+)", README + CONTRIBUTING))
+    assert named - {"--help"} <= COMMANDS
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS - {"reference"}))
+def test_every_command_is_in_the_readme(command):
+    assert f"`{command}`" in README
+
+
+def test_every_profile_and_study_is_in_the_readme():
+    for name in (*PROFILES, *study.names(repo.Repo(ROOT))):
+        assert f"`{name}`" in README
+
+
+def test_every_path_that_is_named_exists():
+    named = re.findall(r"`((?:lib|ansible|notebooks|paper|data)/[\w./-]+)`", README + CONTRIBUTING)
+    made = ("paper/build", "data/benchlab.duckdb", "data/raw")
+    generic = ("/<", "…")
+    for path in named:
+        if path.startswith(made) or any(mark in path for mark in generic):
+            continue
+        assert (ROOT / path).exists(), path
+
+
+def test_every_picture_of_the_readme_is_there():
+    for path in re.findall(r"!\[[^]]*\]\(([^)]+)\)", README):
+        assert (ROOT / path).is_file(), path
