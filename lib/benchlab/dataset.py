@@ -1,5 +1,6 @@
 """Datasets: loaded once an engine, kept as a snapshot of the data directory, restored from there."""
 
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -10,6 +11,9 @@ from benchlab.session import Session
 from benchlab.workloads import sysbench
 
 _LOAD_TIMEOUT_S = 6 * 3600
+
+#: How servers mark a line of their log that tells an error.
+_ERROR = re.compile(r"\b(ERROR|FATAL|PANIC)\b")
 
 #: A failed INSERT is quoted whole, with its thousand rows.
 _MESSAGE_LIMIT = 200
@@ -33,7 +37,7 @@ def ensure(
     if key in session.snapshots():
         return
     on_step(f"{point.engine}: loading {point.dataset.rows:,} rows")
-    session.cold(load_variant, restore=f"empty-{point.init_key}")
+    cold = session.cold(load_variant, restore=f"empty-{point.init_key}")
     command = sysbench.prepare(session.engine, point.dataset)
     done = subprocess.run(
         session.client_argv(command),
@@ -47,8 +51,18 @@ def ensure(
     if fatal := parse_sysbench.errors(said):
         raise EngineError(f"{point.engine}: loading failed: {fatal[0][:_MESSAGE_LIMIT]}")
     if done.returncode:
-        raise EngineError(f"{point.engine}: loading failed with exit code {done.returncode}")
+        # where the server refuses to go on, sysbench may crash without a word
+        raise EngineError(
+            f"{point.engine}: loading failed: sysbench ended with exit code {done.returncode};"
+            f" the engine's log: {_last_error(session.log(cold['log_begin']))[:_MESSAGE_LIMIT]}"
+        )
     on_step(f"{point.engine}: settling and keeping the dataset")
     session.engine.settle()
     session.stop()
     session.snapshot(key)
+
+
+def _last_error(log: bytes) -> str:
+    """Return the last line of an engine's log that tells an error, else its last line."""
+    lines = log.decode(errors="replace").strip().splitlines() or ["nothing"]
+    return ([line for line in lines if _ERROR.search(line)] or lines)[-1]

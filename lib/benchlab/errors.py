@@ -38,6 +38,10 @@ class RunFailed(BenchlabError):
     """A run that cannot count; the rest of the plan goes on."""
 
 
+class NotebookError(BenchlabError):
+    """A notebook that broke off; its executed copy shows where."""
+
+
 class ParseError(BenchlabError):
     """Text that is not what the program in question prints; the message names program and line."""
 

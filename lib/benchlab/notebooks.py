@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any, TextIO
 
-import nbformat
-import papermill
-from nbclient import NotebookClient
+from benchlab.errors import NotebookError
 
 #: A kernel warns of its own port at every start and calls its shutdown an error.
 _ARGUMENTS = ["--log-level=CRITICAL"]
@@ -28,24 +26,36 @@ def execute_copy(
         stdout: gets what the cells print, as they print it.
 
     Raises:
-        papermill.PapermillExecutionError: a cell failed; the copy shows where.
-        nbclient.exceptions.DeadKernelError: the kernel died.
+        NotebookError: a cell failed, or the kernel died.
     """
+    # two seconds to import, which most commands do not need
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
     executed.parent.mkdir(parents=True, exist_ok=True)
-    papermill.execute_notebook(
-        template,
-        executed,
-        parameters=parameters,
-        cwd=root,
-        kernel_name="python3",
-        progress_bar=False,
-        stdout_file=stdout,
-        extra_arguments=_ARGUMENTS,
-    )
+    try:
+        papermill.execute_notebook(
+            template,
+            executed,
+            parameters=parameters,
+            cwd=root,
+            kernel_name="python3",
+            progress_bar=False,
+            stdout_file=stdout,
+            extra_arguments=_ARGUMENTS,
+            # on Ctrl-C, or the cell that is under way would go on for seconds
+            shutdown_kernel="immediate",
+        )
+    except (papermill.PapermillExecutionError, DeadKernelError) as error:
+        cause = getattr(error, "evalue", None) or error
+        raise NotebookError(f"{template.name} broke off: {' '.join(str(cause).split())}") from error
 
 
 def execute_in_place(path: Path) -> None:
     """Execute a notebook with the defaults of its parameters cell, and store its outputs in it."""
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
         notebook,

@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import ansible_runner
@@ -95,7 +97,7 @@ def playbook(
             on_task(event["event_data"]["task"])
         return True
 
-    with tempfile.TemporaryDirectory(prefix="benchlab-ansible-") as private:
+    with tempfile.TemporaryDirectory(prefix="benchlab-ansible-") as private, _signals_given_back():
         run = ansible_runner.run(
             private_data_dir=private,
             project_dir=str(repo.playbooks.parent),
@@ -110,9 +112,25 @@ def playbook(
             event_handler=on_event,
             quiet=True,
         )
+        if run.status == "canceled":
+            raise KeyboardInterrupt
         if run.status != "successful":
             raise ProvisionError(f"playbook {name} on {target_name}: {_failure(run)}")
         return run.stats
+
+
+@contextmanager
+def _signals_given_back() -> Iterator[None]:
+    """ansible-runner takes Ctrl-C for itself, to cancel the playbook, and keeps it ever after."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where it doesn't
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _failure(run: ansible_runner.Runner) -> str:

@@ -7,8 +7,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import papermill
-from nbclient.exceptions import DeadKernelError
 from rich.console import Console
 
 from benchlab import (
@@ -23,7 +21,7 @@ from benchlab import (
     target,
 )
 from benchlab.capture import RunFolder, Status
-from benchlab.errors import BenchlabError, StoreError, TargetError
+from benchlab.errors import BenchlabError, NotebookError, StoreError, TargetError
 from benchlab.plan import Curve
 from benchlab.progress import SweepProgress
 from benchlab.provision import provision
@@ -147,7 +145,7 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
     """Run one curve's notebook through papermill; the executed copy is kept beside the raw data.
 
     Raises:
-        papermill.PapermillExecutionError: a cell failed.
+        NotebookError: a cell failed, or the kernel died.
     """
     notebooks.execute_copy(
         repo.notebooks / _TEMPLATE,
@@ -203,11 +201,10 @@ class _Sweep:
         else:
             try:
                 execute_notebook(self.repo, self.selection, curve, self.bar)
-            except (papermill.PapermillExecutionError, DeadKernelError) as error:
-                cause = getattr(error, "evalue", None) or error
+            except NotebookError as error:
                 statuses = capture.latest_status(self.repo.raw, self.selection.target)
                 if rest := curve.without(statuses.keys()):
-                    self._close(rest, "failed", f"the run notebook broke off: {cause}")
+                    self._close(rest, "failed", str(error))
 
     def _unloaded(self, session: Session, curve: Curve) -> str | None:
         """Load the curve's dataset if need be; return why that failed."""

@@ -133,9 +133,9 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     frames = [
         store.sql(
             """
-            SELECT ? AS run, phase, tps,
-                second + CASE phase WHEN 'warmup' THEN 0 ELSE warmup_s END AS second
-            FROM "interval" JOIN run USING (run_id) WHERE run_id = ? ORDER BY second
+            SELECT ? AS run, phase, i.tps,
+                i.second + CASE phase WHEN 'warmup' THEN 0 ELSE warmup_s END AS second
+            FROM "interval" i JOIN run USING (run_id) WHERE run_id = ? ORDER BY 4
             """,
             name,
             run_id,
