@@ -147,7 +147,13 @@ class _Run:
         self.folder.write(f"{name}.out", done.stdout)
         if done.stderr:
             self.folder.write(f"{name}.err", done.stderr)
-        _check_driver(name, point, done)
+        try:
+            _check_driver(name, point, done)
+        except RunFailed as failure:
+            # sysbench may crash on a lost connection without a word
+            if self.session.status()["pid"] is None:
+                raise RunFailed(f"{point.engine} died: {failure}") from failure
+            raise
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

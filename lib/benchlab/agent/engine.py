@@ -35,6 +35,8 @@ PROBE_INTERVAL_S = 0.1
 PORT_TIMEOUT_S = 10.0
 LOG_LINES = 8
 LOG_BYTES = 256 * 1024
+LOG_LINE_BYTES = 8 * 1024
+LOG_READ_BYTES = 64 << 20
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -232,12 +234,20 @@ class Engine:
         }
 
     def log(self, begin: int) -> bytes:
-        """What has been logged since the log was so many bytes long; its last LOG_BYTES at most."""
+        """What has been logged since the log was so many bytes long; its last LOG_BYTES at most.
+
+        Longer lines than LOG_LINE_BYTES are cut: servers log a failed statement whole.
+        """
         if not self.config.log.exists():
             return b""
         with self.config.log.open("rb") as log:
-            log.seek(max(begin, self.config.log.stat().st_size - LOG_BYTES))
-            return log.read()
+            log.seek(max(begin, self.config.log.stat().st_size - LOG_READ_BYTES))
+            lines = log.read().splitlines(keepends=True)
+        cut = (
+            line if len(line) <= LOG_LINE_BYTES else line[:LOG_LINE_BYTES] + b" ...\n"
+            for line in lines
+        )
+        return b"".join(cut)[-LOG_BYTES:]
 
     def wipe(self) -> dict[str, Any]:
         """Stop the engine, delete its data directory and its snapshots. The log is kept."""

@@ -1,0 +1,350 @@
+"""A checkout of its own for every test that reads or writes one: nothing here touches the real data.
+
+The tests marked ``root`` that need engines share one :class:`Machine`: this one, provisioned once for
+all of them with a study of a few seconds.
+"""
+
+import fcntl
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from benchlab import capture, envelope, plan, provision, study, sweep, target
+from benchlab.capture import Record, RunFolder, Status
+from benchlab.envelope import Envelope
+from benchlab.host import AGENT
+from benchlab.plan import Curve, Trial
+from benchlab.repo import Repo
+from benchlab.session import Session
+from benchlab.study import Study
+from benchlab.target import Target
+from hypothesis import settings
+from ruamel.yaml import YAML
+
+# no deadline: a busy machine is no failure; and the same examples every time, for CI
+settings.register_profile("benchlab", deadline=None, derandomize=True)
+settings.load_profile("benchlab")
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(__file__).parent / "data"
+
+STUDY = "postgres_vs_tidb"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """A checkout with the real studies and inventories, no data, and the working directory in it."""
+    root = tmp_path / "checkout"
+    for folder in ("paper/studies", "ansible/inventories"):
+        shutil.copytree(ROOT / folder, root / folder)
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("BENCHLAB_DATA", raising=False)
+    return Repo(root)
+
+
+@pytest.fixture
+def curves(checkout: Repo) -> Callable[..., list[Curve]]:
+    """Plan the first study: ``curves("quick", engines=["postgres"])``."""
+    spec = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, spec.instance)
+    versions = dict.fromkeys(spec.engines, "1.0")
+
+    def planned(profile: str = "quick", **options) -> list[Curve]:
+        return plan.make(spec, profile, instance, **{"versions": versions} | options)
+
+    return planned
+
+
+@pytest.fixture
+def close_run(checkout: Repo, curves) -> Callable[..., Record]:
+    """Leave a finished run folder with the given files, as a sweep would."""
+    trials = [trial for curve in curves() for trial in curve.trials]
+
+    def close(
+        status: Status = "ok",
+        error: str | None = None,
+        trial: Trial | None = None,
+        **files: bytes,
+    ) -> Record:
+        folder = RunFolder(checkout.raw, trial or trials[0], "local", single_host=True)
+        folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
+        for name, content in (files or CAPTURES if status == "ok" else files).items():
+            folder.write(name, content)
+        return folder.finish(status, error)
+
+    return close
+
+
+#: What a run that counts leaves, recorded.
+CAPTURES = {
+    "sysbench.out": (DATA / "sysbench" / "oltp_write_only.txt").read_bytes(),
+    "sample.jsonl": (DATA / "sample" / "whole.jsonl").read_bytes(),
+    "iostat.json": (DATA / "iostat" / "whole.json").read_bytes(),
+    "vmstat.txt": (DATA / "vmstat" / "killed.txt").read_bytes(),
+    "host.json": b'{"cpu_model": "A", "cores": 2}',
+    "settings.json": b'[{"name": "max_wal_size", "asked": "32MB", "effective": "32",'
+    b' "unit": "MB", "source": "configuration file"}]',
+    "counters-begin.json": b'{"pg_stat_wal.wal_bytes": 1.0, "gone": 3.0}',
+    "counters-end.json": b'{"pg_stat_wal.wal_bytes": 5.5}',
+}
+
+
+# The real machine
+
+#: A study of the first one's engines and settings that takes seconds.
+MINI = "mini"
+
+ETC = Path("/etc/benchlab")
+HOME = Path("/var/lib/benchlab")
+
+#: The longest that an event of a sweep is waited for; none is timed.
+_TIMEOUT_S = 120
+
+
+def wait_for(condition: Callable[[], object], what: str) -> object:
+    """Return the condition's value as soon as it is true of something."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {_TIMEOUT_S} s in vain for: {what}"
+        time.sleep(0.02)
+    return value
+
+
+def mini_study() -> dict:
+    """Return the small study: all engines and variants, one workload, two clients."""
+    spec = YAML(typ="safe").load(ROOT / "paper/studies" / f"{STUDY}.yml")
+    del spec["told"]
+    # where TiDB can be had, it would be a download of hundreds of MB
+    spec["engines"]["tidb"]["role_vars"] = {
+        "tidb_source": "path",
+        "tidb_server_path": "/nonexistent/tidb-server",
+    }
+    spec["matrix"] = [
+        {
+            "engines": sorted(spec["engines"]),
+            "variants": ["default", "tuned"],
+            "workloads": ["oltp_write_only"],
+        }
+    ]
+    smoke = spec["profiles"]["smoke"] | {"concurrency": [2], "warmup_s": 1, "measure_s": 2}
+    spec["profiles"] = {"smoke": smoke}
+    return spec
+
+
+class Sweep:
+    """A command of benchlab under way, in a session of its own as a terminal's."""
+
+    def __init__(self, machine: "Machine", data: Path, *arguments: str):
+        self.data = data
+        data.mkdir(exist_ok=True)
+        self.before = set(data.glob("raw/*"))
+        self.output = data / "benchlab.out"
+        with self.output.open("w") as stream:
+            self.process = subprocess.Popen(
+                [Path(sys.executable).with_name("benchlab"), *arguments],
+                cwd=machine.root,
+                env={**os.environ, "BENCHLAB_DATA": str(data), "COLUMNS": "300"},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text()
+
+    def end(self) -> int:
+        """Wait for its end; return its exit code."""
+        return self.process.wait(_TIMEOUT_S)
+
+    def send(self, number: signal.Signals) -> int:
+        """Signal it and all that share its terminal; return its exit code."""
+        os.killpg(self.process.pid, number)
+        return self.end()
+
+    def wait_for(self, event: Callable[[], object], what: str) -> object:
+        """Wait for something that must come before its end."""
+
+        def come() -> object:
+            assert self.process.poll() is None, self.said
+            return event()
+
+        return wait_for(come, what)
+
+    def begun(self, trial: Trial, file: str) -> Path:
+        """Wait until its run of a trial has a file; return the run's folder."""
+        pattern = f"raw/*-{trial.key[:8]}/{file}"
+
+        def under_way() -> Path | None:
+            found = {path.parent for path in self.data.glob(pattern)} - self.before
+            return next((folder for folder in found if not closed(folder)), None)
+
+        return self.wait_for(under_way, f"{file} of ×{trial.point.concurrency}")
+
+    def measured(self, trial: Trial) -> Path:
+        """Wait until the measured part of a trial begins; return the run's folder."""
+        return self.begun(trial, "counters-begin.json")
+
+
+def closed(folder: Path) -> bool:
+    """Whether a run's folder is closed."""
+    return (folder / capture.RECORD_NAME).exists()
+
+
+class Machine:
+    """This machine, provisioned in the standard places, and a checkout to use it from."""
+
+    def __init__(self, root: Path):
+        self.root, self.repo = root, Repo(root)
+        self.provisioned_before = ETC.exists()
+        self._snapshots_before = self._snapshots()
+        (root / "paper/studies").mkdir(parents=True)
+        for folder in ("ansible", "notebooks"):
+            (root / folder).symlink_to(ROOT / folder)
+        self.write_study(MINI, mini_study())
+        self.converged = False
+
+    def write_study(self, name: str, spec: dict) -> None:
+        """Add a study to the checkout."""
+        with (self.repo.studies / f"{name}.yml").open("w") as stream:
+            YAML(typ="safe").dump(spec | {"study": name}, stream)
+
+    @property
+    def variables(self) -> dict:
+        """What the small study asks the playbooks for."""
+        _, spec, limits = self._asked()
+        return provision.variables(spec, "smoke", limits, sorted(spec.engines))
+
+    def provision(self) -> None:
+        """Converge to what the small study asks for, as a sweep does."""
+        on, spec, limits = self._asked()
+        self.found = provision.provision(self.repo, on, spec, "smoke", limits, sorted(spec.engines))
+        self.converged = True
+
+    def _asked(self) -> tuple[Target, Study, Envelope]:
+        on, spec = target.load(self.repo, "local"), study.load(self.repo, MINI)
+        instance = target.instance_type(self.repo, spec.instance)
+        return on, spec, envelope.resolve(spec, spec.profile("smoke"), instance, "main", on.enforce)
+
+    def up(self) -> None:
+        """Provisioned for the small study, the envelope up: after others' faults, too."""
+        if self.converged:
+            agent("envelope", "up")
+        else:
+            self.provision()
+
+    def plan(self, name: str = MINI, profile: str = "smoke", **options) -> list[Curve]:
+        """Plan a study with the engines' versions as found here."""
+        spec = study.load(self.repo, name)
+        instance = target.instance_type(self.repo, spec.instance)
+        versions = self.found.versions(spec.engines)
+        return plan.make(spec, profile, instance, versions, **options)
+
+    def session(self, engine: str) -> Session:
+        """An engine here."""
+        return Session(self.found, engine)
+
+    def start(self, data: Path, *arguments: str) -> Sweep:
+        """Start a command of benchlab whose runs go to ``data``."""
+        self.converged = False
+        return Sweep(self, data, *arguments)
+
+    def benchlab(self, data: Path, *arguments: str) -> tuple[int, str]:
+        """Run a command of benchlab to its end; return its exit code and what it printed."""
+        command = self.start(data, *arguments)
+        return command.end(), command.said
+
+    def leftovers(self) -> list[str]:
+        """Name whatever of benchlab is on this machine and should not outlive a command."""
+        return [*_processes(self.root), *_mounts(), *_loops(), *_cgroups()]
+
+    def take_away(self) -> None:
+        """Take everything down; delete it, too, unless it was there before the tests."""
+        options = [] if self.provisioned_before else ["--wipe"]
+        code, said = self.benchlab(self.root / "data", "teardown", *options)
+        assert code == 0, said
+        # the kernel counts a killed process until its parent has looked at it
+        wait_for(lambda: not self.leftovers(), "nothing left of benchlab")
+        for folder in self._snapshots() - self._snapshots_before:
+            shutil.rmtree(folder)
+        if not self.provisioned_before:
+            assert not [one.pw_name for one in pwd.getpwall() if one.pw_name in _users()]
+            for folder in ("/etc", "/opt", "/run", "/usr/local/lib", "/var/lib"):
+                assert not (Path(folder) / "benchlab").exists()
+
+    def _snapshots(self) -> set[Path]:
+        return set(HOME.glob("snapshots/*/*"))
+
+
+def agent(*command: str) -> dict:
+    """Run the installed agent."""
+    done = subprocess.run([*AGENT, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _users() -> set[str]:
+    return {"benchlab-oceanbase", "benchlab-postgres", "benchlab-tidb"}
+
+
+def _processes(root: Path) -> Iterator[str]:
+    """Servers by their user, load by its name, run notebooks' kernels by their working directory."""
+    uids = {one.pw_uid for one in pwd.getpwall() if one.pw_name in _users()}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (folder / "comm").read_text().strip()
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            theirs = folder.stat().st_uid in uids or (folder / "cwd").readlink() == root
+        except OSError:
+            continue  # gone
+        if state not in "ZX" and (theirs or name == "sysbench"):
+            yield f"process {folder.name} ({name})"
+
+
+def _mounts() -> Iterator[str]:
+    for line in Path("/proc/mounts").read_text().splitlines():
+        if line.split()[1].startswith(str(HOME)):
+            yield f"mount {line}"
+
+
+def _loops() -> Iterator[str]:
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if (backing := path.read_text().strip()).startswith(str(HOME)):
+            yield f"{path.parts[3]} on {backing}"
+
+
+def _cgroups() -> Iterator[str]:
+    for pattern in ("benchlab", "*/benchlab"):
+        for path in Path("/sys/fs/cgroup").glob(pattern):
+            yield f"cgroup {path}"
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Provision this machine once; take everything away again at the end."""
+    if os.geteuid():
+        pytest.skip("needs root")
+    with pytest.MonkeyPatch.context() as patch, sweep._LOCK.open("a+") as lock:
+        patch.delenv("BENCHLAB_DATA", raising=False)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.skip(f"{sweep._LOCK} is held: a sweep is running on this machine")
+        machine = Machine(tmp_path_factory.mktemp("machine").resolve())
+        try:
+            machine.provision()
+            fcntl.flock(lock, fcntl.LOCK_UN)  # the tests' own sweeps take it
+            yield machine
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            machine.take_away()
