@@ -56,11 +56,6 @@ class Repo:
         return self.data / "benchlab.duckdb"
 
     @property
-    def published(self) -> Path:
-        """The articles' own numbers; they belong to the checkout, not to a rerun."""
-        return self.root / "data" / "published"
-
-    @property
     def reference(self) -> Path:
         """The reference result set that the analysis notebooks are held to."""
         return self.root / "data" / "reference"

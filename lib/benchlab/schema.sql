@@ -135,12 +135,3 @@ CREATE TABLE attribution (
     binds BOOLEAN NOT NULL,
     evidence VARCHAR NOT NULL
 );
-
-CREATE TABLE published (
-    study VARCHAR NOT NULL,
-    id VARCHAR NOT NULL,
-    what VARCHAR NOT NULL,
-    value DOUBLE NOT NULL,
-    unit VARCHAR NOT NULL,
-    source VARCHAR NOT NULL
-);
