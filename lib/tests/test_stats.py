@@ -26,9 +26,12 @@ def coverage(estimate, truth: float) -> float:
     return float(np.mean(inside))
 
 
+#: Of a share of 95 % out of that many simulations.
+STANDARD_ERROR = math.sqrt(0.95 * 0.05 / SIMULATIONS)
+
+
 def about(share: float):
-    """Within three standard errors of a share out of :data:`SIMULATIONS`."""
-    return pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / SIMULATIONS))
+    return pytest.approx(share, abs=3 * STANDARD_ERROR)
 
 
 def skewed(random: np.random.Generator, n: int) -> np.ndarray:
@@ -36,26 +39,36 @@ def skewed(random: np.random.Generator, n: int) -> np.ndarray:
     return random.lognormal(0, 0.3, n)
 
 
-# what the smallest and the largest of n values enclose: 1 - 2 / 2**n, and never more than asked for
-@pytest.mark.parametrize(("n", "expected"), [(2, 0.5), (3, 0.75), (5, 0.9375), (25, 0.95)])
-def test_the_interval_of_a_median_covers_as_often_as_is_said(n, expected):
-    found = coverage(lambda random: stats.median(skewed(random, n)), 1)
-    assert found == about(expected)
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 25])
+def test_the_interval_of_a_median_covers_as_often_as_is_said(n):
+    assert coverage(lambda random: stats.median(skewed(random, n)), 1) == about(0.95)
 
 
-@pytest.mark.parametrize(("n", "expected"), [(3, 0.9), (5, 0.95), (25, 0.95)])
+@pytest.mark.parametrize("n", [2, 3, 5, 25])
 @pytest.mark.parametrize("truth", [1.0, 3.5])
-def test_the_interval_of_a_ratio_covers_as_often_as_is_said(n, expected, truth):
+def test_the_interval_of_a_ratio_covers_as_often_as_is_said(n, truth):
     found = coverage(
         lambda random: stats.ratio(truth * skewed(random, n), skewed(random, n)), truth
     )
-    assert found == about(expected)
+    assert found >= 0.95 - 3 * STANDARD_ERROR  # Welch's is a little wide where samples are tiny
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 25])
+def test_more_confidence_covers_more_often(n):
+    """With trials enough for a bootstrap, too: its own tails would be too short."""
+    found = coverage(
+        lambda random: stats.ratio(skewed(random, n), skewed(random, n), confidence=0.99), 1
+    )
+    assert found >= 0.99 - 3 * math.sqrt(0.99 * 0.01 / SIMULATIONS)
 
 
 def test_a_true_effect_is_seen():
-    """A factor of 2 under a spread of 30 %, three trials a side: far more often than not."""
-    missed = coverage(lambda random: stats.ratio(2 * skewed(random, 3), skewed(random, 3)), 1)
-    assert missed < 0.3
+    """A factor of 2 under a spread of 10 %, three trials a side: far more often than not."""
+
+    def doubled(random: np.random.Generator) -> stats.Estimate:
+        return stats.ratio(2 * random.lognormal(0, 0.1, 3), random.lognormal(0, 0.1, 3))
+
+    assert coverage(doubled, 1) < 0.1
 
 
 def test_blocks_make_up_for_seconds_that_depend_on_each_other():
@@ -76,8 +89,11 @@ def test_blocks_make_up_for_seconds_that_depend_on_each_other():
 def test_a_median_knows_neither_order_nor_unit(values, random, scale):
     found = stats.median(values)
     assert found.n == len(values)
-    assert min(values) <= found.low <= found.value <= found.high <= max(values)
+    assert found.low <= found.value <= found.high
     assert found.value == np.median(values)
+    if len(values) >= 6:
+        assert min(values) <= found.low
+        assert found.high <= max(values)
     assert stats.median(random.sample(values, len(values))) == found
     scaled = stats.median([scale * value for value in values])
     assert (scaled.low, scaled.value, scaled.high) == pytest.approx(
@@ -108,6 +124,16 @@ def test_one_trial_has_no_interval_and_speaks_against_nothing():
         assert (found.low, found.high, found.n) == (None, None, 1)
         assert not found.excludes(1e9)
     assert stats.ratio([5.0], [2.0]).value == 2.5
+
+
+def test_trials_that_agree_leave_no_width():
+    found = stats.median([5.0, 5.0, 5.0])
+    assert (found.low, found.high) == pytest.approx((5, 5))
+
+
+def test_a_zero_among_few_has_no_logarithm_and_so_no_interval():
+    assert stats.median([0.0, 5.0, 6.0]) == stats.Estimate(5.0, None, None, 3)
+    assert stats.median([0.0, 5.0, 6.0, 5.0, 6.0, 7.0]).low is not None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""Statistics over trials, over the seconds of a run, and along the concurrencies of a curve.
+
+Where something is to be decided the answer has three values (``Answer``): it holds, it does not hold,
+or the data cannot say. Intervals are of 95 %, or of the confidence asked for. With too few values
+there is no interval, and none is made up: the bounds are ``None``, and nothing is decided by them.
+"""
+
+from benchlab.stats.buckets import percentile_of_buckets
+from benchlab.stats.correlation import pearson, spearman
+from benchlab.stats.curves import Position, knee, peak, peak_height, peak_ratio
+from benchlab.stats.decisions import Answer, Decision, above_everywhere, equivalent, rises
+from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell
+from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
+from benchlab.stats.trials import Estimate, median, ratio
+
+__all__ = [
+    "Answer",
+    "Decision",
+    "Estimate",
+    "Position",
+    "above_everywhere",
+    "block_mean",
+    "change_points",
+    "drift",
+    "equivalent",
+    "knee",
+    "median",
+    "noise_floor",
+    "peak",
+    "peak_height",
+    "peak_ratio",
+    "pearson",
+    "percentile_of_buckets",
+    "ratio",
+    "rises",
+    "spearman",
+    "steady_from",
+    "trials_needed",
+    "trials_to_tell",
+]

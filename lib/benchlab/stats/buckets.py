@@ -1,0 +1,23 @@
+"""Percentiles of latency histograms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def percentile_of_buckets(
+    edges: Sequence[float], counts: Sequence[int], percentile: float
+) -> float:
+    """Return the smallest bucket edge at or below which ``percentile`` % of the events lie.
+
+    Args:
+        edges: of the buckets, ascending.
+        counts: events per bucket.
+        percentile: 0 < percentile ≤ 100.
+    """
+    cumulative = np.cumsum(counts)
+    if not len(cumulative) or not cumulative[-1]:
+        raise ValueError("percentile of no events")
+    # multiplied first: 7 / 100 * 100 is more than 7 in binary, and would be the next bucket's
+    rank = np.searchsorted(cumulative, percentile * cumulative[-1] / 100, side="left")
+    return float(edges[min(int(rank), len(edges) - 1)])

@@ -1,0 +1,139 @@
+"""Peak and knee of a throughput curve, with what the trials cannot exclude.
+
+A curve is the throughput of the trials at each concurrency; trials are independent samples. Peak and
+knee are places among the concurrencies that were measured: of what lies between them nothing is said.
+"""
+
+from dataclasses import dataclass
+
+from benchlab.stats.decisions import Answer, Curve
+from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
+
+
+@dataclass(frozen=True)
+class Position:
+    """A concurrency, with all that it cannot be told from.
+
+    ``possible`` has the true one in at least 95 % of cases. It need not be a range, and is all of the
+    concurrencies where there is but one trial at each.
+    """
+
+    value: int
+    possible: tuple[int, ...]
+
+    def between(self, low: int, high: int) -> Answer:
+        """Whether it lies within ``low`` … ``high``, both included.
+
+        HOLDS: all that is possible does. FAILS: none of it. OPEN: some.
+        """
+        inside = [low <= one <= high for one in self.possible]
+        return Answer.HOLDS if all(inside) else Answer.OPEN if any(inside) else Answer.FAILS
+
+
+def peak(curve: Curve) -> Position:
+    """Concurrency with the highest median throughput.
+
+    A concurrency is possible unless another one's throughput is shown to be higher: the subset that
+    has the best of them (Gupta, Technometrics 7(2), 1965; Hsu, Multiple Comparisons, 1996, chapter
+    4), here by one-sided intervals of ratios, corrected for the number of rivals (Bonferroni), so
+    that neither equal variances nor equal numbers of trials are assumed. Of several that are equally
+    high each stays possible in at least 95 % of cases.
+
+    Raises:
+        ValueError: no concurrencies, or a median of zero.
+    """
+    order, highest = sorted(curve), _highest(curve)
+    rivals = len(order) - 1
+    # one-sided 5 % among them: the lower bound of a two-sided interval of twice that
+    lows = _lows(curve, 1 - 2 * (1 - CONFIDENCE) / rivals) if rivals else {}
+    possible = [
+        one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
+    ]
+    return Position(highest, tuple(possible))
+
+
+def knee(curve: Curve, share: float = 0.9) -> Position:
+    """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
+
+    "Saturated from 4 threads on" says that it is 4. A concurrency is possible unless it is shown to be
+    below that share of another one's throughput, or a smaller one is shown to reach it, which is to
+    say: to be above that share of every other one's. Intervals of ratios as in ``peak``, each with
+    half of the 5 % for either way of excluding.
+
+    Args:
+        curve: throughput of the trials at each concurrency.
+        share: of the peak's throughput, 0 < share < 1.
+
+    Raises:
+        ValueError: no concurrencies, a median of zero, or a share out of range.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"a share of {share}; it must be between 0 and 1")
+    order, best = sorted(curve), median(curve[_highest(curve)]).value
+    value = next(one for one in order if median(curve[one]).value >= share * best)
+    rivals = len(order) - 1
+    lows = _lows(curve, 1 - (1 - CONFIDENCE) / rivals) if rivals else {}
+    possible = []
+    for one in order:
+        others = [other for other in order if other != one]
+        if not any(lows[other, one] * share > 1 for other in others):
+            possible.append(one)
+        if all(lows[one, other] > share for other in others):
+            break
+    return Position(value, tuple(possible))
+
+
+def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
+    """Highest median throughput of a curve, wherever it is; ``n`` is the smallest number of trials.
+
+    The highest of several medians is rather too high, as luck has a part in which it is; the interval
+    knows that. Its upper bound is the highest one of the medians' own upper bounds, whose error is
+    that at the true peak alone. Its lower bound is the highest of lower bounds that hold all at once
+    (Bonferroni). No interval where a concurrency has a single trial: it could be the peak.
+
+    Raises:
+        ValueError: no concurrencies, or one without trials.
+    """
+    n = min(len(values) for values in curve.values())
+    value = median(curve[_highest(curve)]).value
+    at_once = 1 - (1 - confidence) / len(curve)
+    lows = [median(values, confidence=at_once).low for values in curve.values()]
+    highs = [median(values, confidence=confidence).high for values in curve.values()]
+    if None in lows or None in highs:
+        return Estimate(value, None, None, n)
+    return Estimate(value, max(lows), max(highs), n)
+
+
+def peak_ratio(above: Curve, below: Curve) -> Estimate:
+    """Ratio of the heights of two peaks, each wherever it is.
+
+    The interval is that between the extremes of the two heights', which are of 97.5 % (Bonferroni): it
+    covers at least as often as it says, and is wider than one at a known concurrency.
+
+    Raises:
+        ValueError: no concurrencies, one without trials, or a peak of zero.
+    """
+    each = 1 - (1 - CONFIDENCE) / 2
+    high, low = peak_height(above, each), peak_height(below, each)
+    if low.value == 0:
+        raise ValueError("ratio to a peak of zero")
+    value, n = high.value / low.value, min(high.n, low.n)
+    if high.low is None or low.low is None:
+        return Estimate(value, None, None, n)
+    return Estimate(value, high.low / low.high, high.high / low.low, n)
+
+
+def _highest(curve: Curve) -> int:
+    if not curve:
+        raise ValueError("a curve of no concurrencies")
+    return max(sorted(curve), key=lambda one: median(curve[one]).value)
+
+
+def _lows(curve: Curve, confidence: float) -> dict[tuple[int, int], float]:
+    """Lower bounds of the ratio of each concurrency's throughput to each other one's; 0 if unknown."""
+    return {
+        (one, other): ratio(curve[one], curve[other], confidence=confidence).low or 0
+        for one in curve
+        for other in curve
+        if one != other
+    }

@@ -1,0 +1,124 @@
+"""Decisions with three values: it holds, it does not hold, the data cannot say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations, pairwise
+
+from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
+
+#: Throughput of the trials at each concurrency.
+Curve = Mapping[int, Sequence[float]]
+
+
+class Answer(StrEnum):
+    """What data say of a statement."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "cannot be said"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An answer about several ratios at once, with the one that it hangs on.
+
+    ``at`` is its concurrency, or its two. The interval of a FAILS is wider than of 95 %: it is one of
+    several that hold at once.
+
+    HOLDS: the ratio ``at`` is the one that comes nearest to the contrary. FAILS: it speaks against the
+    statement most clearly. OPEN: it is the one that says least for it.
+    """
+
+    answer: Answer
+    at: int | tuple[int, int]
+    ratio: Estimate
+
+
+def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
+    """Whether what is estimated is ``value``, give or take the factor ``tolerance``.
+
+    HOLDS: the interval lies within value / tolerance … value · tolerance. FAILS: it lies outside.
+    OPEN: it lies across, or there is none. A wrong HOLDS comes in 2.5 % of cases at most, and so does
+    a wrong FAILS (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, whose 5 %
+    take an interval of 90 %; this one is of 95 % as everywhere).
+
+    Raises:
+        ValueError: ``value`` is not positive, or ``tolerance`` is below 1.
+    """
+    if value <= 0 or tolerance < 1:
+        raise ValueError(f"{value} give or take a factor of {tolerance}")
+    if estimate.low is None or estimate.high is None:
+        return Answer.OPEN
+    low, high = value / tolerance, value * tolerance
+    if low <= estimate.low and estimate.high <= high:
+        return Answer.HOLDS
+    return Answer.FAILS if estimate.high < low or high < estimate.low else Answer.OPEN
+
+
+def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float = 1) -> Decision:
+    """Whether one curve is above another at every concurrency that both have.
+
+    HOLDS: every ratio is above ``least``. FAILS: at least one is below. OPEN: neither is shown.
+
+    HOLDS takes a 95 % interval at each concurrency, with nothing to correct: it is wrong only if the
+    one ratio is that is not above, so all of them together err no more often than that one does
+    (intersection-union test; Berger, Technometrics 24(4), 1982). FAILS has as many chances to be wrong
+    as there are concurrencies, so its intervals hold all at once (Bonferroni, which for the first
+    rejection is also Holm's: Scandinavian Journal of Statistics 6(2), 1979).
+
+    Args:
+        above: throughput of the trials at each concurrency.
+        below: the same of the other curve.
+        least: how many times ``below`` the other one is said to be.
+        noise: ratio that identical configurations differ by (``noise_floor``); what is not further
+            than that from ``least`` is neither above nor below, however narrow its interval.
+
+    Raises:
+        ValueError: no concurrency in common, or a median of zero.
+    """
+    pairs = {at: (above[at], below[at]) for at in sorted(above.keys() & below.keys())}
+    return _decide(pairs, pairs, least, noise)
+
+
+def rises(curve: Curve, noise: float = 1) -> Decision:
+    """Whether throughput rises with concurrency, from each to the next; ``at`` is a pair of them.
+
+    HOLDS: every step is upwards. FAILS: at some concurrency it is lower than at a smaller one, be that
+    its neighbour or not. OPEN: neither is shown, as on a plateau. The errors are those of
+    ``above_everywhere``. For "rises from a to b" give the curve from a to b.
+
+    Args:
+        curve: throughput of the trials at each concurrency.
+        noise: as in ``above_everywhere``.
+
+    Raises:
+        ValueError: fewer than two concurrencies, or a median of zero.
+    """
+
+    def pairs(which):
+        return {(one, other): (curve[other], curve[one]) for one, other in which}
+
+    order = sorted(curve)
+    return _decide(pairs(pairwise(order)), pairs(combinations(order, 2)), 1, noise)
+
+
+def _decide(every: Mapping, some: Mapping, least: float, noise: float) -> Decision:
+    """HOLDS if every ratio of ``every`` is above ``least``; FAILS if one of ``some`` is below."""
+    if not every:
+        raise ValueError("an order of no pairs")
+    at_once = 1 - (1 - CONFIDENCE) / len(some)
+    below = {at: ratio(*pair, confidence=at_once) for at, pair in some.items()}
+    below = {
+        at: one
+        for at, one in below.items()
+        if one.high is not None and one.high < least and one.value < least / noise
+    }
+    if below:
+        at = min(below, key=lambda at: below[at].high)
+        return Decision(Answer.FAILS, at, below[at])
+    ratios = {at: ratio(*pair) for at, pair in every.items()}
+    lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
+    unsure = [at for at in lows if lows[at] <= least or ratios[at].value <= least * noise]
+    at = min(unsure or lows, key=lows.get)
+    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, ratios[at])

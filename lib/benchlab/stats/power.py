@@ -1,0 +1,120 @@
+"""How much identical configurations differ, and how many trials it takes to see more than that."""
+
+from collections.abc import Sequence
+from math import ceil, exp, log, log1p, pi, sqrt
+
+import numpy as np
+from scipy.stats import chi2, nct, norm
+from scipy.stats import t as student
+
+from benchlab.stats.trials import CONFIDENCE, Estimate, is_bootstrapped
+
+#: How often a ratio of the size asked for is to be seen (Cohen, Statistical Power Analysis for the
+#: Behavioral Sciences, 2nd edition, 1988, chapter 2).
+_POWER = 0.8
+
+#: More trials than that are an order of magnitude, for which the normal distribution will do.
+_MANY = 1000
+
+
+def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
+    """Ratio, above 1, that two identical configurations differ by in 95 % of cases on one target.
+
+    A measured ratio of less than that, in either direction, is no more than running the same thing
+    twice would show. ``value`` is the bound within which the next pair's ratio lies in 95 % of cases,
+    with few pairs accordingly high; the interval is that of the bound that very many pairs would give.
+    Student's and χ² over the logarithms of the ratios, whose mean is known: it is 0, by symmetry
+    (Hahn & Meeker, Statistical Intervals, 1991, chapter 4). What makes each second run faster than
+    its first counts as noise, too.
+
+    Args:
+        pairs: throughput of two runs of the same point (A/A), or the medians of two sets of as many
+            trials as the comparison has that is held against it. Pairs of several points give the
+            noise of their mixture. One pair leaves no interval.
+
+    Raises:
+        ValueError: no pairs, or a throughput that is not positive.
+    """
+    if not len(pairs) or np.min(pairs) <= 0:
+        raise ValueError("noise floor of no pairs, or of a throughput that is not positive")
+    n, tail = len(pairs), (1 - CONFIDENCE) / 2
+    spread = float(np.sqrt(np.mean(np.diff(np.log(pairs)) ** 2)))
+    value = exp(student.isf(tail, n) * spread)
+    if n < 2:
+        return Estimate(value, None, None, n)
+    low, high = (
+        exp(norm.isf(tail) * spread * sqrt(n / chi2.ppf(share, n))) for share in (1 - tail, tail)
+    )
+    return Estimate(value, low, high, n)
+
+
+def trials_needed(ratio: float, variation: float, confidence: float = CONFIDENCE) -> int:
+    """Trials of each of two points so that a ratio between them is seen in 80 % of cases.
+
+    Seen: the interval of ``stats.ratio`` excludes 1. That is Welch's over logarithms (noncentral t),
+    and where it is a bootstrap's, a median takes π/2 as many trials as a mean does.
+
+    Args:
+        ratio: true ratio, such as 1.05 (or 1 / 1.05, which takes as many).
+        variation: coefficient of variation from trial to trial, such as 0.03.
+        confidence: of the interval; higher where several must hold at once.
+
+    Raises:
+        ValueError: ``ratio`` is 1 or not positive, or ``variation`` is negative.
+    """
+    if ratio <= 0 or ratio == 1 or variation < 0:
+        raise ValueError(f"trials to see a ratio of {ratio} at a variation of {variation}")
+    return _needed(abs(log(ratio)), sqrt(log1p(variation**2)), confidence)
+
+
+def trials_to_tell(
+    above: Sequence[float],
+    below: Sequence[float],
+    bounds: Sequence[float] = (1.0,),
+    confidence: float = CONFIDENCE,
+) -> int | None:
+    """Trials of each of two points that would do where so far their ratio cannot be said.
+
+    As many as exclude the nearest of ``bounds`` in 80 % of cases, if ratio and spread are as seen so
+    far. It is a plan, not a promise: both are known from few trials. None: nothing can be planned,
+    for the ratio seen is one of the bounds, or a spread is unknown (a single trial, or a zero).
+
+    Args:
+        above: throughput of the trials so far.
+        below: the same of the other point.
+        bounds: 1 for "above", value / tolerance and value · tolerance for ``equivalent``.
+        confidence: of the interval; higher where several must hold at once.
+    """
+    samples = [np.asarray(side, dtype=float) for side in (above, below)]
+    if any(len(sample) < 2 or sample.min() <= 0 for sample in samples):
+        return None
+    seen = log(np.median(samples[0]) / np.median(samples[1]))
+    distance = min(abs(seen - log(bound)) for bound in bounds)
+    if not distance:
+        return None
+    spread = sqrt(np.mean([np.log(sample).var(ddof=1) for sample in samples]))
+    return _needed(distance, spread, confidence)
+
+
+def _needed(distance: float, spread: float, confidence: float) -> int:
+    """Trials a side, to see ``distance`` between two logarithms with a standard deviation each."""
+    quantiles = norm.isf((1 - confidence) / 2) + norm.ppf(_POWER)
+    n = 2 * (quantiles * spread / distance) ** 2  # with normal quantiles, so never too many
+    if n > _MANY:
+        return ceil(n * (pi / 2 if is_bootstrapped(_MANY, confidence) else 1))
+    n = max(2, ceil(n))
+    while _seen(distance, spread, n, confidence) < _POWER:
+        n += 1
+    return n
+
+
+def _seen(distance: float, spread: float, n: int, confidence: float) -> float:
+    """Share of cases in which the interval from ``n`` trials a side excludes no difference."""
+    if not spread:
+        return 1.0
+    loss = pi / 2 if is_bootstrapped(n, confidence) else 1
+    shift = distance / (spread * sqrt(2 * loss / n))
+    # Welch's are fewer than 2(n − 1), as equal spreads never look equal: on average √2 with two trials
+    # and π with three (over F, which the ratio of their variances follows); this comes near to both
+    freedom = 2 * (n - 1) * (1 - 0.6 / n)
+    return float(nct.sf(student.isf((1 - confidence) / 2, freedom), freedom, shift))

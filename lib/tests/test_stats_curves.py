@@ -1,0 +1,170 @@
+"""Peak and knee of curves whose peak and knee are known."""
+
+import numpy as np
+import pytest
+from benchlab import stats
+from benchlab.stats import Answer, Position
+from hypothesis import given
+from hypothesis import strategies as st
+from test_stats import SIMULATIONS, STANDARD_ERROR, coverage
+from test_stats_decisions import CONCURRENCIES, simulated
+
+curves = st.dictionaries(
+    st.integers(1, 1024),
+    st.lists(st.floats(1, 1e6), min_size=1, max_size=4),
+    min_size=1,
+    max_size=6,
+)
+
+CLEAR = [1, 3, 9, 6, 2]
+ROUND = [1, 5, 6, 5.9, 5]
+FLAT = [1] * 5
+
+OFTEN_ENOUGH = 0.95 - 3 * STANDARD_ERROR
+
+
+def covered(position, truth: int, levels, **asked) -> float:
+    """Share of simulated curves for which the true place is among the possible ones."""
+    inside = [
+        truth in position(simulated(levels, seed, **asked)).possible for seed in range(SIMULATIONS)
+    ]
+    return float(np.mean(inside))
+
+
+@pytest.mark.parametrize("trials", [2, 3, 5])
+@pytest.mark.parametrize(("levels", "truth"), [(CLEAR, 16), (ROUND, 16), (FLAT, 256)])
+def test_the_true_peak_is_possible_as_often_as_is_said(levels, truth, trials):
+    assert covered(stats.peak, truth, levels, trials=trials) >= OFTEN_ENOUGH
+
+
+@pytest.mark.parametrize("trials", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("levels", "truth"), [(CLEAR, 16), (ROUND, 16), (FLAT, 1), ([1, 8.9, 9, 10, 9], 64)]
+)
+def test_the_true_knee_is_possible_as_often_as_is_said(levels, truth, trials):
+    assert covered(stats.knee, truth, levels, trials=trials) >= OFTEN_ENOUGH
+
+
+def test_many_trials_make_up_for_closeness():
+    for position in (stats.peak, stats.knee):
+        assert covered(position, 16, [1, 5, 6.5, 5.5, 5], trials=8) >= OFTEN_ENOUGH
+    few = np.mean([len(stats.peak(simulated(ROUND, seed)).possible) for seed in range(50)])
+    many = np.mean(
+        [len(stats.peak(simulated(ROUND, seed, trials=15)).possible) for seed in range(50)]
+    )
+    assert many < few
+
+
+def test_what_is_clear_is_found_with_three_trials():
+    peaks = [stats.peak(simulated(CLEAR, seed, spread=0.02)) for seed in range(SIMULATIONS)]
+    assert np.mean([one == Position(16, (16,)) for one in peaks]) > 0.9
+    saturated = [1, 3, 9, 9, 8.8]
+    knees = [stats.knee(simulated(saturated, seed, spread=0.01)) for seed in range(SIMULATIONS)]
+    assert np.mean([one.value == 16 for one in knees]) > 0.99
+    assert np.mean([one.between(16, 16) == Answer.HOLDS for one in knees]) > 0.5
+    assert np.mean([one.between(1, 4) == Answer.FAILS for one in knees]) > 0.9
+
+
+def test_of_a_plateau_any_place_may_be_the_peak():
+    for one in CONCURRENCIES:
+        assert covered(stats.peak, one, FLAT) >= OFTEN_ENOUGH
+
+
+@given(curves, st.randoms(use_true_random=False), st.floats(1e-2, 1e2))
+def test_a_place_knows_neither_order_nor_unit(curve, random, scale):
+    shuffled = {
+        one: random.sample(curve[one], len(curve[one]))
+        for one in random.sample(sorted(curve), len(curve))
+    }
+    for position in (stats.peak, stats.knee):
+        found = position(curve)
+        assert found.value in found.possible
+        assert list(found.possible) == sorted(found.possible)
+        assert set(found.possible) <= curve.keys()
+        assert position(shuffled) == found
+    knee, peak = stats.knee(curve), stats.peak(curve)
+    assert knee.value <= peak.value
+    doubled = {one: [2 * value for value in values] for one, values in curve.items()}
+    assert stats.peak(doubled).value == peak.value
+    assert stats.knee(doubled).value == knee.value
+    highest = stats.peak_height(curve)
+    assert highest.value == max(np.median(values) for values in curve.values())
+    if highest.low is not None:
+        assert highest.low <= highest.value * (1 + 1e-9)
+        assert highest.value <= highest.high * (1 + 1e-9)
+    scaled = {one: [scale * value for value in values] for one, values in curve.items()}
+    assert stats.peak_ratio(scaled, curve).value == pytest.approx(scale)
+
+
+def test_a_lower_share_is_reached_no_later():
+    for seed in range(20):
+        curve = simulated([1, 3, 7, 9, 8], seed)
+        knees = [stats.knee(curve, share).value for share in (0.2, 0.5, 0.9, 0.99)]
+        assert knees == sorted(knees)
+    assert stats.knee({1: [1.0], 2: [8.9], 4: [9.1], 8: [10.0]}).value == 4
+
+
+def test_one_trial_each_excludes_no_place_and_no_height():
+    curve = {1: [1.0], 4: [5.0], 16: [3.0]}
+    assert stats.peak(curve) == Position(4, (1, 4, 16))
+    assert stats.knee(curve) == Position(4, (1, 4, 16))
+    assert stats.peak_height(curve) == stats.Estimate(5.0, None, None, 1)
+    assert stats.peak_ratio(curve, curve) == stats.Estimate(1.0, None, None, 1)
+
+
+def test_a_curve_of_one_concurrency_has_its_peak_there():
+    assert stats.peak({8: [1.0, 2.0]}) == stats.knee({8: [1.0, 2.0]}) == Position(8, (8,))
+
+
+def test_a_place_between_bounds():
+    place = Position(16, (16, 64))
+    assert place.between(16, 64) == Answer.HOLDS
+    assert place.between(32, 256) == Answer.OPEN
+    assert place.between(1, 4) == Answer.FAILS
+
+
+@pytest.mark.parametrize("trials", [2, 3, 8])
+@pytest.mark.parametrize("levels", [CLEAR, ROUND, FLAT])
+def test_the_height_of_the_peak_is_covered_as_often_as_is_said(levels, trials):
+    found = coverage(
+        lambda random: stats.peak_height(
+            {
+                one: level * random.lognormal(0, 0.1, trials)
+                for one, level in zip(CONCURRENCIES, levels, strict=True)
+            }
+        ),
+        max(levels),
+    )
+    assert found >= OFTEN_ENOUGH
+
+
+def test_the_ratio_of_peaks_is_covered_though_they_are_at_different_places():
+    def heights(random, trials=3):
+        first, second = (
+            {
+                one: level * random.lognormal(0, 0.1, trials)
+                for one, level in zip(CONCURRENCIES, levels, strict=True)
+            }
+            for levels in ([1, 8, 2, 1, 1], [1, 2, 4, 3, 1])
+        )
+        return stats.peak_ratio(first, second)
+
+    assert coverage(heights, 2) >= OFTEN_ENOUGH
+    assert coverage(lambda random: heights(random, trials=8), 1) == 0
+
+
+@pytest.mark.parametrize(
+    "senseless",
+    [
+        lambda: stats.peak({}),
+        lambda: stats.knee({}),
+        lambda: stats.knee({1: [1.0]}, share=1.5),
+        lambda: stats.peak({1: [0.0], 2: [1.0]}),
+        lambda: stats.peak_height({1: []}),
+        lambda: stats.peak_height({}),
+        lambda: stats.peak_ratio({1: [1.0]}, {1: [0.0]}),
+    ],
+)
+def test_no_place_is_made_up_of_nothing(senseless):
+    with pytest.raises(ValueError):
+        senseless()

@@ -1,0 +1,162 @@
+"""Decisions about ratios, on curves whose order is known."""
+
+import numpy as np
+import pytest
+from benchlab import stats
+from benchlab.stats import Answer, Estimate
+from hypothesis import given
+from hypothesis import strategies as st
+from test_stats import SIMULATIONS, STANDARD_ERROR
+
+CONCURRENCIES = (1, 4, 16, 64, 256)
+
+positive = st.floats(0.01, 100)
+
+
+def simulated(levels, seed: int, spread: float = 0.05, trials: int = 3) -> dict[int, np.ndarray]:
+    """A curve of which the true medians are ``levels``."""
+    random = np.random.default_rng(seed)
+    return {
+        one: level * random.lognormal(0, spread, trials)
+        for one, level in zip(CONCURRENCIES, levels, strict=False)
+    }
+
+
+def shares(decide) -> dict[Answer, float]:
+    """How often each answer is given, over simulations."""
+    answers = [decide(seed) for seed in range(SIMULATIONS)]
+    return {answer: answers.count(answer) / SIMULATIONS for answer in Answer}
+
+
+AT_MOST_ONE_IN_TWENTY = 0.05 + 3 * STANDARD_ERROR
+
+
+@given(positive, positive, positive, st.floats(1, 10))
+def test_equivalence_is_where_the_interval_lies(a, b, value, tolerance):
+    low, high = sorted((a, b))
+    found = stats.equivalent(Estimate((low + high) / 2, low, high, 3), value, tolerance)
+    agreed = [value / tolerance <= x <= value * tolerance for x in (low, high)]
+    covered = low < value / tolerance and value * tolerance < high
+    if all(agreed):
+        assert found == Answer.HOLDS
+    elif any(agreed) or covered:
+        assert found == Answer.OPEN
+    else:
+        assert found == Answer.FAILS
+    wider = stats.equivalent(Estimate(value, low / 2, high * 2, 3), value, tolerance)
+    assert wider in (found, Answer.OPEN)
+
+
+def test_without_an_interval_nothing_is_equivalent_or_otherwise():
+    assert stats.equivalent(stats.ratio([2.0], [1.0]), 2, 1.1) == Answer.OPEN
+    assert stats.equivalent(stats.ratio([2.0], [1.0]), 9, 1.1) == Answer.OPEN
+
+
+@pytest.mark.parametrize(("value", "tolerance"), [(0, 1.1), (-1, 1.1), (2, 0.9)])
+def test_equivalence_to_nothing_is_an_error(value, tolerance):
+    with pytest.raises(ValueError):
+        stats.equivalent(Estimate(1, 0.9, 1.1, 3), value, tolerance)
+
+
+def above(first, second, **said):
+    """Answer to "above everywhere" for simulated curves of these levels."""
+    return shares(
+        lambda seed: (
+            stats.above_everywhere(
+                simulated(first, 2 * seed), simulated(second, 2 * seed + 1), **said
+            ).answer
+        )
+    )
+
+
+def test_a_curve_well_above_is_above_everywhere():
+    assert above([2] * 5, [1] * 5)[Answer.HOLDS] > 0.9
+    assert above([1] * 5, [2] * 5)[Answer.FAILS] > 0.9
+
+
+def test_one_concurrency_at_which_it_is_below_is_found():
+    found = above([2, 2, 2, 2, 0.5], [1] * 5)
+    assert found[Answer.FAILS] > 0.7
+    assert found[Answer.HOLDS] == 0
+
+
+def test_it_rarely_holds_where_one_concurrency_is_equal():
+    assert above([2, 2, 2, 2, 1], [1] * 5)[Answer.HOLDS] <= AT_MOST_ONE_IN_TWENTY
+
+
+def test_among_equal_curves_chance_rarely_decides():
+    """Five chances to be below: without a correction some would be, in about one case of ten."""
+    found = above([1] * 5, [1] * 5)
+    assert found[Answer.HOLDS] <= 0.01
+    assert found[Answer.FAILS] <= AT_MOST_ONE_IN_TWENTY
+
+
+def test_above_by_a_factor_is_judged_by_that_factor():
+    assert above([3] * 5, [1] * 5, least=2)[Answer.HOLDS] > 0.8
+    assert above([1.3] * 5, [1] * 5, least=2)[Answer.FAILS] > 0.8
+
+
+def test_less_than_the_noise_is_neither_above_nor_below():
+    higher, lower = {1: [1.03, 1.031, 1.032]}, {1: [1.0, 1.001, 1.002]}
+    assert stats.above_everywhere(higher, lower).answer == Answer.HOLDS
+    assert stats.above_everywhere(higher, lower, noise=1.05).answer == Answer.OPEN
+    assert stats.above_everywhere(lower, higher).answer == Answer.FAILS
+    assert stats.above_everywhere(lower, higher, noise=1.05).answer == Answer.OPEN
+
+
+def test_a_decision_shows_what_it_hangs_on():
+    one, clear, slight, wild = [10.0, 10.1, 10.2], [20, 20.1, 20.2], [11, 11.1, 11.2], [9, 20, 40]
+    below = dict.fromkeys((1, 2, 3), one)
+
+    def decided(*curves):
+        return stats.above_everywhere(dict(zip((1, 2, 3), curves, strict=True)), below)
+
+    found = decided(clear, slight, clear)
+    assert (found.answer, found.at) == (Answer.HOLDS, 2)
+    assert found.ratio == stats.ratio(slight, one)
+    found = decided(clear, slight, wild)
+    assert (found.answer, found.at) == (Answer.OPEN, 3)
+    found = decided(clear, [5, 5.1, 5.2], wild)
+    assert (found.answer, found.at) == (Answer.FAILS, 2)
+    assert found.ratio.excludes(1)
+    # a single trial is no evidence, and that is then what is missing
+    found = decided(clear, slight, [50.0])
+    assert (found.answer, found.at) == (Answer.OPEN, 3)
+
+
+def test_only_shared_concurrencies_are_compared():
+    high, low = [20.0, 20.1, 20.2], [10.0, 10.1, 10.2]
+    assert stats.above_everywhere({1: high, 2: low}, {1: low, 3: high}).at == 1
+    with pytest.raises(ValueError):
+        stats.above_everywhere({1: high}, {2: low})
+
+
+def rising(levels, **said):
+    return shares(lambda seed: stats.rises(simulated(levels, seed), **said).answer)
+
+
+def test_a_curve_that_rises_and_one_that_falls_at_its_end():
+    assert rising([1, 2, 4, 8, 16])[Answer.HOLDS] > 0.8
+    found = rising([1, 2, 4, 8, 2])
+    assert found[Answer.FAILS] > 0.8
+    assert found[Answer.HOLDS] == 0
+
+
+def test_a_slow_fall_is_seen_from_end_to_end():
+    """Each step alone is too small to be shown."""
+    gentle = [1, 0.85, 0.7, 0.57, 0.45]
+    assert rising(gentle)[Answer.FAILS] > 0.8
+
+
+def test_a_plateau_neither_rises_nor_falls():
+    found = rising([1] * 5)
+    assert found[Answer.HOLDS] <= 0.01
+    assert found[Answer.FAILS] <= AT_MOST_ONE_IN_TWENTY
+
+
+def test_a_rise_is_between_two_concurrencies_in_their_order():
+    curve = {64: [3.0, 3.1, 3.2], 1: [1.0, 1.01, 1.02], 16: [2.0, 2.1, 2.2]}
+    found = stats.rises(curve)
+    assert (found.answer, found.at) == (Answer.HOLDS, (16, 64))
+    with pytest.raises(ValueError):
+        stats.rises({1: [1.0, 2.0]})
