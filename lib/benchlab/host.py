@@ -2,8 +2,10 @@
 
 import os
 import shlex
+import socket
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +16,19 @@ from benchlab.errors import TargetError
 #: The system's own Python, whatever is first in a user's path.
 AGENT = ("/usr/bin/python3", "-I", "/usr/local/lib/benchlab/benchlab_agent")
 
+#: What the agent works from; role ``envelope`` writes it on every host.
+_ENVELOPE = "/etc/benchlab/envelope.json"
+
+#: ssh's own exit code, for whatever keeps it from running the command (ssh(1), EXIT STATUS).
+_SSH_FAILED = 255
+
+#: A host that is gone is noticed within a minute, and never asked for a password.
+_SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15")
+
+
+class Unreachable(TargetError):
+    """A host that ssh cannot get onto."""
+
 
 class Host(BaseModel):
     """One host, and how it is reached. Commands run as root."""
@@ -22,31 +37,29 @@ class Host(BaseModel):
 
     name: str
     address: str = "127.0.0.1"
+    """Where ssh finds it."""
+    peer_address: str = "127.0.0.1"
+    """Where the target's other host finds it."""
     connection: Literal["local", "ssh"] = "local"
     user: str | None = None
     port: int = 22
     key_file: str | None = None
+    ssh_arguments: tuple[str, ...] = ()
 
     def argv(self, *command: str) -> list[str]:
         """Return the argument vector that runs ``command`` as root on this host."""
         if self.connection == "local":
             return [*_sudo(os.geteuid()), *command]
-        destination = f"{self.user}@{self.address}" if self.user else self.address
-        key = ["-i", self.key_file] if self.key_file else []
-        # one connection for all commands of a process: a handshake per command would cost more
-        # than most of the commands do
-        socket = Path(tempfile.gettempdir()) / f"benchlab-ssh-{os.getuid()}-%C"
-        return [
-            *("ssh", "-p", str(self.port), *key, "-o", "BatchMode=yes"),
-            *("-o", "ControlMaster=auto", "-o", f"ControlPath={socket}", "-o", "ControlPersist=60"),
-            destination,
-            shlex.join([*(() if self.user == "root" else ("sudo", "-n")), *command]),
-        ]
+        # one connection for all commands: a handshake per command would cost more than most do
+        shared = ("ControlMaster=auto", f"ControlPath={_sockets()}/%C", "ControlPersist=60")
+        sudo = () if self.user == "root" else ("sudo", "-n")
+        return [*self._ssh(*shared), self._destination, shlex.join([*sudo, *command])]
 
     def run(self, *command: str, stdin: bytes | None = None, timeout_s: float = 600) -> bytes:
         """Run a command to its end and return what it printed.
 
         Raises:
+            Unreachable: ssh did not get onto the host; the message ends with ssh's reason.
             TargetError: it failed; the message is the last line that it wrote to its error output.
         """
         done = subprocess.run(
@@ -55,6 +68,8 @@ class Host(BaseModel):
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             last = said[-1] if said else f"exit code {done.returncode}"
+            if self.connection == "ssh" and done.returncode == _SSH_FAILED:
+                raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
             raise TargetError(f"{self.name}: {command[0]}: {last}")
         return done.stdout
 
@@ -67,9 +82,15 @@ class Host(BaseModel):
         return self.run(*AGENT, *command, timeout_s=timeout_s)
 
     def provisioned(self) -> bool:
-        """Whether the agent is there."""
+        """Whether the agent is there, and what it works from.
+
+        Raises:
+            Unreachable: that cannot be known.
+        """
         try:
-            self.run("test", "-e", AGENT[-1])
+            self.run("test", "-e", AGENT[-1], "-a", "-e", _ENVELOPE)
+        except Unreachable:
+            raise
         except TargetError:
             return False
         return True
@@ -79,6 +100,61 @@ class Host(BaseModel):
         if self.connection == "local" and os.access(path, os.R_OK):
             return Path(path).read_bytes()
         return self.run("cat", str(path))
+
+    def tunnel(self, address: str, port: int) -> "Tunnel":
+        """Open a way from here to an address that this host can connect to.
+
+        Raises:
+            Unreachable: ssh did not get onto the host.
+        """
+        if self.connection == "local":
+            return Tunnel(address, port)
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            local = unused.getsockname()[1]
+        way = f"127.0.0.1:{local}:{address}:{port}"
+        # a connection of its own: a shared one would keep the way open for whoever shares it
+        alone = ("ControlPath=none", "ExitOnForwardFailure=yes")
+        ssh = subprocess.Popen(
+            # ends, like the observers, when the pipe to it is closed, be it by a kill -9
+            [*self._ssh(*alone), "-L", way, self._destination, "echo open; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        if not ssh.stdout.readline():
+            raise Unreachable(f"{self.name}: no way over ssh to {address}:{port}")
+        return Tunnel("127.0.0.1", local, ssh)
+
+    @property
+    def _destination(self) -> str:
+        return f"{self.user}@{self.address}" if self.user else self.address
+
+    def _ssh(self, *options: str) -> list[str]:
+        key = ["-i", self.key_file] if self.key_file else []
+        named = [word for option in (*_SSH_OPTIONS, *options) for word in ("-o", option)]
+        return ["ssh", "-p", str(self.port), *key, *named, *self.ssh_arguments]
+
+
+class Tunnel:
+    """Where on this machine an address is found that a host sees; there as long as this object is."""
+
+    def __init__(self, address: str, port: int, ssh: subprocess.Popen | None = None):
+        self.address, self.port, self._ssh = address, port, ssh
+
+    @property
+    def closed(self) -> bool:
+        """Whether the way was lost."""
+        return self._ssh is not None and self._ssh.poll() is not None
+
+
+@cache
+def _sockets() -> Path:
+    """A folder of this user alone: whoever holds the socket of a connection speaks for the host."""
+    folder = Path(tempfile.gettempdir()) / f"benchlab-ssh-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid():
+        raise TargetError(f"{folder} belongs to another user; it must be yours or not there")
+    return folder
 
 
 def _sudo(uid: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,9 @@ from benchlab.study import Study
 from benchlab.target import EngineFound, Provisioned, Target, provisioned
 
 ETC = Path("/etc/benchlab")
+
+#: Clocks further apart would put a second's sample into the wrong phase.
+_CLOCKS_APART_S = 0.5
 
 
 def provision(
@@ -45,13 +49,17 @@ def provision(
         on_task: called with the name of each task as it starts.
 
     Raises:
+        TargetError: a host's clock is another than this machine's.
         ProvisionError: a task failed; the message names host, task and reason.
     """
+    for host in target.hosts:
+        _check_clock(host)
     asked = variables(study, profile_name, envelope, engines)
     playbook(repo, target.name, "provision", asked, on_task)
     found = Provisioned(
         target=target,
-        host=json.loads(target.server.read(ETC / "host.json")),
+        host=_facts(target.server),
+        client_host=None if target.single_host else _facts(target.client),
         engines=_known(repo, target) | {name: _found(target.server, name) for name in engines},
     )
     found.save(repo)
@@ -165,6 +173,22 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
             for variant in study.engines[engine].variants
         },
     }
+
+
+def _check_clock(host: Host) -> None:
+    """Samples carry the time of their host, the phases of a run that of this machine."""
+    before = time.time()
+    theirs = float(host.run("date", "+%s.%N"))
+    apart = max(before - theirs, theirs - time.time())
+    if apart > _CLOCKS_APART_S:
+        raise TargetError(
+            f"{host.name}: its clock is {apart:.1f} s away from this machine's, at most"
+            f" {_CLOCKS_APART_S} s are allowed: let both follow a time server"
+        )
+
+
+def _facts(host: Host) -> dict:
+    return json.loads(host.read(ETC / "host.json"))
 
 
 def _known(repo: Repo, target: Target) -> dict[str, EngineFound]:

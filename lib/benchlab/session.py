@@ -6,7 +6,7 @@ from functools import cached_property
 from benchlab.engines import Endpoint, Engine, engine_class
 from benchlab.envelope import Envelope
 from benchlab.errors import EngineError
-from benchlab.host import AGENT, Host
+from benchlab.host import AGENT, Host, Tunnel
 from benchlab.target import Provisioned
 
 
@@ -17,6 +17,7 @@ class Session:
         self.provisioned = provisioned
         self.engine_name = engine
         self.found = provisioned.engines[engine]
+        self._tunnel: Tunnel | None = None
 
     @property
     def server(self) -> Host:
@@ -30,17 +31,25 @@ class Session:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine's server as seen from the client."""
+        """The engine's server where the load finds it; asked from here by way of the load's host.
+
+        So it needs to listen to nobody but the load.
+        """
         cls = engine_class(self.engine_name)
+        target = self.provisioned.target
         secret = self.server.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
         endpoint = Endpoint(
-            host=self.server.address, port=self.found.port, user=cls.admin_user, password=secret
+            host="127.0.0.1" if target.single_host else self.server.peer_address,
+            port=self.found.port,
+            user=cls.admin_user,
+            password=secret,
         )
-        return cls(endpoint)
+        return cls(endpoint, reach=lambda: self._from_here(endpoint))
 
     def bring_up(self) -> None:
         """Mount the data file system and set up the cgroups, if they are not there."""
-        self.server.agent("envelope", "up")
+        for host in self.provisioned.target.hosts:
+            host.agent("envelope", "up")
 
     def cold(self, variant: str, restore: str | None = None) -> dict:
         """Stop, (restore a snapshot,) drop the caches, start with a variant, wait until it answers.
@@ -72,6 +81,10 @@ class Session:
         """Keep the data directory of the stopped engine under a key."""
         return self._verb("snapshot", key)
 
+    def restore(self, key: str) -> dict:
+        """Put a snapshot in the place of the stopped engine's data directory, if it is not there."""
+        return self._verb("restore", key)
+
     def snapshots(self) -> list[str]:
         """Keys of the snapshots that are whole."""
         return [snapshot["key"] for snapshot in self._verb("snapshots")["snapshots"]]
@@ -92,8 +105,15 @@ class Session:
         self.server.agent("envelope", "limit", "on", *options)
 
     def client_argv(self, command: list[str]) -> list[str]:
-        """Return the argument vector that runs ``command`` inside the client's part of the envelope."""
+        """Return the argument vector that runs ``command`` on the client, counted as the load."""
         return self.client.argv(*AGENT, "client", "--", *command)
+
+    def _from_here(self, endpoint: Endpoint) -> Endpoint:
+        """Return the same server as this process reaches it; a lost way is opened anew."""
+        if self._tunnel is None or self._tunnel.closed:
+            self._tunnel = self.client.tunnel(endpoint.host, endpoint.port)
+        here = {"host": self._tunnel.address, "port": self._tunnel.port}
+        return endpoint.model_copy(update=here)
 
     def _verb(self, verb: str, *options: str) -> dict:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,11 @@ class Target(BaseModel):
         """Whether the load runs where the engines run."""
         return self.server == self.client
 
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Each host once; the load's first, so that it ends before what it uses."""
+        return (self.server,) if self.single_host else (self.client, self.server)
+
 
 def names(repo: Repo) -> list[str]:
     """Names of all targets of this checkout, sorted."""
@@ -47,14 +53,17 @@ def load(repo: Repo, name: str) -> Target:
 
     Raises:
         UnknownName: no such inventory.
-        TargetError: the inventory lacks a host in the group ``server``.
+        TargetError: a group of the inventory does not name one host.
     """
     manager, variables = _inventory(repo, name)
     groups = manager.get_groups_dict()
     servers = groups.get("server", [])
-    if len(servers) != 1:
-        raise TargetError(f"inventory {name}: group 'server' must name one host, has {servers}")
     clients = groups.get("client") or servers
+    for group, members in (("server", servers), ("client", clients)):
+        if len(members) != 1:
+            raise TargetError(
+                f"inventory {name}: group {group!r} must name one host, has {members}"
+            )
     server, client = (_host(manager, variables, group[0]) for group in (servers, clients))
     facts = variables.get_vars(host=manager.get_host(servers[0]))
     return Target(
@@ -101,13 +110,16 @@ def _inventory(repo: Repo, name: str) -> tuple[InventoryManager, VariableManager
 
 def _host(manager: InventoryManager, variables: VariableManager, name: str) -> Host:
     facts = variables.get_vars(host=manager.get_host(name))
+    address = str(facts.get("ansible_host", "127.0.0.1"))
     return Host(
         name=name,
-        address=str(facts.get("ansible_host", "127.0.0.1")),
+        address=address,
+        peer_address=str(facts.get("benchlab_address", address)),
         connection="local" if facts.get("ansible_connection") == "local" else "ssh",
         user=facts.get("ansible_user"),
         port=int(facts.get("ansible_port", 22)),
         key_file=facts.get("ansible_ssh_private_key_file"),
+        ssh_arguments=shlex.split(facts.get("ansible_ssh_common_args", "")),
     )
 
 
@@ -130,6 +142,9 @@ class Provisioned(BaseModel):
 
     target: Target
     host: dict
+    """Facts of the server."""
+    client_host: dict | None = None
+    """Facts of the client, where that is a host of its own."""
     engines: dict[str, EngineFound]
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ Needs root: loop device, mount, cgroups and a user are made, and nothing of it i
 
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -19,7 +20,7 @@ from typing import Any
 import benchlab.agent
 import pytest
 from benchlab.agent.cgroup import open_cgroups
-from benchlab.agent.system import loops, mounts_at
+from benchlab.agent.system import loops, mounts_at, processes_of
 
 pytestmark = [
     pytest.mark.root,
@@ -139,8 +140,8 @@ class Target:
         cgroups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{NAME}")]
         mounts = [mount.source for mount in mounts_at(Path("/proc"), self.mount)]
         devices = [loop.path.name for loop in loops(Path("/sys")) if image in loop.backing_file]
-        users = subprocess.run(["pgrep", "-u", NAME], capture_output=True, text=True, check=False)
-        return cgroups + mounts + devices + users.stdout.split()
+        processes = processes_of(Path("/proc"), pwd.getpwnam(NAME).pw_uid)
+        return cgroups + mounts + devices + [str(one.pid) for one in processes]
 
 
 @pytest.fixture(scope="module")
@@ -423,6 +424,31 @@ def test_cold_restores_the_dataset_and_starts(target):
     target.run("engine", "fake", "wipe")
     assert not (target.mount / "fake").exists()
     assert target.run("engine", "fake", "snapshots")["snapshots"] == []
+
+
+def test_a_dataset_is_copied_again_only_after_it_may_have_changed(target):
+    target.up()
+    for key in ("first", "second"):
+        (target.mount / "fake/table").write_text(key)
+        target.run("engine", "fake", "snapshot", key)
+
+    def restored(key: str) -> bool:
+        changed = target.run("engine", "fake", "restore", key)["changed"]
+        assert (target.mount / "fake/table").read_text() == key
+        return changed
+
+    assert restored("first")
+    assert not restored("first")
+    target.run("envelope", "down")
+    target.run("envelope", "up")
+    assert not restored("first")
+    assert restored("second")
+    target.run("engine", "fake", "cold", "--variant", "plain", "--restore", "second")
+    target.run("engine", "fake", "stop")
+    assert restored("second")  # it has run
+    (target.mount / "fake").rename(target.mount / "aside")
+    (target.mount / "fake").mkdir()
+    assert restored("second")  # it is another folder
 
 
 def test_a_memory_limit_below_what_is_held_is_refused(target):

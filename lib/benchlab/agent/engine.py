@@ -79,6 +79,7 @@ class Engine:
             raise AgentError(f"engine {self.name}: port {config.port} is in use by {holder}")
         for folder in (config.log.parent, config.pid_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        self._restored.unlink(missing_ok=True)
         began = time.monotonic()
         log_start = config.log.stat().st_size if config.log.exists() else 0
         environment = self._environment(settings)
@@ -200,15 +201,22 @@ class Engine:
         }
 
     def restore(self, key: str) -> dict[str, Any]:
-        """Put a snapshot in the place of the data directory of the stopped engine."""
+        """Put a snapshot in the place of the data directory of the stopped engine.
+
+        "changed": False where it lies there and has not been started since.
+        """
         source = self._snapshot(key, exists=True)
         self.envelope.require_up()
         self._require_down()
         began = time.monotonic()
-        # First gone, then copied: the envelope's disk need not hold the data twice.
-        delete_tree(self.config.data_dir)
-        self._copy(source, self.config.data_dir)
-        return {"engine": self.name, "changed": True, "key": key, "restore_s": _since(began)}
+        changed = not self._is_restored(key)
+        if changed:
+            self._restored.unlink(missing_ok=True)
+            # First gone, then copied: the envelope's disk need not hold the data twice.
+            delete_tree(self.config.data_dir)
+            self._copy(source, self.config.data_dir)
+            self._restored.write_text(f"{key} {self.config.data_dir.stat().st_ino}\n")
+        return {"engine": self.name, "changed": changed, "key": key, "restore_s": _since(began)}
 
     def snapshots(self) -> dict[str, Any]:
         """Key, bytes on disk and time of each whole snapshot."""
@@ -252,6 +260,7 @@ class Engine:
     def wipe(self) -> dict[str, Any]:
         """Stop the engine, delete its data directory and its snapshots. The log is kept."""
         changed = self.stop()["changed"]
+        self._restored.unlink(missing_ok=True)
         changed |= delete_tree(self.config.data_dir)
         changed |= delete_tree(self.config.snapshot_root)
         return {"engine": self.name, "changed": changed}
@@ -390,6 +399,18 @@ class Engine:
             known = ", ".join(one.name for one in self._snapshots()) or "none"
             raise AgentError(f"engine {self.name} has no snapshot {key!r}; there are: {known}")
         return path
+
+    @property
+    def _restored(self) -> Path:
+        """Names the snapshot that the data directory is an untouched copy of; else it is not there."""
+        return self.config.data_dir.with_name(f".{self.name}.restored")
+
+    def _is_restored(self, key: str) -> bool:
+        data_dir = self.config.data_dir
+        try:
+            return self._restored.read_text().split() == [key, str(data_dir.stat().st_ino)]
+        except FileNotFoundError:
+            return False
 
     def _copy(self, source: Path, target: Path) -> None:
         """Copy a folder under a hidden name, and give it its own when it is whole and on disk."""

@@ -7,7 +7,7 @@ an engine must bring is stated in :class:`Engine` and tested for all of them by 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import psycopg
@@ -17,6 +17,8 @@ from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationErr
 
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
+
+_CONNECT_TIMEOUT_S = 10
 
 _BYTES = TypeAdapter(ByteSize)
 _TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
@@ -106,16 +108,30 @@ class Engine(ABC):
     sysbench_driver: ClassVar[str]
     admin_user: ClassVar[str]
 
-    def __init__(self, endpoint: Endpoint):
+    def __init__(self, endpoint: Endpoint, reach: Callable[[], Endpoint] | None = None):
+        """Know where the load finds the server, and where this process does if that is elsewhere."""
         self.endpoint = endpoint
+        self._reach = reach or (lambda: endpoint)
 
-    @abstractmethod
     def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
         """Run one statement, committed by itself, and return its rows.
 
         Raises:
-            EngineError: the server refused it or is not there.
+            EngineError: the server refused it or is not there; the message is the first line of its.
         """
+        try:
+            with self._connect(self._reach()) as connection:
+                cursor = connection.cursor()
+                cursor.execute(sql, parameters or None)
+                return list(cursor.fetchall()) if cursor.description else []
+        except (psycopg.Error, pymysql.MySQLError) as error:
+            # PyMySQL's message stands behind a number
+            said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
+            raise EngineError(f"{self.name}: {said.splitlines()[0]}") from error
+
+    @abstractmethod
+    def _connect(self, endpoint: Endpoint) -> Any:
+        """Return a new connection that commits every statement and gives rows as dictionaries."""
 
     @abstractmethod
     def version(self) -> str:
@@ -171,52 +187,36 @@ class Engine(ABC):
 
 
 class PostgresProtocol(Engine):
-    """Query over PostgreSQL's protocol."""
+    """A server that speaks PostgreSQL's protocol."""
 
     sysbench_driver = "pgsql"
 
-    def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
-        """See :meth:`Engine.query`."""
-        endpoint = self.endpoint
-        try:
-            with psycopg.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                user=endpoint.user,
-                password=endpoint.password,
-                dbname=endpoint.database,
-                connect_timeout=10,
-                autocommit=True,
-                row_factory=dict_row,
-            ) as connection:
-                cursor = connection.execute(sql, parameters or None)
-                return cursor.fetchall() if cursor.description else []
-        except psycopg.Error as error:
-            raise EngineError(f"{self.name}: {str(error).strip().splitlines()[0]}") from error
+    def _connect(self, endpoint: Endpoint) -> psycopg.Connection[dict[str, Any]]:
+        return psycopg.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            dbname=endpoint.database,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            autocommit=True,
+            row_factory=dict_row,
+        )
 
 
 class MySQLProtocol(Engine):
-    """Query over MySQL's protocol."""
+    """A server that speaks MySQL's protocol."""
 
     sysbench_driver = "mysql"
 
-    def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
-        """See :meth:`Engine.query`."""
-        endpoint = self.endpoint
-        try:
-            with pymysql.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                user=endpoint.user,
-                password=endpoint.password,
-                database=endpoint.database,
-                connect_timeout=10,
-                autocommit=True,
-                cursorclass=pymysql.cursors.DictCursor,
-            ) as connection:
-                cursor = connection.cursor()
-                cursor.execute(sql, parameters or None)
-                return list(cursor.fetchall())
-        except pymysql.MySQLError as error:
-            detail = error.args[-1] if error.args else error
-            raise EngineError(f"{self.name}: {detail}") from error
+    def _connect(self, endpoint: Endpoint) -> pymysql.Connection:
+        return pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            database=endpoint.database,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            autocommit=True,
+            cursorclass=pymysql.cursors.DictCursor,
+        )

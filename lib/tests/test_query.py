@@ -1,0 +1,91 @@
+"""Queries to an engine's server: rows, or one line that says what it said. No server is needed."""
+
+import psycopg
+import pymysql
+import pytest
+from benchlab.engines import ENGINES, Endpoint
+from benchlab.errors import EngineError
+
+DRIVERS = {"pgsql": psycopg, "mysql": pymysql}
+
+
+class Connection:
+    """A connection and its cursor, as PEP 249 has them."""
+
+    def __init__(self, answer: list[dict] | Exception | None):
+        self.answer, self.closed = answer, False
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+    def cursor(self) -> "Connection":
+        return self
+
+    def execute(self, sql: str, parameters: tuple | None) -> None:
+        self.asked = (sql, parameters)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+
+    @property
+    def description(self) -> list | None:
+        return None if self.answer is None else ["a"]
+
+    def fetchall(self) -> tuple:
+        assert self.description, "there are no rows to fetch"
+        return tuple(self.answer)
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def connected(request, monkeypatch):
+    """Return an engine whose server gives this answer, the connection, and the driver's module."""
+
+    def connect(answer=None):
+        endpoint = Endpoint(host="192.0.2.1", port=1, user="a", password="s3cret", database="b")
+        engine, connection = ENGINES[request.param](endpoint), Connection(answer)
+
+        def open_connection(**options: object) -> Connection:
+            assert {"192.0.2.1", 1, "a", "s3cret", "b"} <= set(options.values())
+            # a statement that stays in a transaction would be lost, or lock
+            assert options["autocommit"] is True
+            return connection
+
+        driver = DRIVERS[engine.sysbench_driver]
+        monkeypatch.setattr(driver, "connect", open_connection)
+        return engine, connection, driver
+
+    return connect
+
+
+def test_a_query_gives_its_rows_and_leaves_no_connection(connected):
+    engine, connection, _ = connected([{"a": 1}, {"a": 2}])
+    assert engine.query("SELECT %s AS a", (1,)) == [{"a": 1}, {"a": 2}]
+    assert connection.asked == ("SELECT %s AS a", (1,))
+    assert connection.closed
+
+
+def test_a_statement_without_rows_gives_none(connected):
+    engine, connection, _ = connected(None)
+    assert engine.query("CHECKPOINT") == []
+    # no parameters: a percent sign in the statement is one
+    assert connection.asked == ("CHECKPOINT", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("syntax error near 'a\nb'\nLINE 1: a", "syntax error near 'a"),
+        ("\n went away \n", "went away"),
+        ("", "OperationalError"),
+    ],
+)
+def test_what_the_server_says_is_one_line(connected, said, line):
+    engine, connection, driver = connected()
+    numbered = (1064, said) if driver is pymysql else (said,)
+    connection.answer = driver.OperationalError(*numbered)
+    with pytest.raises(EngineError) as raised:
+        engine.query("SELEKT")
+    assert str(raised.value) == f"{engine.name}: {line}"
+    assert connection.closed
