@@ -8,15 +8,17 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import benchlab
+from benchlab.errors import BenchlabError, ParseError
 from benchlab.plan import Trial
 from benchlab.study import DEFAULT_ENVELOPE
 
@@ -26,6 +28,12 @@ RECORD_VERSION = 1
 RECORD_NAME = "run.json"
 
 Status = Literal["ok", "failed", "refused"]
+
+
+class _Format(BaseModel):
+    """What every version of the record has."""
+
+    record_version: int
 
 
 class Code(BaseModel):
@@ -153,15 +161,59 @@ def unfinished(raw: Path) -> list[Path]:
 
 
 def read(folder: Path) -> Record:
-    """Read a finished run's record."""
-    return Record.model_validate_json((folder / RECORD_NAME).read_text())
+    """Read a finished run's record.
+
+    Raises:
+        ParseError: it is damaged, or another folder's.
+        BenchlabError: a newer benchlab wrote it, which alone knows what it says.
+    """
+    path = folder / RECORD_NAME
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise ParseError(f"{folder.name}: {RECORD_NAME}: {error.strerror}") from error
+    except ValidationError as error:
+        raise ParseError(f"{folder.name}: {RECORD_NAME} is no record: {problem(error)}") from error
 
 
-def latest_status(raw: Path, target: str) -> dict[str, tuple[Status, str | None]]:
-    """Return status and error of the last run of every trial key on a target."""
+@cache  # a record never changes, and a sweep asks for all of them after every curve
+def _read(path: Path, mtime_ns: int) -> Record:
+    content = path.read_bytes()
+    version = _Format.model_validate_json(content).record_version
+    if version > RECORD_VERSION:
+        raise BenchlabError(
+            f"{path.parent}: record version {version} is newer than this benchlab knows"
+            f" ({RECORD_VERSION}): upgrade benchlab, or move the folder away"
+        )
+    record = Record.model_validate_json(content)
+    if record.run_id != path.parent.name:
+        raise ParseError(f"{path.parent.name}: {RECORD_NAME} is that of {record.run_id}")
+    return record
+
+
+def problem(error: ValidationError) -> str:
+    """Return the first thing that was found wrong, and where, in one line."""
+    first = error.errors()[0]
+    return "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+
+
+def latest_status(raw: Path, target: str, without: Collection[str] = ()) -> dict[str, Status]:
+    """Return the status of the last run of every trial key on a target.
+
+    Args:
+        raw: where run folders lie. One whose record is damaged is nobody's last run.
+        target: the target.
+        without: names of run folders that do not count either.
+
+    Raises:
+        BenchlabError: see :func:`read`.
+    """
     latest = {}
     for folder in finished(raw):
-        content = json.loads((folder / RECORD_NAME).read_text())
-        if content["target"] == target:
-            latest[content["trial_key"]] = (content["status"], content["error"])
+        if folder.name in without:
+            continue
+        with suppress(ParseError):
+            record = read(folder)
+            if record.target == target:
+                latest[record.trial_key] = record.status
     return latest

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from benchlab import capture, doctor, ingest, repo, store, study, sweep, target
 from benchlab.errors import BenchlabError
+from benchlab.repo import Repo
 from benchlab.study import PROFILES
 from benchlab.sweep import Selection
 
@@ -23,33 +25,52 @@ _typer = typer.Typer(
 )
 console = Console()
 
-_StudyName = Annotated[str, typer.Argument(help="A study of paper/studies, or `all`.")]
-_Profile = Annotated[str, typer.Option(help=f"How much to run: {', '.join(PROFILES)}.")]
 _TargetName = Annotated[str, typer.Option("--target", help="An inventory of ansible/inventories.")]
-_Engines = Annotated[list[str], typer.Option("--engine", help="Only this engine; repeatable.")]
-_Variants = Annotated[list[str], typer.Option("--variant", help="Only this variant; repeatable.")]
-_Workloads = Annotated[
-    list[str], typer.Option("--workload", help="Only this workload; repeatable.")
-]
+
+
+def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[..., None]:
+    """Give a command the arguments that say which part of which studies it is about."""
+
+    def with_arguments(
+        study_name: Annotated[
+            str, typer.Argument(help="A study of paper/studies, or `all` that are rerun.")
+        ] = "all",
+        profile: Annotated[
+            str, typer.Option(help=f"How much to run: {', '.join(PROFILES)}.")
+        ] = "quick",
+        target_name: _TargetName = "local",
+        engine: Annotated[
+            list[str], typer.Option("--engine", help="Only this engine; repeatable.")
+        ] = (),
+        variant: Annotated[
+            list[str], typer.Option("--variant", help="Only this variant; repeatable.")
+        ] = (),
+        workload: Annotated[
+            list[str], typer.Option("--workload", help="Only this workload; repeatable.")
+        ] = (),
+    ) -> None:
+        checkout = repo.find()
+        names = study.names_rerun(checkout) if study_name == "all" else [study_name]
+        parts = (list(engine), list(variant), list(workload))
+        command(checkout, [Selection(name, profile, target_name, *parts) for name in names])
+
+    # typer reads the arguments off the signature, and name and help off these
+    with_arguments.__name__, with_arguments.__doc__ = command.__name__, command.__doc__
+    return with_arguments
 
 
 @_typer.command()
-def plan(
-    study_name: _StudyName = "all",
-    profile: _Profile = "quick",
-    target_name: _TargetName = "local",
-    engine: _Engines = (),
-    variant: _Variants = (),
-    workload: _Workloads = (),
-) -> None:
+@_selecting
+def plan(checkout: Repo, selections: list[Selection]) -> None:
     """Show what would run, in which order, and how much of it is done."""
-    checkout = repo.find()
-    for selection in _selections(study_name, profile, target_name, engine, variant, workload):
+    for selection in selections:
         curves = sweep.planned(checkout, selection)
         todo = {
             trial.key for curve in sweep.left(checkout, selection, curves) for trial in curve.trials
         }
-        table = Table(title=f"{selection.study}, profile {profile}, target {target_name}")
+        table = Table(
+            title=f"{selection.study}, profile {selection.profile}, target {selection.target}"
+        )
         for heading in ("curve", "concurrency, in order", "left"):
             table.add_column(heading, justify="right" if heading == "left" else "left")
         for curve in curves:
@@ -65,18 +86,11 @@ def plan(
 
 
 @_typer.command()
-def run(
-    study_name: _StudyName = "all",
-    profile: _Profile = "quick",
-    target_name: _TargetName = "local",
-    engine: _Engines = (),
-    variant: _Variants = (),
-    workload: _Workloads = (),
-) -> None:
+@_selecting
+def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan; finished runs are never repeated."""
-    checkout = repo.find()
     failed = 0
-    for selection in _selections(study_name, profile, target_name, engine, variant, workload):
+    for selection in selections:
         outcome = sweep.run(checkout, selection, console)
         failed += outcome["failed"]
         if outcome:
@@ -96,15 +110,22 @@ def ingest_command(
 ) -> None:
     """Bring raw folders into the store."""
     checkout = repo.find()
-    count = ingest.rebuild(checkout) if rebuild else ingest.ingest_new(checkout)
-    console.print(f"{count} runs ingested into {checkout.store}")
+    done = ingest.rebuild(checkout) if rebuild else ingest.ingest_new(checkout)
+    for reason in done.damaged.values():
+        _say(f"damaged: {reason}")
+    console.print(f"{done.count} runs ingested into {checkout.store}")
+    if done.damaged:
+        raise BenchlabError(
+            f"{len(done.damaged)} damaged runs; restore their files, or move their folders out of"
+            f" {checkout.raw}: `benchlab run` repeats them"
+        )
 
 
 @_typer.command()
 def status() -> None:
     """Show what the store holds, and what failed, was refused or never finished."""
     checkout = repo.find()
-    ingest.ingest_new(checkout)
+    damaged = ingest.ingest_new(checkout).damaged
     with store.open_store(checkout.store, read_only=True) as opened:
         counts = opened.sql(
             "SELECT study, profile, engine, variant,"
@@ -120,8 +141,16 @@ def status() -> None:
     _show("runs", counts)
     if not reasons.is_empty():
         _show("not counted", reasons)
-    for folder in capture.unfinished(checkout.raw):
-        console.print(f"unfinished (killed): {folder.name}")
+    for reason in damaged.values():
+        _say(f"damaged: {reason}")
+    unfinished = capture.unfinished(checkout.raw)
+    for folder in unfinished:
+        _say(f"unfinished (killed): {folder.name}")
+    if unfinished:
+        _say(
+            "What a killed command left running or mounted is taken down by `benchlab teardown`, and"
+            " by the next `benchlab run`."
+        )
 
 
 @_typer.command()
@@ -209,20 +238,9 @@ def app() -> None:
         raise
 
 
-def _selections(
-    study_name: str,
-    profile: str,
-    target_name: str,
-    engines: list[str],
-    variants: list[str],
-    workloads: list[str],
-) -> list[Selection]:
-    checkout = repo.find()
-    names = study.names(checkout) if study_name == "all" else [study_name]
-    return [
-        Selection(name, profile, target_name, list(engines), list(variants), list(workloads))
-        for name in names
-    ]
+def _say(line: str) -> None:
+    """Print a line as it is, neither wrapped nor read as markup."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _show(title: str, frame) -> None:

@@ -41,10 +41,11 @@ def open_curve(
 
     Raises:
         UnknownName: the study has no such curve.
+        StudyError: the study is not rerun.
         TargetError: the target is not provisioned.
     """
     checkout = repo.find()
-    spec = study.load(checkout, study_name)
+    spec = study.load_rerun(checkout, study_name)
     provisioned = target.provisioned(checkout, target_name)
     curves = plan.make(
         spec,
@@ -73,15 +74,13 @@ class CurveRun:
     def run(self) -> Iterator[Record]:
         """Run the trials one after the other; print a line for each and yield its record."""
         self.session.bring_up()
-        first = self.curve.trials[0].point
-        if first.dataset_reset == "none":
-            # nothing restores between the runs, so the curve itself begins from the dataset
-            self.session.cold(first.variant, restore=first.dataset_key)
         closing: Future[Record] | None = None
         with ThreadPoolExecutor(max_workers=1) as closer:
             for trial in self.curve.trials:
                 before_load = closing.result if closing else lambda: None
-                close = run_trial(self.session, trial, self.checkout.raw, before_load)
+                # whatever happens between its runs, a curve begins from the dataset
+                restore = not closing or trial.point.dataset_reset == "restore"
+                close = run_trial(self.session, trial, self.checkout.raw, restore, before_load)
                 if closing:
                     yield _reported(closing.result())
                 closing = closer.submit(close)

@@ -76,6 +76,8 @@ def _command(on: Target, name: str) -> Finding:
 
 def _profiles(repo: Repo, on: Target, name: str) -> list[Finding]:
     spec = study.load(repo, name)
+    if not spec.is_rerun:
+        return [Finding(name, False, "not rerun yet: its file has claims only")]
     instance = target.instance_type(repo, spec.instance)
     findings = []
     for profile_name, profile in spec.profiles.items():

@@ -22,6 +22,10 @@ class StudyError(BenchlabError):
     """A study file that cannot be used; the message names file and line."""
 
 
+class ClaimError(BenchlabError):
+    """A claim whose test cannot be carried out; the message names study, claim and cause."""
+
+
 class TargetError(BenchlabError):
     """A target that cannot be used: no root, too little disk or memory, unreachable."""
 

@@ -2,44 +2,80 @@
 
 import hashlib
 import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+from pydantic import TypeAdapter, ValidationError
 
 from benchlab import attribution, capture
 from benchlab.capture import Record
+from benchlab.engines import EngineSetting
 from benchlab.errors import BenchlabError, ParseError
-from benchlab.observers import FOLDED, OBSERVERS
+from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS
 from benchlab.parse import perf
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.repo import Repo
-from benchlab.store import open_store
+from benchlab.store import Store, open_store
+
+#: What benchlab's own captures hold.
+_FACTS = TypeAdapter(dict[str, Any])
+_SETTINGS = TypeAdapter(list[EngineSetting])
+_COUNTERS = TypeAdapter(dict[str, float])
 
 
-def ingest_new(repo: Repo) -> int:
-    """Add every finished run that the store lacks; return how many."""
+@dataclass
+class Ingested:
+    """What an ingest did."""
+
+    count: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Run folder → what is wrong with it, in one line that names it."""
+
+
+def ingest_new(repo: Repo) -> Ingested:
+    """Add every finished run that the store lacks; damaged ones are named and left out.
+
+    Raises:
+        BenchlabError: the store cannot be used, or a newer benchlab made a run.
+    """
     with open_store(repo.store) as store:
-        known = store.run_ids()
-        folders = [path for path in capture.finished(repo.raw) if path.name not in known]
-        for folder in folders:
-            store.add(rows(folder))
-    return len(folders)
+        return _add(store, capture.finished(repo.raw), store.run_ids())
 
 
-def rebuild(repo: Repo) -> int:
-    """Make the store anew from the raw folders; the old one stays until the new one is whole."""
+def rebuild(repo: Repo) -> Ingested:
+    """Make the store anew from the raw folders; the old one stays until the new one is whole.
+
+    Raises:
+        BenchlabError: a newer benchlab made a run.
+    """
     draft = repo.store.with_suffix(".rebuild")
     for path in (draft, _write_ahead_log(draft)):
         path.unlink(missing_ok=True)
-    count = 0
     with open_store(draft) as store:
-        for folder in capture.finished(repo.raw):
-            store.add(rows(folder))
-            count += 1
+        done = _add(store, capture.finished(repo.raw), known=set())
     # left by a killed ingest; DuckDB refuses to open the new store beside the old one's
     _write_ahead_log(repo.store).unlink(missing_ok=True)
     draft.replace(repo.store)
-    return count
+    return done
+
+
+def _add(store: Store, folders: Iterable[Path], known: Collection[str]) -> Ingested:
+    done = Ingested()
+    for folder in folders:
+        try:
+            if folder.name in known:
+                capture.read(folder)  # without it a trial is not done, whatever the store has
+                continue
+            tables = rows(folder)
+        except ParseError as error:
+            done.damaged[folder.name] = str(error)
+        else:
+            store.add(tables)
+            done.count += 1
+    return done
 
 
 def _write_ahead_log(store: Path) -> Path:
@@ -50,8 +86,10 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     """Return the rows of every table that one finished run fills.
 
     Raises:
-        ParseError: a capture that a counted run rests on is not what its program prints, or a file
-            is gone or not the one that the record was closed over.
+        ParseError: the run is damaged: its record cannot be read, a capture that a counted run
+            rests on is not what its program prints, or a file is gone or not the one that the record
+            was closed over. The message names folder and reason in one line.
+        BenchlabError: a newer benchlab made the run.
     """
     record = capture.read(folder)
     contents = _contents(folder, record)
@@ -62,15 +100,16 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "host": _host(text),
             "engine_setting": _settings(text),
             "interval": _intervals(text),
-            "os_sample": _os_samples(text),
+            "os_sample": _os_samples(text, record.single_host),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": _counters(text),
             "raw_output": _raw_output(record, contents),
         }
         measured = {}
         if record.status == "ok":
-            measured = parse_sysbench.summary(text["sysbench.out"])
-            tables["latency_bucket"] = parse_sysbench.histogram(text["sysbench.out"])
+            output = text.get("sysbench.out", "")
+            measured = parse_sysbench.summary(output)
+            tables["latency_bucket"] = parse_sysbench.histogram(output)
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error
     tables = {
@@ -95,6 +134,8 @@ def _contents(folder: Path, record: Record) -> dict[str, bytes]:
             raise ParseError(
                 f"{folder.name}: {name} was removed after the run had ended"
             ) from error
+        except OSError as error:
+            raise ParseError(f"{folder.name}: {name}: {error.strerror}") from error
         if hashlib.sha256(content).hexdigest() != sha256:
             raise ParseError(f"{folder.name}: {name} was changed after the run had ended")
         contents[name] = content
@@ -164,8 +205,20 @@ def _phases(record: Record) -> pl.DataFrame:
     )
 
 
+def _json(text: dict[str, str], name: str, kind: TypeAdapter) -> Any:
+    """Return what a JSON file of the run holds; ``None`` if there is no such file."""
+    if name not in text:
+        return None
+    try:
+        return kind.validate_json(text[name])
+    except ValidationError as error:
+        raise ParseError(f"{name}: {capture.problem(error)}") from error
+
+
 def _host(text: dict[str, str]) -> pl.DataFrame:
-    facts = json.loads(text.get("host.json", "{}"))
+    facts = _json(text, "host.json", _FACTS) or {}
+    of_client = _json(text, "client-host.json", _FACTS) or {}
+    facts |= {f"client_{fact}": value for fact, value in of_client.items()}
     return pl.DataFrame(
         [
             {"fact": fact, "value": value if isinstance(value, str) else json.dumps(value)}
@@ -176,7 +229,8 @@ def _host(text: dict[str, str]) -> pl.DataFrame:
 
 def _settings(text: dict[str, str]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
-    return pl.DataFrame(json.loads(text.get("settings.json", "[]")), schema=schema)
+    settings = _json(text, "settings.json", _SETTINGS) or []
+    return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
 
 
 def _intervals(text: dict[str, str]) -> pl.DataFrame:
@@ -190,18 +244,28 @@ def _intervals(text: dict[str, str]) -> pl.DataFrame:
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
-def _os_samples(text: dict[str, str]) -> pl.DataFrame:
-    frames = [
-        module.samples(text[name], truncated_ok=True)
-        for name, module in OBSERVERS.items()
-        if name in text and hasattr(module, "samples")
-    ]
+def _os_samples(text: dict[str, str], single_host: bool) -> pl.DataFrame:
+    frames = _captured(text, OBSERVERS)
+    if not single_host:
+        # the load is counted where it ran; of that host nothing else is a row
+        load = (pl.col("observer") == "sample") & (pl.col("subject") == "client")
+        of_client = _captured(text, CLIENT_OBSERVERS, CLIENT_PREFIX)
+        frames = [frame.filter(~load) for frame in frames]
+        frames += [frame.filter(load) for frame in of_client]
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _captured(text: dict[str, str], observers: dict, prefix: str = "") -> list[pl.DataFrame]:
+    return [
+        module.samples(text[prefix + name], truncated_ok=True)
+        for name, module in observers.items()
+        if prefix + name in text and hasattr(module, "samples")
+    ]
 
 
 def _counters(text: dict[str, str]) -> pl.DataFrame:
     begin, end = (
-        json.loads(text.get(f"counters-{moment}.json", "{}")) for moment in ("begin", "end")
+        _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
     names = sorted(begin.keys() | end.keys())
     return pl.DataFrame(

@@ -1,4 +1,4 @@
-"""Observers: the programs that watch a run on the server, started together and stopped together.
+"""Observers: the programs that watch a run on one host, started together and stopped together.
 
 They run under the target's agent, which ends them when the pipe to it closes; so they are gone too
 when benchlab itself is killed. Their command lines stand beside the parsers of what they print.
@@ -8,13 +8,15 @@ import io
 import json
 import subprocess
 import tarfile
+from contextlib import suppress
 
 from benchlab.capture import RunFolder
 from benchlab.errors import ParseError
 from benchlab.host import AGENT, Host
 from benchlab.parse import iostat, mpstat, perf, pidstat, sample, vmstat
+from benchlab.target import Target
 
-#: File in the run's folder → module with the command and the parser of what it prints.
+#: Capture → module with the command and the parser of what it prints.
 OBSERVERS = {
     "iostat.json": iostat,
     "mpstat.json": mpstat,
@@ -24,6 +26,10 @@ OBSERVERS = {
     "perf.script": perf,
 }
 
+#: What watches a load on a host of its own; the files of its captures are named ``client-…``.
+CLIENT_OBSERVERS = {"sample.jsonl": sample}
+CLIENT_PREFIX = "client-"
+
 #: Kept instead of the text it is folded from, which is a hundred times as large.
 FOLDED = "perf.folded"
 
@@ -31,22 +37,26 @@ _STOP_TIMEOUT_S = 60
 
 
 class Observers:
-    """The observers of one run, watching since they were made."""
+    """The observers of one run on one host, watching since they were made."""
 
-    def __init__(self, server: Host):
-        self._agent = server.popen(
+    def __init__(self, host: Host, observers: dict = OBSERVERS, prefix: str = ""):
+        self._prefix = prefix
+        self._agent = host.popen(
             *AGENT,
             "observe",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._agent.stdin.write(json.dumps(_specification()).encode() + b"\n")
-        self._agent.stdin.flush()
+        specification = json.dumps(_specification(observers)).encode()
+        with suppress(BrokenPipeError):  # what kept it from starting is told with the captures
+            self._agent.stdin.write(specification + b"\n")
+            self._agent.stdin.flush()
 
     def stop(self) -> None:
         """Stop watching; returns at once, while the agent still gathers the captures."""
-        self._agent.stdin.close()
+        with suppress(BrokenPipeError):
+            self._agent.stdin.close()
         self._agent.stdin = None  # or communicate() would try to flush it
 
     def discard(self) -> None:
@@ -58,17 +68,25 @@ class Observers:
         """Keep every capture in the run's folder.
 
         An observer that failed costs its own capture only: which one, and what it said, is kept in
-        ``observers.json``, for attribution to see.
+        ``observers.json`` (``client-observers.json``), for attribution to see.
         """
         try:
             archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._agent.kill()
             archive, errors = b"", b"observers did not end in time"
-        _keep(archive, errors, folder)
+        _keep(archive, errors, folder, self._prefix)
 
 
-def _specification() -> list[dict]:
+def watch(target: Target) -> list[Observers]:
+    """Watch the engine's host, and the load where it has a host of its own."""
+    watching = [Observers(target.server)]
+    if not target.single_host:
+        watching.append(Observers(target.client, CLIENT_OBSERVERS, CLIENT_PREFIX))
+    return watching
+
+
+def _specification(observers: dict) -> list[dict]:
     return [
         {
             "file": name,
@@ -77,11 +95,11 @@ def _specification() -> list[dict]:
             "environment": dict(module.ENVIRONMENT),
             "stop_signal": module.STOP_SIGNAL,
         }
-        for name, module in OBSERVERS.items()
+        for name, module in observers.items()
     ]
 
 
-def _keep(archive: bytes, errors: bytes, folder: RunFolder) -> None:
+def _keep(archive: bytes, errors: bytes, folder: RunFolder, prefix: str) -> None:
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar.getmembers():
@@ -89,7 +107,7 @@ def _keep(archive: bytes, errors: bytes, folder: RunFolder) -> None:
                 if member.name == "perf.script":
                     folder.write(FOLDED, perf.fold(content.decode(errors="replace")).encode())
                 else:
-                    folder.write(member.name, content)
+                    folder.write(prefix + member.name, content)
     except (tarfile.TarError, ParseError) as error:
         said = errors.decode(errors="replace")[-2000:]
-        folder.write_json("observers.json", {"agent": f"{error}: {said}"})
+        folder.write_json(f"{prefix}observers.json", {"agent": f"{error}: {said}"})

@@ -193,12 +193,6 @@ def make(
             envelope = resolve(study, profile, instance, block.envelope, enforce)
             combinations = itertools.product(block.engines, block.variants, block.workloads)
             for engine, variant, workload in combinations:
-                if not (
-                    engine in wanted_engines
-                    and variant in wanted_variants
-                    and workload in wanted_workloads
-                ):
-                    continue
                 point = _point(study, profile_name, envelope, engine, variant, workload, versions)
                 trials = [
                     Trial(
@@ -221,7 +215,14 @@ def make(
                 )
         order.shuffle(of_trial)
         curves += of_trial
-    return curves
+    # selected last, so that a part of the plan runs in the order that it has in the whole
+    return [
+        curve
+        for curve in curves
+        if curve.engine in wanted_engines
+        and curve.variant in wanted_variants
+        and curve.workload in wanted_workloads
+    ]
 
 
 def settings_of(

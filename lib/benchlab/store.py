@@ -128,27 +128,26 @@ def open_store(path: Path, read_only: bool = False) -> Store:
 
     Raises:
         StoreError: it is of a newer schema (upgrade benchlab), an older one (rebuild it), held by
-            another process, or no store at all.
+            another process, or no store at all. The file stays as it is.
     """
     if read_only and not path.is_file():
         raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file() and not _is_duckdb(path):
+        raise StoreError(
+            f"{path} is no DuckDB file: move it away, then run `benchlab ingest --rebuild`"
+        )
     try:
         connection = duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
-    found = _schema_version(connection)
-    if found is None and not read_only:
-        _execute(connection, _schema())
-        _execute(connection, "INSERT INTO meta VALUES (?)", [SCHEMA_VERSION])
-    elif found != SCHEMA_VERSION:
+    try:
+        if not read_only and not _execute(connection, "SHOW ALL TABLES"):
+            _create(connection)
+        _check_schema(connection, path)
+    except Exception:
         connection.close()
-        todo = (
-            "is newer than this benchlab knows: upgrade benchlab"
-            if found is not None and found > SCHEMA_VERSION
-            else "is older: run `benchlab ingest --rebuild`"
-        )
-        raise StoreError(f"{path}: schema {found} (this benchlab: {SCHEMA_VERSION}) {todo}")
+        raise
     return Store(connection)
 
 
@@ -200,8 +199,36 @@ def _schema() -> str:
     return files("benchlab").joinpath("schema.sql").read_text()
 
 
-def _schema_version(connection: duckdb.DuckDBPyConnection) -> int | None:
+def _is_duckdb(path: Path) -> bool:
+    """Whether a file begins as DuckDB's do: 8 bytes of checksum, then the magic word.
+
+    (DuckDB documentation, Internals, Storage Versions and Format.) DuckDB itself would take an SQLite
+    file, too, and look for an extension that reads it.
+    """
+    with path.open("rb") as stream:
+        return stream.read(12)[8:] == b"DUCK"
+
+
+def _create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables, all or none: killed in between, it would leave what looks like no store."""
+    connection.begin()
+    _execute(connection, _schema())
+    _execute(connection, "INSERT INTO meta VALUES (?)", [SCHEMA_VERSION])
+    connection.commit()
+
+
+def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     try:
-        return _execute(connection, "SELECT schema_version FROM meta")[0][0]
-    except duckdb.CatalogException:
-        return None
+        ((found,),) = _execute(connection, "SELECT schema_version::INTEGER FROM meta")
+    except (duckdb.Error, ValueError) as error:
+        raise StoreError(
+            f"{path} is a DuckDB database, but not benchlab's (it has no table meta with one"
+            " schema_version): move it away, then run `benchlab ingest --rebuild`"
+        ) from error
+    if found != SCHEMA_VERSION:
+        todo = (
+            "is newer than this benchlab knows: upgrade benchlab"
+            if found > SCHEMA_VERSION
+            else "is older: run `benchlab ingest --rebuild`"
+        )
+        raise StoreError(f"{path}: schema {found} (this benchlab: {SCHEMA_VERSION}) {todo}")

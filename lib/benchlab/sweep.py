@@ -2,7 +2,8 @@
 
 import fcntl
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from benchlab import (
 )
 from benchlab.capture import RunFolder, Status
 from benchlab.errors import BenchlabError, NotebookError, StoreError, TargetError
-from benchlab.plan import Curve
+from benchlab.plan import Curve, Point
 from benchlab.progress import SweepProgress
 from benchlab.provision import provision
 from benchlab.repo import Repo
@@ -54,7 +55,7 @@ def planned(repo: Repo, selection: Selection) -> list[Curve]:
     Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
     size and order of the plan are the same.
     """
-    spec = study.load(repo, selection.study)
+    spec = study.load_rerun(repo, selection.study)
     on = target.load(repo, selection.target)
     try:
         versions = target.provisioned(repo, selection.target).versions(spec.engines)
@@ -72,10 +73,19 @@ def planned(repo: Repo, selection: Selection) -> list[Curve]:
     )
 
 
-def left(repo: Repo, selection: Selection, curves: list[Curve]) -> list[Curve]:
-    """Return the curves without the trials whose last run counts or was refused."""
-    statuses = capture.latest_status(repo.raw, selection.target)
-    done = {key for key, (status, _) in statuses.items() if status != "failed"}
+def left(
+    repo: Repo, selection: Selection, curves: list[Curve], damaged: Collection[str] = ()
+) -> list[Curve]:
+    """Return the curves without the trials whose last run counts or was refused.
+
+    Args:
+        repo: the checkout.
+        selection: names the target.
+        curves: of the plan.
+        damaged: names of run folders that ingest could not read; their trials are not done.
+    """
+    statuses = capture.latest_status(repo.raw, selection.target, damaged)
+    done = {key for key, status in statuses.items() if status != "failed"}
     return [rest for curve in curves if (rest := curve.without(done))]
 
 
@@ -89,16 +99,20 @@ def run(repo: Repo, selection: Selection, console: Console) -> Counter[Status]:
         BenchlabError: the target cannot run it; nothing was started then.
     """
     curves = planned(repo, selection)
-    ingest.ingest_new(repo)  # a store that cannot be used is told before hours of measuring
-    if not left(repo, selection, curves):
+    # a store that cannot be used is told before hours of measuring
+    damaged = ingest.ingest_new(repo).damaged
+    for reason in damaged.values():
+        console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
+    rest = left(repo, selection, curves, damaged)
+    if not rest:
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
         return Counter()
     spec = study.load(repo, selection.study)
-    with ready(repo, selection, left(repo, selection, curves), console) as found:
+    with ready(repo, selection, rest, console) as found:
         # the engines' versions are known only now, and with them which trials are done
-        rest = left(repo, selection, planned(repo, selection))
+        rest = left(repo, selection, planned(repo, selection), damaged)
         with SweepProgress(console, [trial for curve in rest for trial in curve.trials]) as bar:
-            return _Sweep(repo, selection, spec, found, bar).run(rest)
+            return Sweep(repo, selection, spec, found, bar, damaged).run(rest)
 
 
 @contextmanager
@@ -113,9 +127,20 @@ def ready(
 
 
 def take_down(on: Target) -> None:
-    """Stop the engines and remove mounts, loop devices and cgroups; safe at any time."""
-    if on.server.provisioned():
-        on.server.agent("envelope", "down")
+    """Stop load and engines and remove mounts, loop devices and cgroups; safe at any time.
+
+    Raises:
+        TargetError: a host could not be taken down; the other one is.
+    """
+    errors = []
+    for host in on.hosts:
+        try:
+            if host.provisioned():
+                host.agent("envelope", "down")
+        except TargetError as error:
+            errors.append(str(error))
+    if errors:
+        raise TargetError("; ".join(errors))
 
 
 def _provision(
@@ -167,7 +192,7 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
 
 
 @dataclass
-class _Sweep:
+class Sweep:
     """A sweep under way on a provisioned target."""
 
     repo: Repo
@@ -175,6 +200,8 @@ class _Sweep:
     spec: Study
     found: Provisioned
     bar: SweepProgress
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Run folder → why it cannot be ingested, as far as that has been told."""
     broken: dict[str, str] = field(default_factory=dict)
     """Engine → why its dataset could not be loaded."""
 
@@ -183,15 +210,28 @@ class _Sweep:
         tally: Counter[Status] = Counter()
         for curve in curves:
             self.bar.step(curve.name)
-            self._run_curve(curve)
-            statuses = capture.latest_status(self.repo.raw, self.selection.target)
-            tally.update(statuses[trial.key][0] for trial in curve.trials)
+            earlier = {folder.name for folder in capture.finished(self.repo.raw)}
+            self._run_curve(curve, earlier)
             with suppress(StoreError):  # a notebook has it open: no reason to stop measuring
-                ingest.ingest_new(self.repo)
-        ingest.ingest_new(self.repo)
+                self._ingest()
+            ended = self._statuses(without=earlier | self.damaged.keys())
+            # a run that cannot be ingested does not count either, and a rerun repeats it
+            tally.update(ended.get(trial.key, "failed") for trial in curve.trials)
+        self._ingest()
         return tally
 
-    def _run_curve(self, curve: Curve) -> None:
+    def _ingest(self) -> None:
+        """Bring what has been measured into the store, and say which of it cannot be."""
+        damaged = ingest.ingest_new(self.repo).damaged
+        for folder, reason in damaged.items():
+            if folder not in self.damaged:
+                self.bar.finished(f"damaged: {reason}", runs=0)
+        self.damaged |= damaged
+
+    def _statuses(self, without: Collection[str]) -> dict[str, Status]:
+        return capture.latest_status(self.repo.raw, self.selection.target, without)
+
+    def _run_curve(self, curve: Curve, earlier: Collection[str]) -> None:
         session = Session(self.found, curve.engine)
         point = curve.trials[0].point
         if reason := refusal(session, point):
@@ -200,10 +240,13 @@ class _Sweep:
             self._close(curve, "failed", reason)
         else:
             try:
-                execute_notebook(self.repo, self.selection, curve, self.bar)
+                with ThreadPoolExecutor(max_workers=1) as beside:
+                    restored = beside.submit(self._restore, session, point)
+                    execute_notebook(self.repo, self.selection, curve, self.bar)
+                restored.result()
             except NotebookError as error:
-                statuses = capture.latest_status(self.repo.raw, self.selection.target)
-                if rest := curve.without(statuses.keys()):
+                # a trial that had failed in an earlier sweep has a status, but none of this one
+                if rest := curve.without(self._statuses(without=earlier)):
                     self._close(rest, "failed", str(error))
 
     def _unloaded(self, session: Session, curve: Curve) -> str | None:
@@ -217,6 +260,12 @@ class _Sweep:
             except BenchlabError as error:
                 self.broken[curve.engine] = str(error)
         return self.broken[curve.engine]
+
+    def _restore(self, session: Session, point: Point) -> None:
+        """Put the dataset in place while the notebook's kernel starts, which then finds it there."""
+        with suppress(BenchlabError):  # the first run does the same, and tells what is wrong
+            session.stop()
+            session.restore(point.dataset_key)
 
     def _stop_others(self, engine: str) -> None:
         for other, found in self.found.engines.items():

@@ -4,12 +4,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchlab.capture import Record, RunFolder
 from benchlab.errors import BenchlabError, RunFailed
-from benchlab.observers import Observers
+from benchlab.observers import Observers, watch
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
@@ -23,7 +23,7 @@ _MESSAGE_LIMIT = 300
 
 
 def run_trial(
-    session: Session, trial: Trial, raw: Path, before_load: Callable[[], object]
+    session: Session, trial: Trial, raw: Path, restore: bool, before_load: Callable[[], object]
 ) -> Callable[[], Record]:
     """Run a trial; whatever goes wrong with the engine or the load fails this run only.
 
@@ -34,6 +34,7 @@ def run_trial(
         session: the engine.
         trial: what to run.
         raw: where run folders lie.
+        restore: begin from the dataset, not from what the last run left of it.
         before_load: called right before the load begins; what still goes on must have ended by then.
 
     Returns:
@@ -44,10 +45,12 @@ def run_trial(
     if reason := refusal(session, trial.point):
         return lambda: folder.finish("refused", reason)
     folder.write_json("host.json", session.provisioned.host)
+    if session.provisioned.client_host:
+        folder.write_json("client-host.json", session.provisioned.client_host)
     run = _Run(session, trial, folder)
     error = None
     try:
-        run.start()
+        run.start(restore)
         before_load()
         run.measure()
     except BenchlabError as failure:
@@ -70,14 +73,13 @@ class _Run:
     trial: Trial
     folder: RunFolder
     log_begin: int = 0
-    observers: Observers | None = None
+    observers: list[Observers] = field(default_factory=list)
 
-    def start(self) -> None:
+    def start(self, restore: bool) -> None:
         """Cold start, settings checked, data read in if the profile asks for it."""
         point, session = self.trial.point, self.session
         with self._phase("cold"):
-            restore = point.dataset_key if point.dataset_reset == "restore" else None
-            cold = session.cold(point.variant, restore)
+            cold = session.cold(point.variant, point.dataset_key if restore else None)
             self.log_begin = cold["log_begin"]
             self.folder.write_json("cold.json", cold)
         self._check_settings()
@@ -89,7 +91,7 @@ class _Run:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
         point, engine = self.trial.point, self.session.engine
         self.session.limit(point.envelope)
-        self.observers = Observers(self.session.server)
+        self.observers = watch(self.session.provisioned.target)
         try:
             if point.warmup_s:
                 with self._phase("warmup"):
@@ -100,7 +102,8 @@ class _Run:
                 self._drive("sysbench", point.measure_s, self.trial.seed)
             self.folder.write_json("counters-end.json", engine.counters())
         finally:
-            self.observers.stop()
+            for observers in self.observers:
+                observers.stop()
 
     def keep_log(self) -> None:
         """Keep what the engine logged since the cold start."""
@@ -111,8 +114,8 @@ class _Run:
 
     def close(self, error: str | None) -> Record:
         """Gather the captures and close the folder."""
-        if self.observers:
-            self.observers.collect(self.folder)
+        for observers in self.observers:
+            observers.collect(self.folder)
         return self.folder.finish("failed" if error else "ok", error)
 
     def _check_settings(self) -> None:
@@ -150,6 +153,7 @@ class _Run:
         try:
             _check_driver(name, point, done)
         except RunFailed as failure:
+            self.session.client.run("true")  # of a host that is gone this tells more
             # sysbench may crash on a lost connection without a word
             if self.session.status()["pid"] is None:
                 raise RunFailed(f"{point.engine} died: {failure}") from failure
@@ -166,7 +170,8 @@ def _check_driver(name: str, point: Point, done: subprocess.CompletedProcess[byt
     """Raise RunFailed unless the driver ended well and saw no more errors than the workload's own."""
     fatal = parse_sysbench.errors((done.stdout + done.stderr).decode(errors="replace"))
     if fatal or done.returncode:
-        reason = fatal[0] if fatal else f"ended with exit code {done.returncode} and no message"
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        reason = fatal[0] if fatal else f"ended with exit code {done.returncode}: {said[-1]}"
         raise RunFailed(f"sysbench {name}: {reason[:_MESSAGE_LIMIT]}")
     summary = parse_sysbench.summary(done.stdout.decode())
     tolerated = point.workload.tolerated_error_share * summary["transactions"]

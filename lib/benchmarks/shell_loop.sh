@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The measurement that benchlab automates, as one would type it: the same cold starts, the same read-in,
-# the same warm-up and load inside the same limits, and nothing kept but what sysbench prints.
+# The measurement that benchlab automates, as one would type it: the same copy of the dataset, the same
+# cold starts and read-in, the same warm-up and load inside the same limits, and nothing kept but what
+# sysbench prints.
 #
-# shell_loop.sh TABLES ROWS WARMUP_S MEASURE_S THREADS... : prints the seconds that the loop took.
-# Run as root while the envelope is up and PostgreSQL's data directory is in place.
+# shell_loop.sh SNAPSHOT TABLES ROWS WARMUP_S MEASURE_S THREADS... : prints the seconds that the loop took.
+# Run as root while the envelope is up.
 set -euo pipefail
 
-tables=$1 rows=$2 warmup_s=$3 measure_s=$4
-shift 4
+snapshot=/var/lib/benchlab/snapshots/postgres/$1 tables=$2 rows=$3 warmup_s=$4 measure_s=$5
+shift 5
 
 data=/var/lib/benchlab/disk/postgres
 settings=/etc/benchlab/engines/postgres
@@ -20,7 +21,7 @@ agent=(/usr/bin/python3 -I /usr/local/lib/benchlab/benchlab_agent)
 stop() {
     local pid
     pid=$(head -n 1 "$data/postmaster.pid" 2>/dev/null) || return 0
-    kill -INT "$pid"
+    kill -INT "$pid" 2>/dev/null || return 0  # a crash leaves the file
     while [ -e "/proc/$pid" ]; do sleep 0.05; done
 }
 
@@ -39,6 +40,11 @@ load() {
 }
 
 begin=$(date +%s.%N)
+stop
+"${agent[@]}" envelope limit off >/dev/null
+rm -rf "$data"
+cp --archive "$snapshot" "$data"
+sync --file-system "$data"
 for threads in "$@"; do
     stop
     sync

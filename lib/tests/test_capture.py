@@ -1,15 +1,18 @@
 """Run folders and ingest: what a killed, broken or tampered run may and may not do."""
 
 import hashlib
+import json
 import os
 import shutil
+from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 from benchlab import capture, ingest
 from benchlab.capture import RunFolder
-from benchlab.errors import ParseError
+from benchlab.errors import BenchlabError, ParseError
+from benchlab.ingest import Ingested
 from benchlab.parse import sysbench
 from benchlab.store import RUN_TABLES, open_store
 from conftest import CAPTURES, DATA
@@ -40,7 +43,7 @@ def test_a_run_killed_while_it_is_closed_is_unfinished(checkout, curves, monkeyp
     assert capture.unfinished(checkout.raw) == [folder.path]
     assert not list(capture.finished(checkout.raw))
     assert capture.latest_status(checkout.raw, "local") == {}
-    assert ingest.ingest_new(checkout) == 0
+    assert ingest.ingest_new(checkout) == Ingested()
 
 
 def test_the_record_holds_everything_and_reads_back(checkout, close_run):
@@ -62,15 +65,58 @@ def test_the_last_run_of_a_trial_is_its_status(checkout, curves, close_run):
     close_run("ok", trial=other)
     close_run("failed", "again", trial=other)
     assert capture.latest_status(checkout.raw, "local") == {
-        one.key: ("ok", None),
-        other.key: ("failed", "again"),
+        one.key: "ok",
+        other.key: "failed",
     }
+    earlier = {folder.name for folder in capture.finished(checkout.raw)}
+    close_run("refused", "no build", trial=other)
+    assert capture.latest_status(checkout.raw, "local", without=earlier) == {other.key: "refused"}
+    assert capture.latest_status(checkout.raw, "elsewhere") == {}
+
+
+def test_a_record_is_read_once_however_often_it_is_asked_for(checkout, close_run, monkeypatch):
+    record = close_run()
+    before = capture.latest_status(checkout.raw, "local")
+    assert before == {record.trial_key: "ok"}
+
+    def opened(path: Path, *_: object) -> None:
+        raise AssertionError(f"{path} is read again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", opened)
+        patch.setattr(Path, "read_text", opened)
+        assert capture.latest_status(checkout.raw, "local") == before
+    # and what was changed behind its back is seen all the same
+    path = checkout.raw / record.run_id / capture.RECORD_NAME
+    path.write_bytes(path.read_bytes()[:-1])
+    os.utime(path, ns=(0, 0))
+    assert capture.latest_status(checkout.raw, "local") == {}
+
+
+def test_a_record_of_a_newer_version_is_one_line_that_says_what_to_do(checkout, close_run):
+    close_run()
+    folder = checkout.raw / close_run().run_id
+    newer = capture.RECORD_VERSION + 1
+    # nothing else of it is known
+    (folder / capture.RECORD_NAME).write_text(json.dumps({"record_version": newer, "runs": []}))
+    for look in (
+        lambda: capture.read(folder),
+        lambda: capture.latest_status(checkout.raw, "local"),
+        lambda: ingest.ingest_new(checkout),
+        lambda: ingest.rebuild(checkout),
+    ):
+        with pytest.raises(BenchlabError, match="upgrade benchlab") as raised:
+            look()
+        # it is whole: neither left out nor measured again
+        assert not isinstance(raised.value, ParseError)
+        assert str(raised.value).startswith(f"{folder}: record version {newer} is newer ")
+        assert "\n" not in str(raised.value)
 
 
 def test_a_run_that_counts_is_stored_as_its_programs_printed_it(checkout, close_run):
     record = close_run()
-    assert ingest.ingest_new(checkout) == 1
-    assert ingest.ingest_new(checkout) == 0
+    assert ingest.ingest_new(checkout) == Ingested(1)
+    assert ingest.ingest_new(checkout) == Ingested(0)
     printed = sysbench.summary(CAPTURES["sysbench.out"].decode())
     with open_store(checkout.store, read_only=True) as store:
         run = store.runs(run_id=record.run_id).row(0, named=True)
@@ -108,18 +154,92 @@ def test_a_run_refused_before_it_began_is_stored(checkout, close_run):
         assert store.runs(status="refused")["error"].to_list() == ["no build of it"]
 
 
-@pytest.mark.parametrize("harm", ["changed", "removed"])
-def test_a_file_that_is_no_longer_the_recorded_one_is_named(checkout, close_run, harm):
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def replaced(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+# what befell a run that had ended well: the file, what was done to it, what the line must name
+HARMS = {
+    "record cut": ("run.json", cut, "run.json is no record: Invalid JSON"),
+    "record emptied": ("run.json", lambda path: path.write_bytes(b""), "run.json is no record: "),
+    "record of zeros": ("run.json", lambda path: path.write_bytes(b"\0" * 4096), "run.json is no "),
+    "record that lacks a part": (
+        "run.json",
+        lambda path: path.write_text('{"record_version": 1}'),
+        "run.json is no record: run_id: Field required",
+    ),
+    "record without a version": (
+        "run.json",
+        lambda path: path.write_text("{}"),
+        "run.json is no record: record_version: Field required",
+    ),
+    "file changed": ("sysbench.out", cut, "sysbench.out was changed after the run had ended"),
+    "file removed": ("sysbench.out", Path.unlink, "sysbench.out was removed after the run had"),
+    "file unreadable": ("sample.jsonl", replaced, "sample.jsonl: Is a directory"),
+}
+
+# what a run that "ended well" left, each with its right hash: the file, its content, the name
+UNPARSABLE = {
+    "no output of the driver": ("sysbench.out", b"", "sysbench: "),
+    "another driver's output": ("sysbench.out", b"hello\n", "sysbench: line 1: "),
+    "samples cut": ("sample.jsonl", b"{]\n{]\n", "sample"),
+    "facts that are no JSON": ("host.json", b'{"cores": ', "host.json: Invalid JSON"),
+    "facts that are none": ("host.json", b"[1, 2]", "host.json: Input should be"),
+    "settings that are none": ("settings.json", b'[{"nam": "a"}]', "settings.json: 0: name: Field"),
+    "counters that do not count": (
+        "counters-begin.json",
+        b'{"a": "many"}',
+        "counters-begin.json: a: Input should be a valid number",
+    ),
+}
+
+
+def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None:
+    """Neither of ``ingest`` nor of its rebuilding; and it is told every time."""
+    whole = {folder.name for folder in capture.finished(checkout.raw)} - {damaged}
+    for count, done in (
+        (len(whole), ingest.ingest_new(checkout)),
+        (0, ingest.ingest_new(checkout)),
+        (len(whole), ingest.rebuild(checkout)),
+    ):
+        assert done.count == count
+        assert list(done.damaged) == [damaged]
+        assert done.damaged[damaged].startswith(f"{damaged}: {named}")
+        assert "\n" not in done.damaged[damaged]
+        with open_store(checkout.store, read_only=True) as store:
+            assert store.run_ids() == whole
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_run_is_named_and_all_others_are_ingested(checkout, curves, close_run, harm):
+    name, do, named = HARMS[harm]
+    trials = curves()[0].trials
+    first, damaged, _ = (close_run(trial=trial) for trial in trials[:3])
+    do(checkout.raw / damaged.run_id / name)
+    only_the_damaged_run_is_left_out(checkout, damaged.run_id, named)
+    assert first.trial_key in capture.latest_status(checkout.raw, "local")
+
+
+@pytest.mark.parametrize("harm", UNPARSABLE)
+def test_a_capture_that_cannot_be_parsed_is_named(checkout, close_run, harm):
+    name, content, named = UNPARSABLE[harm]
+    close_run()
+    damaged = close_run(**{**CAPTURES, name: content})
+    only_the_damaged_run_is_left_out(checkout, damaged.run_id, named)
+
+
+def test_a_copy_of_a_run_is_no_second_run(checkout, close_run):
     record = close_run()
-    path = checkout.raw / record.run_id / "sysbench.out"
-    if harm == "changed":
-        path.write_bytes(path.read_bytes().replace(b"transactions:", b"transactions: 9"))
-    else:
-        path.unlink()
-    with pytest.raises(ParseError, match=rf"^{record.run_id}: sysbench.out was {harm}"):
-        ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
-        assert store.run_ids() == set()
+    shutil.copytree(checkout.raw / record.run_id, checkout.raw / f"{record.run_id}.bak")
+    only_the_damaged_run_is_left_out(
+        checkout, f"{record.run_id}.bak", f"run.json is that of {record.run_id}"
+    )
+    assert capture.latest_status(checkout.raw, "local") == {record.trial_key: "ok"}
 
 
 def test_rebuilding_gives_the_same_rows(checkout, curves, close_run):
@@ -129,7 +249,7 @@ def test_rebuilding_gives_the_same_rows(checkout, curves, close_run):
     ingest.ingest_new(checkout)
     before = contents(checkout)
     assert all(before[name] for name in ("run", "interval", "os_sample", "attribution"))
-    assert ingest.rebuild(checkout) == 2
+    assert ingest.rebuild(checkout) == Ingested(2)
     assert contents(checkout) == before
 
 
@@ -144,5 +264,5 @@ def test_a_store_whose_ingest_was_killed_can_be_rebuilt(checkout, close_run, tmp
     writer.close()
     shutil.copy(tmp_path / "log", log)
     shutil.copy(tmp_path / "log", checkout.store.with_name("benchlab.rebuild.wal"))
-    assert ingest.rebuild(checkout) == 1
+    assert ingest.rebuild(checkout) == Ingested(1)
     assert len(contents(checkout)["run"]) == 1

@@ -114,6 +114,22 @@ def test_a_mistake_in_a_study_file_is_one_line_with_its_place(
     assert tree(checkout.root) == before
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_study_that_is_not_rerun_yet_is_one_line(benchlab, checkout, command):
+    before = tree(checkout.root)
+    code, out, err = benchlab(f"{command} tpcc")
+    assert (code, out) == (1, "")
+    assert err == "benchlab: study tpcc is not rerun yet: its file has claims only\n"
+    assert tree(checkout.root) == before
+
+
+def test_all_is_every_study_that_is_rerun(benchlab):
+    code, out, err = benchlab("plan all --engine postgres --workload oltp_insert")
+    assert (code, err) == (0, "")
+    assert f"{STUDY}, profile quick" in out
+    assert "tpcc" not in out
+
+
 def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close_run):
     selection = sweep.Selection(STUDY, engines=["postgres"])
     trials = [trial for curve in sweep.planned(checkout, selection) for trial in curve.trials]
@@ -140,11 +156,17 @@ def test_status_shows_what_failed_and_what_was_killed(benchlab, checkout, close_
     close_run()
     reason = "sysbench: FATAL: [/var/log] at line [1]"
     close_run("failed", reason)
-    (checkout.raw / "20260101T000000.000000-00000000").mkdir()
     code, out, _ = benchlab("status")
     assert code == 0
     assert reason in out
+    assert "teardown" not in out
+    (checkout.raw / "20260101T000000.000000-00000000").mkdir()
+    code, out, _ = benchlab("status")
+    assert code == 0
     assert "unfinished (killed): 20260101T000000.000000-00000000" in out
+    # and the command that takes down what it may have left
+    assert "`benchlab teardown`" in out
+    assert "teardown" in COMMANDS
 
 
 def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):
@@ -173,12 +195,23 @@ def test_a_store_of_a_newer_schema_is_one_line(benchlab, checkout):
         assert "upgrade benchlab" in err
 
 
-def test_a_changed_raw_file_is_one_line(benchlab, checkout, close_run):
+def test_a_damaged_run_is_one_line_and_the_rest_is_ingested(benchlab, checkout, close_run):
+    close_run()
     record = close_run()
     (checkout.raw / record.run_id / "sysbench.out").write_bytes(b"better")
-    code, out, err = benchlab("ingest")
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert f"{record.run_id}: sysbench.out was changed" in err
+    told = f"damaged: {record.run_id}: sysbench.out was changed after the run had ended\n"
+    for command, count in (("ingest", 1), ("ingest", 0), ("ingest --rebuild", 1)):
+        code, out, err = benchlab(command)
+        assert (code, err.count("\n")) == (1, 1)
+        assert err.startswith("benchlab: 1 damaged runs; ")
+        assert out.startswith(f"{told}{count} runs ingested into ")
+    code, out, _ = benchlab("status")
+    assert code == 0
+    assert out.count(told) == 1
+    # what the message says to do
+    (checkout.raw / record.run_id).rename(checkout.data / "elsewhere")
+    assert benchlab("ingest")[0] == 0
+    assert "damaged" not in benchlab("status")[1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

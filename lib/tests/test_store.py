@@ -1,6 +1,9 @@
 """The store: schema versions, whole runs or none, and exports that are as good as the store."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -43,17 +46,75 @@ def test_a_store_of_another_schema_is_refused_untouched(tmp_path, version, todo,
     duckdb.connect(str(path)).close()
 
 
-def test_what_is_no_store_is_said_so(tmp_path):
-    (tmp_path / "text.duckdb").write_text(
-        "not a database, but long enough to be taken for one\n" * 99
-    )
-    with pytest.raises(StoreError, match=r"text\.duckdb cannot be opened"):
-        open_any(tmp_path / "text.duckdb")
+def foreign(*statements: str):
+    def make(path: Path) -> None:
+        with duckdb.connect(str(path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return make
+
+
+def sqlite(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE meta (schema_version INTEGER)")
+
+
+# what lies in the store's place, and what the line must name
+NO_STORES = {
+    "text": (lambda path: path.write_text("not a database, but long enough\n" * 999), "no DuckDB"),
+    "short text": (lambda path: path.write_text("no"), "no DuckDB file"),
+    "nothing": (Path.touch, "no DuckDB file"),
+    "SQLite": (sqlite, "no DuckDB file"),
+    "another's tables": (foreign("CREATE TABLE t (a INTEGER)"), "not benchlab's"),
+    "another's view": (foreign("CREATE VIEW v AS SELECT 1"), "not benchlab's"),
+    "another's schema": (
+        foreign("CREATE SCHEMA s", "CREATE TABLE s.t (a INTEGER)"),
+        "not benchlab's",
+    ),
+    "another's meta": (foreign("CREATE TABLE meta (version INTEGER)"), "not benchlab's"),
+    "meta without a row": (foreign("CREATE TABLE meta (schema_version INTEGER)"), "not benchlab's"),
+    "a version that is none": (
+        foreign("CREATE TABLE meta AS SELECT 'one' AS schema_version"),
+        "not benchlab's",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_STORES)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_is_no_store_is_said_so_and_left_as_it_is(tmp_path, what, read_only):
+    make, named = NO_STORES[what]
+    path = tmp_path / "benchlab.duckdb"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as raised:
+        open_store(path, read_only)
+    message = str(raised.value)
+    assert message.startswith(f"{path} is ")
+    assert named in message
+    assert "move it away" in message
+    assert "\n" not in message
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_missing_is_said_so_and_not_made(tmp_path):
     with pytest.raises(StoreError, match="no store at"):
         open_any(tmp_path / "missing.duckdb")
     with pytest.raises(StoreError, match="not a folder that `benchlab export` wrote"):
         open_any(tmp_path)
-    assert not (tmp_path / "missing.duckdb").exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_whose_making_broke_off_is_made_again(tmp_path, monkeypatch):
+    path = tmp_path / "benchlab.duckdb"
+    with monkeypatch.context() as patch:
+        patch.setattr("benchlab.store.SCHEMA_VERSION", "no number")
+        with pytest.raises(duckdb.Error):
+            open_store(path)
+    with open_store(path) as opened:
+        assert opened.run_ids() == set()
 
 
 def test_a_run_is_added_whole_or_not_at_all(checkout, curves, close_run, store):

@@ -28,7 +28,7 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Resource:
-    """A limited resource: where its use is sampled, and which limit of the run it stands against."""
+    """A limited resource: where its use is sampled, and which of the limits it stands against."""
 
     name: str
     subject: str
@@ -61,7 +61,7 @@ DISK = (
 )
 CPU = {
     "engine": Resource("CPU of the engine", "engine", "cpu_us_per_s", "limit_cores", 1e6, _cores),
-    "client": Resource("CPU of the client", "client", "cpu_us_per_s", "limit_cores", 1e6, _cores),
+    "client": Resource("CPU of the client", "client", "cpu_us_per_s", "client_cores", 1e6, _cores),
 }
 MEMORY = "memory"
 NONE = "none"
@@ -76,15 +76,17 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     At most one resource binds: the one under the highest pressure, if that reaches
     :data:`BINDING_UTILISATION`. Pressure is the mean utilisation by all who share a limit: engine and
     client share the CPU of a single host, so their sum is held against it and the larger part binds.
+    A client on a host of its own has all cores of that host to itself.
     Without samples of the measured part every utilisation is null and nothing binds; the evidence
     says so.
 
     Args:
-        tables: the run's rows of ``run`` and ``os_sample``.
+        tables: the run's rows of ``run``, ``host`` and ``os_sample``.
     """
     run = tables["run"].row(0, named=True)
+    limits = run | {"client_cores": _client_cores(tables, run)}
     samples = _measured(tables.get("os_sample", pl.DataFrame()), run)
-    rows = [_row(resource, run, samples) for resource in (*DISK, *CPU.values())]
+    rows = [_row(resource, limits, samples) for resource in (*DISK, *CPU.values())]
     rows.append(_memory(samples))
     _share_cpu(rows, run)
     candidates = [row for row in rows if (row["pressure"] or 0) >= BINDING_UTILISATION]
@@ -116,9 +118,18 @@ def _series(samples: pl.DataFrame, subject: str, metric: str) -> pl.Series:
     return samples.filter((pl.col("subject") == subject) & (pl.col("metric") == metric))["value"]
 
 
-def _row(resource: Resource, run: dict, samples: pl.DataFrame) -> dict:
+def _client_cores(tables: dict[str, pl.DataFrame], run: dict) -> float | None:
+    """Cores that the client may use; ``None`` if a host of its own did not tell."""
+    if run["single_host"]:
+        return run["limit_cores"]
+    facts = dict(tables["host"].select("fact", "value").iter_rows()) if "host" in tables else {}
+    cores = facts.get("client_cores")
+    return None if cores is None else float(cores)
+
+
+def _row(resource: Resource, limits: dict, samples: pl.DataFrame) -> dict:
     series = _series(samples, resource.subject, resource.metric)
-    limit = run[resource.limit]
+    limit = limits[resource.limit]
     if series.is_empty():
         return _unknown(resource.name, "no samples of the measured part")
     mean = series.mean()

@@ -12,7 +12,21 @@ import polars as pl
 
 from benchlab.parse._text import fail, shown, whole_lines
 
-COMMAND = ("perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "-g", "-a", "-o", "perf.data")
+COMMAND = (
+    "perf",
+    "record",
+    "-q",
+    "-B",
+    "--no-bpf-event",
+    "-e",
+    "cpu-clock",
+    "-F",
+    "99",
+    "-g",
+    "-a",
+    "-o",
+    "perf.data",
+)
 THEN = ("perf", "script", "-i", "perf.data", "-F", "comm,pid,tid,cpu,time,event,ip,sym,dso")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
 STOP_SIGNAL = "SIGINT"

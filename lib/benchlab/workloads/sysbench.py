@@ -33,9 +33,8 @@ def run(
     threads: int,
     duration_s: int,
     seed: int,
-    report: bool = True,
 ) -> list[str]:
-    """Command that runs a workload for ``duration_s`` seconds.
+    """Command that runs a workload for ``duration_s`` seconds and prints a line for each.
 
     Args:
         engine: the server.
@@ -44,7 +43,6 @@ def run(
         threads: connections, each in a closed loop.
         duration_s: seconds.
         seed: of the keys that are drawn; sysbench takes 0 for the current time.
-        report: print a line a second and the histogram of latencies.
     """
     options = {
         **engine.sysbench_options(),
@@ -56,9 +54,9 @@ def run(
         "events": 0,
         "rand-seed": seed,
         "percentile": PERCENTILE,
+        "report-interval": 1,
+        "histogram": "on",
     }
-    if report:
-        options |= {"report-interval": 1, "histogram": "on"}
     return _command(workload.script, options, "run")
 
 
