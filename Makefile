@@ -22,7 +22,7 @@ setup: $(SETUP)  ## install everything that runs in Python into .venv
 # uv makes the environment from the hash-locked list; Debian keeps venv in a package of its own
 $(SETUP): requirements.lock requirements-uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "benchlab needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V)"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(SUDO) apt-get -qq update && $(SUDO) apt-get -qq install -y python3-venv; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { $(SUDO) apt-get -qq update && $(SUDO) apt-get -qq install -y python3-venv >/dev/null; }
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock

@@ -1,5 +1,6 @@
 """Execute notebooks: with parameters into a copy, or in place."""
 
+import logging
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -46,9 +47,20 @@ def execute_copy(
             # on Ctrl-C, or the cell that is under way would go on for seconds
             shutdown_kernel="immediate",
         )
+    except KeyboardInterrupt:
+        # the kernel dies of it, too, and the task left waiting for it would print that at the end
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        raise
     except (papermill.PapermillExecutionError, DeadKernelError) as error:
         cause = getattr(error, "evalue", None) or error
         raise NotebookError(f"{template.name} broke off: {' '.join(str(cause).split())}") from error
+
+
+def parameters(path: Path) -> set[str]:
+    """Names in the cell tagged ``parameters``; none if a notebook has no such cell."""
+    import papermill
+
+    return set(papermill.inspect_notebook(path))
 
 
 def execute_in_place(path: Path) -> None:

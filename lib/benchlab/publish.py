@@ -16,7 +16,8 @@ def publish(repo: Repo, console: Console) -> Built:
         StoreError: there is no run to report.
         BenchlabError: the manuscript asks for something that does not exist.
     """
-    ingest.ingest_new(repo)
+    for reason in ingest.ingest_new(repo).damaged.values():
+        console.print(f"not in the paper, damaged: {reason}")
     with store.open_store(repo.store, read_only=True) as own:
         reference = _reference(repo)
         with console.status("building the paper"):
@@ -28,12 +29,15 @@ def publish(repo: Repo, console: Console) -> Built:
                 made.tables,
                 repo.build,
             )
+    own_runs = {"source": "store", "profile": made.context["profile"]}
     for notebook in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
+        # that of the published numbers reads no runs
+        taken = notebooks.parameters(notebook)
         with console.status(f"executing {notebook.name} on your own runs"):
             notebooks.execute_copy(
                 notebook,
                 repo.build / notebook.name,
-                {"source": "store", "profile": made.context["profile"]},
+                {name: value for name, value in own_runs.items() if name in taken},
                 repo.root,
             )
     return built

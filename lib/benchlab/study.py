@@ -1,7 +1,8 @@
 """Study files: what an article measured, and how much of it each profile reruns.
 
 ``paper/studies/<study>.yml`` is read into the frozen models below. A wrong type, an unknown key or a
-name that does not resolve is a :class:`~benchlab.errors.StudyError` that names file and line.
+name that does not resolve is a :class:`~benchlab.errors.StudyError` that names file and line. The file
+of an article that is not rerun yet has its claims only.
 
 Sizes that an article ties to the machine are written as a share of memory (``{of_memory: 0.25}``), so
 that one line of the file is right in every profile and the ratios of the article are kept by
@@ -12,33 +13,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ByteSize, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from benchlab.claims.model import Claim
 from benchlab.errors import StudyError, UnknownName
 from benchlab.repo import Repo
+from benchlab.strict import StrictModel, Unresolved, known
 
 PROFILES = ("smoke", "quick", "standard", "paper")
 
 #: Name that every study gives to the envelope rule of its main curves.
 DEFAULT_ENVELOPE = "main"
 
+#: Keys of the part of a study that is rerun, which is there as a whole or not at all.
+_RERUN = ("instance", "engines", "workloads", "envelopes", "matrix", "profiles")
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+#: sysbench's options that no workload may give → what they follow from. Its own names are here with
+#: the older ones that 1.0 still takes (``general_args`` in its sysbench.c).
+_SYSBENCH_TAKEN = {
+    "db-driver": "the engine",
+    **{
+        f"{driver}-{part}": "the engine's server"
+        for driver in ("mysql", "pgsql")
+        for part in ("db", "host", "password", "port", "socket", "user")
+    },
+    **dict.fromkeys(("tables", "table-size"), "the profile's dataset"),
+    **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
+    **dict.fromkeys(
+        ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"
+    ),
+    "rand-seed": "the trial",
+    **dict.fromkeys(
+        ("config-file", "histogram", "percentile", "report-interval", "test"),
+        "how benchlab starts sysbench and reads what it prints",
+    ),
+}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _keys_are_known(cls, content: Any) -> Any:
-        """Name the keys that there are, which pydantic's own message does not."""
-        if isinstance(content, Mapping):
-            for key in content:
-                _known("key", key, cls.model_fields, (key,))
-        return content
 
-
-class OfMemory(_Model):
+class OfMemory(StrictModel):
     """A size given as a share of the envelope's memory."""
 
     of_memory: Annotated[float, Field(gt=0)]
@@ -54,7 +68,7 @@ Value = OfMemory | Scalar
 Settings = dict[str, Value]
 
 
-class Instance(_Model):
+class Instance(StrictModel):
     """A named hardware size, as its vendor sells it (inventory variable ``instance_type``)."""
 
     name: str
@@ -66,7 +80,7 @@ class Instance(_Model):
     source: str
 
 
-class EnvelopeSpec(_Model):
+class EnvelopeSpec(StrictModel):
     """The part of an instance type that a profile keeps; the disk follows from it per core."""
 
     cores: Annotated[float, Field(gt=0)]
@@ -74,7 +88,7 @@ class EnvelopeSpec(_Model):
     disk: ByteSize = Field(description="size of the file system that holds the engines' data")
 
 
-class EngineSpec(_Model):
+class EngineSpec(StrictModel):
     """One engine of a study: the role's variables, the settings of all variants, the variants."""
 
     label: str
@@ -85,7 +99,7 @@ class EngineSpec(_Model):
     load_variant: str = Field(description="the variant under which the dataset is loaded")
 
 
-class Workload(_Model):
+class Workload(StrictModel):
     """What the clients do, as arguments of the driver."""
 
     driver: Literal["sysbench"]
@@ -97,7 +111,7 @@ class Workload(_Model):
     insert the same row; with more of them a run has failed."""
 
 
-class Dataset(_Model):
+class Dataset(StrictModel):
     """What the sysbench tables hold at the start."""
 
     tables: Annotated[int, Field(gt=0)]
@@ -109,7 +123,7 @@ class Dataset(_Model):
         return self.tables * self.rows_per_table
 
 
-class Block(_Model):
+class Block(StrictModel):
     """A rectangle of the matrix: every combination of what it lists is one curve."""
 
     engines: Annotated[list[str], Field(min_length=1)]
@@ -119,7 +133,7 @@ class Block(_Model):
     profiles: list[Literal["smoke", "quick", "standard", "paper"]] = list(PROFILES)
 
 
-class Profile(_Model):
+class Profile(StrictModel):
     """How much of the study to run, and on what scale."""
 
     envelope: EnvelopeSpec | None = Field(None, description="none: the whole instance type")
@@ -137,7 +151,7 @@ class Profile(_Model):
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
 
 
-class Told(_Model):
+class Told(StrictModel):
     """A number that the article's prose tells, to stand beside ours."""
 
     id: str
@@ -149,7 +163,7 @@ class Told(_Model):
     denominator: dict[str, Scalar] = {}
 
 
-class Article(_Model):
+class Article(StrictModel):
     """The article that a study reruns."""
 
     title: str
@@ -157,46 +171,92 @@ class Article(_Model):
     file: str
 
 
-class EnvelopeRule(_Model):
+class EnvelopeRule(StrictModel):
     """How an instance type's disk limits are put on a scaled machine."""
 
     iops_headroom: Annotated[float, Field(gt=0)] = 1.0
     why: str
 
 
-class Study(_Model):
-    """One article and all that reruns it."""
+class Study(StrictModel):
+    """One article, what it claims, and all that reruns it."""
 
     study: str
     article: Article
-    instance: str
-    engines: dict[str, EngineSpec]
-    workloads: dict[str, Workload]
-    envelopes: dict[str, EnvelopeRule]
-    matrix: Annotated[list[Block], Field(min_length=1)]
-    profiles: dict[Literal["smoke", "quick", "standard", "paper"], Profile]
+    instance: str = ""
+    engines: dict[str, EngineSpec] = {}
+    workloads: dict[str, Workload] = {}
+    envelopes: dict[str, EnvelopeRule] = {}
+    matrix: Annotated[list[Block], Field(min_length=1)] = []
+    profiles: dict[Literal["smoke", "quick", "standard", "paper"], Profile] = {}
     told: list[Told] = []
+    claims: list[Claim] = []
+
+    @property
+    def is_rerun(self) -> bool:
+        """Whether there is anything to run; if not, the file has claims only."""
+        return bool(self.matrix)
+
+    @model_validator(mode="after")
+    def _rerun_is_whole(self) -> "Study":
+        given = self.model_fields_set.intersection(_RERUN)
+        for key in _RERUN:
+            if given and key not in given:
+                raise Unresolved(
+                    f"is missing; a study that is rerun has {', '.join(_RERUN)}", (key,)
+                )
+        return self
 
     @model_validator(mode="after")
     def _names_resolve(self) -> "Study":
         for name, engine in self.engines.items():
             where = ("engines", name, "load_variant")
-            _known("variant", engine.load_variant, engine.variants, where)
+            known("variant", engine.load_variant, engine.variants, where)
         for number, block in enumerate(self.matrix):
             where = ("matrix", number)
             for engine in block.engines:
-                _known("engine", engine, self.engines, (*where, "engines"))
+                known("engine", engine, self.engines, (*where, "engines"))
                 for variant in block.variants:
-                    _known("variant", variant, self.engines[engine].variants, (*where, "variants"))
+                    known("variant", variant, self.engines[engine].variants, (*where, "variants"))
             for workload in block.workloads:
-                _known("workload", workload, self.workloads, (*where, "workloads"))
-            _known("envelope", block.envelope, self.envelopes, (*where, "envelope"))
+                known("workload", workload, self.workloads, (*where, "workloads"))
+            known("envelope", block.envelope, self.envelopes, (*where, "envelope"))
         for name, profile in self.profiles.items():
             for engine in profile.overrides:
                 where = ("profiles", name, "overrides", engine)
-                _known("engine", engine, self.engines, where)
+                known("engine", engine, self.engines, where)
         for number, told in enumerate(self.told):
             self._sides_resolve(told, ("told", number))
+        return self
+
+    @model_validator(mode="after")
+    def _claims_resolve(self) -> "Study":
+        ids = set()
+        for number, claim in enumerate(self.claims):
+            if claim.id in ids:
+                raise Unresolved(f"{claim.id!r} is there twice", ("claims", number, "id"))
+            ids.add(claim.id)
+            if not self.is_rerun:
+                continue
+            for side, series in claim.series.items():
+                where = ("claims", number, "decided_by", side)
+                known("engine", series.engine, self.engines, (*where, "engine"))
+                variants = self.engines[series.engine].variants
+                known("variant", series.variant, variants, (*where, "variant"))
+                known("workload", series.workload, self.workloads, (*where, "workload"))
+        return self
+
+    # not of the workload by itself: that is part of every record, and old ones stay readable
+    @model_validator(mode="after")
+    def _options_are_the_workloads_own(self) -> "Study":
+        for name, workload in self.workloads.items():
+            for option in workload.options:
+                # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)
+                if origin := _SYSBENCH_TAKEN.get(option.replace("_", "-")):
+                    raise Unresolved(
+                        f"follows from {origin}; a workload cannot set it",
+                        ("workloads", name, "options", option),
+                    )
         return self
 
     def _sides_resolve(self, told: Told, where: tuple) -> None:
@@ -206,11 +266,11 @@ class Study(_Model):
                 continue
             for key in ("engine", "variant", "workload", "concurrency"):
                 if key not in one:
-                    raise _Unresolved(f"{key} is missing", (*where, side))
-            _known("engine", one["engine"], self.engines, (*where, side, "engine"))
+                    raise Unresolved(f"{key} is missing", (*where, side))
+            known("engine", one["engine"], self.engines, (*where, side, "engine"))
             variants = self.engines[one["engine"]].variants
-            _known("variant", one["variant"], variants, (*where, side, "variant"))
-            _known("workload", one["workload"], self.workloads, (*where, side, "workload"))
+            known("variant", one["variant"], variants, (*where, side, "variant"))
+            known("workload", one["workload"], self.workloads, (*where, side, "workload"))
 
     def profile(self, name: str) -> Profile:
         """Return a profile of this study by name."""
@@ -225,20 +285,26 @@ class Study(_Model):
         return self.engines[name]
 
 
-class _Unresolved(ValueError):
-    def __init__(self, message: str, loc: tuple):
-        super().__init__(message)
-        self.loc = loc
-
-
-def _known(kind: str, name: str, choices: Mapping[str, Any], loc: tuple) -> None:
-    if name not in choices:
-        raise _Unresolved(str(UnknownName(kind, name, choices)), loc)
-
-
 def names(repo: Repo) -> list[str]:
     """Names of all studies of this checkout, sorted."""
     return sorted(path.stem for path in repo.studies.glob("*.yml"))
+
+
+def names_rerun(repo: Repo) -> list[str]:
+    """Names of the studies that have something to run, sorted."""
+    return [name for name in names(repo) if load(repo, name).is_rerun]
+
+
+def load_rerun(repo: Repo, name: str) -> Study:
+    """Read a study that is to be run; see :func:`load`.
+
+    Raises:
+        StudyError: also if there is nothing in it to run.
+    """
+    study = load(repo, name)
+    if not study.is_rerun:
+        raise StudyError(f"study {name} is not rerun yet: its file has claims only")
+    return study
 
 
 def load(repo: Repo, name: str) -> Study:
@@ -272,10 +338,22 @@ def parse(path: Path) -> Study:
     except ValidationError as error:
         first = error.errors()[0]
         cause = first.get("ctx", {}).get("error")
-        loc = (*first["loc"], *(cause.loc if isinstance(cause, _Unresolved) else ()))
-        message = str(cause) if isinstance(cause, _Unresolved) else first["msg"].lower()
+        loc = (*first["loc"], *(cause.loc if isinstance(cause, Unresolved) else ()))
+        loc = _without_tags(document, loc)
+        message = str(cause) if isinstance(cause, Unresolved) else first["msg"].lower()
         dotted = f"{'.'.join(map(str, loc))}: " if loc else ""
         raise StudyError(f"{path}:{_line(document, loc)}: {dotted}{message}") from error
+
+
+def _without_tags(document: Any, loc: tuple) -> tuple:
+    """Leave out what pydantic says of the branch of a union that it took: no key of the document."""
+    node, kept = document, []
+    for part in loc[:-1]:
+        if isinstance(node, Mapping) and part not in node:
+            continue
+        kept.append(part)
+        node = node[part] if isinstance(node, Mapping | list) else None
+    return (*kept, *loc[-1:])
 
 
 def _line(document: Any, loc: tuple) -> int:

@@ -4,8 +4,10 @@ import re
 
 import pytest
 from benchlab import study, target
+from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import StudyError, UnknownName
 from benchlab.study import OfMemory
+from benchlab.workloads import sysbench
 from conftest import STUDY
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,38 @@ MISTAKES = {
         ", workload: oltp_write_only}",
         "concurrency is missing",
     ),
+    "engine of a claim": (
+        "of: {engine: tidb, variant: default, workload: oltp_write_only}",
+        "of: {engine: tdib, variant: default, workload: oltp_write_only}",
+        "claims.0.decided_by.of.engine: unknown engine 'tdib'",
+    ),
+    "variant of a claim": (
+        "over: {engine: postgres, variant: default, workload: oltp_write_only}",
+        "over: {engine: postgres, variant: defualt, workload: oltp_write_only}",
+        "claims.0.decided_by.over.variant: unknown variant 'defualt'",
+        "default, tuned",
+    ),
+    "workload of a claim": (
+        "over: {engine: postgres, variant: default, workload: oltp_write_only}",
+        "over: {engine: postgres, variant: default, workload: oltp_wirte_only}",
+        "claims.0.decided_by.over.workload: unknown workload 'oltp_wirte_only'",
+    ),
+    "port of the server": (
+        "rand-type: uniform",
+        "pgsql-port: 5432",
+        "workloads.oltp_write_only.options.pgsql-port: follows from the engine's server",
+    ),
+    "number of clients": ("rand-type: uniform", "threads: 1", "the profile's concurrency"),
+    "an option as sysbench takes it, too": (
+        "rand-type: uniform",
+        "table_size: 5",
+        "options.table_size: follows from the profile's dataset",
+    ),
+    "an option by its older name": (
+        "rand-type: uniform",
+        "max-time: 5",
+        "options.max-time: follows from the profile's warmup_s and measure_s",
+    ),
     "bad indentation": ("    label: TiDB", "\tlabel: TiDB", "cannot start any token"),
     "undefined alias": ("overrides: *scaled", "overrides: *sacled", "undefined alias 'sacled'"),
 }
@@ -98,13 +132,122 @@ def test_a_copied_study_must_take_its_own_name(checkout):
     assert study.load(checkout, "mine").study == "mine"
 
 
-def test_every_study_of_the_checkout_loads_and_its_instance_has_an_inventory(checkout):
-    assert STUDY in study.names(checkout)
+CLAIMS_ONLY = """\
+study: mine
+article: {title: A, subject: b, file: c}
+claims:
+  - id: one
+    where: summary
+    claim: A leads.
+    kind: order
+    decided_by:
+      test: above
+      of: {engine: a, workload: w}
+      over: {engine: b, workload: w}
+  - id: two
+    where: table 1
+    claim: Three fit.
+    kind: audit
+    decided_by:
+      test: audit
+      query: SELECT 3 AS found
+      value: 3
+      digits: 0
+"""
+
+
+def test_every_study_has_claims(checkout):
     for name in study.names(checkout):
         spec = study.load(checkout, name)
+        assert spec.claims
+        assert all(claim.where and claim.claim for claim in spec.claims)
+
+
+def test_a_study_may_be_claims_only_and_is_not_run_then(checkout):
+    (checkout.studies / "mine.yml").write_text(CLAIMS_ONLY)
+    spec = study.load(checkout, "mine")
+    assert [claim.id for claim in spec.claims] == ["one", "two"]
+    # nothing to resolve them against
+    assert {name: one.engine for name, one in spec.claims[0].series.items()} == {
+        "of": "a",
+        "over": "b",
+    }
+    assert not spec.is_rerun
+    assert "mine" in study.names(checkout)
+    assert "mine" not in study.names_rerun(checkout)
+    with pytest.raises(StudyError, match="study mine is not rerun yet: its file has claims only"):
+        study.load_rerun(checkout, "mine")
+
+
+# what is replaced by what, the line of the message, and what it must name
+CLAIM_MISTAKES = {
+    "id twice": ("id: two", "id: one", 12, "claims.1.id: 'one' is there twice"),
+    "id with a space": ("id: two", "id: no two", 12, "claims.1.id: "),
+    "unknown key": ("where: table 1", "wheer: table 1", 13, "'wheer'; choose one of: claim, "),
+    "unknown kind": ("kind: order", "kind: ordre", 7, "claims.0.kind: ", "'order'"),
+    "unknown test": ("test: above", "test: abov", 8, "'abov'", "'above', 'ratio'"),
+    "unknown key of a test": ("over:", "ovr:", 11, "decided_by.ovr: ", "'ovr'; choose one of: at"),
+    "unknown key of a series": (
+        "of: {engine: a, workload: w}",
+        "of: {engnie: a, workload: w}",
+        10,
+        "claims.0.decided_by.of.engnie: ",
+        "'engnie'; choose one of: engine, metric, variant, workload",
+    ),
+    "no number": ("value: 3", "value: many", 19, "claims.1.decided_by.value"),
+    "more digits than it is told to": ("value: 3", "value: 3.5", 19, "more than the 0 decimals"),
+    "an audit without a query": ("kind: order", "kind: audit", 7, "is audit with the test above"),
+    "a query that is no audit": ("kind: audit", "kind: ratio", 15, "is ratio with the test audit"),
+    "half of a rerun": ("claims:", "instance: x\nclaims:", 1, "engines: is missing; a study that"),
+}
+
+
+@pytest.mark.parametrize("mistake", CLAIM_MISTAKES)
+def test_a_mistake_in_a_claim_is_named_with_file_and_line(checkout, mistake):
+    right, wrong, line, *named = CLAIM_MISTAKES[mistake]
+    assert right in CLAIMS_ONLY
+    path = checkout.studies / "mine.yml"
+    path.write_text(CLAIMS_ONLY.replace(right, wrong, 1))
+    with pytest.raises(StudyError) as error:
+        study.load(checkout, "mine")
+    message = str(error.value)
+    assert message.startswith(f"{path}:{line}: ")
+    assert "\n" not in message
+    for part in named:
+        assert part in message
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_whatever_benchlab_tells_sysbench_is_no_workloads_option(checkout, name):
+    path = checkout.studies / f"{STUDY}.yml"
+    text = path.read_text()
+    spec = study.load(checkout, STUDY)
+    dataset = spec.profiles["smoke"].dataset
+    bare = spec.workloads["oltp_insert"].model_copy(update={"options": {}})
+    engine = ENGINES[name](Endpoint(host="192.0.2.1", port=1, user="a", password="b"))
+    words = [
+        *sysbench.run(engine, bare, dataset, threads=1, duration_s=1, seed=1),
+        *sysbench.prepare(engine, dataset),
+        f"--{sysbench.config_file(engine).decode()}",
+    ]
+    options = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    assert {"threads", f"{engine.sysbench_driver}-password"} < options
+    for option in options:
+        path.write_text(text.replace("rand-type: uniform", f"{option}: 1", 1))
+        with pytest.raises(StudyError, match=rf"options\.{option}: follows from "):
+            study.load(checkout, STUDY)
+
+
+def test_every_study_that_is_rerun_has_all_profiles_and_an_inventory(checkout):
+    assert STUDY in study.names_rerun(checkout)
+    for name in study.names_rerun(checkout):
+        spec = study.load_rerun(checkout, name)
         assert target.instance_type(checkout, spec.instance).name == spec.instance
         for profile in study.PROFILES:
             assert spec.profile(profile).trials
+
+
+def test_an_unknown_study_is_answered_with_the_choices(checkout):
     with pytest.raises(UnknownName, match=rf"unknown study 'nosuch'; choose one of: .*{STUDY}"):
         study.load(checkout, "nosuch")
 

@@ -176,7 +176,7 @@ def seconds(intervals: pl.DataFrame) -> alt.Chart:
         alt.Chart(intervals, width=_WIDTH, height=200)
         .mark_line(point=True)
         .encode(
-            x=alt.X("second:Q", title="seconds"),
+            x=alt.X("second:Q", title="seconds", axis=alt.Axis(format="d", tickMinStep=1)),
             y=alt.Y("tps:Q", title=theme.axis_title("tps")),
             strokeDash=alt.StrokeDash("phase:N", title=None, sort=["measure", "warmup"]),
             color=alt.Color("run:N", title=None),

@@ -1,4 +1,4 @@
-"""What the manuscript needs: values, figures and tables out of the store and the study file."""
+"""What the manuscript needs: values, figures and tables out of the store and the study files."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from benchlab import study, target
-from benchlab.analysis import charts, points, tables
+from benchlab.analysis import articles, charts, points, tables
 from benchlab.analysis.points import POINT
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
@@ -48,6 +48,8 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     missing = points.not_counted(own, spec.study, profile)
     measured = points.points(own, spec.study, profile)
     main = measured.filter(envelope="main")
+    monitored = _monitored(own, spec.study, profile)
+    unsettled = tables.unsettled(own, spec.study, profile)
     made.context = {
         "profile": profile,
         "host": _host(own, counted),
@@ -63,7 +65,8 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "have": {
             "oceanbase": "oceanbase" in measured["engine"],
             "as_sold": "as_sold" in measured["envelope"],
-            "unsettled": not tables.unsettled(own, spec.study, profile).is_empty(),
+            "monitor": monitored != {},
+            "unsettled": not unsettled.is_empty(),
         },
         "effect": _effect(main),
         "reference": None,
@@ -78,15 +81,17 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "envelopes": charts.envelopes(
             measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
         ),
-        "monitor": _monitor(own, spec.study, profile),
     }
+    if monitored:
+        samples, limits = tables.monitor_samples(own, monitored), tables.limits(own, monitored)
+        made.figures["monitor"] = charts.monitor(samples, *limits)
     made.tables = {
         "overview": points.overview(own, spec.study, profile),
         "not-counted": missing,
         "similitude": tables.similitude(own, spec, profile, instance),
         "parameters-postgres": tables.parameters(own, spec.study, profile, "postgres"),
         "parameters-oceanbase": tables.parameters(own, spec.study, profile, "oceanbase"),
-        "unsettled": tables.unsettled(own, spec.study, profile),
+        "unsettled": unsettled,
         "evidence": tables.evidence(own, spec.study, profile, "postgres", "oltp_write_only"),
         "checkpoints": tables.checkpoints(own, spec.study, profile),
         "costs": tables.costs(own, spec.study, profile),
@@ -97,6 +102,8 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         host = _host(reference, points.runs(reference, spec.study, shipped))
         made.context["reference"] = {"profile": shipped, "cpu_model": host["cpu_model"]}
         made.tables["beside"] = beside(points.points(reference, spec.study, shipped), measured)
+    made.context["audits"], audits = audited(repo)
+    made.tables |= audits
     # ratios of different sizes: three digits each, not the same decimals for all
     made.tables["similitude"] = _digits(made.tables["similitude"], "article", "ours")
     made.tables["told"] = _digits(made.tables["told"], "article", "ours", "low", "high")
@@ -160,10 +167,35 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
     }
 
 
-def _monitor(store: Store, study_name: str, profile: str) -> alt.Chart:
-    highest = points.runs(store, study_name, profile)["concurrency"].max()
-    chosen = tables.monitored(store, study_name, profile, "oltp_insert", highest)
-    return charts.monitor(tables.monitor_samples(store, chosen), *tables.limits(store, chosen))
+def _monitored(store: Store, study_name: str, profile: str) -> dict[str, str]:
+    """Return the runs for the monitor charts: oltp_insert under as many threads as were run."""
+    inserts = points.runs(store, study_name, profile).filter(status="ok", workload="oltp_insert")
+    highest = inserts["concurrency"].max()
+    return tables.monitored(store, study_name, profile, "oltp_insert", highest) if highest else {}
+
+
+def audited(repo: Repo) -> tuple[list[dict[str, Any]], dict[str, pl.DataFrame]]:
+    """Return every article with its audits, as values and as tables."""
+    every = articles.audits(repo)
+    summary = articles.audit_summary(repo, every)
+    listed = [
+        {
+            "study": row["study"],
+            "subject": study.load(repo, row["study"]).article.subject,
+            "table": f"audit-{row['study'].replace('_', '-')}",
+            "audits": row["audits"],
+            "not_reproduced": row["not reproduced"],
+        }
+        for row in summary.iter_rows(named=True)
+    ]
+    # the source of a fact explains what was found
+    explained = pl.concat_str("found", pl.lit(" ("), "source", pl.lit(")"))
+    found = pl.when(pl.col("source") == "").then("found").otherwise(explained)
+    shown = {
+        one["table"]: every.filter(study=one["study"]).select("claim", "told", found, "verdict")
+        for one in listed
+    }
+    return listed, {"audit-summary": summary, **shown}
 
 
 def _digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:

@@ -1,17 +1,26 @@
-"""Points out of runs: medians over trials with their intervals, and what a transaction cost."""
+"""Points out of runs: medians over trials with their intervals, and what a transaction cost.
+
+Results are always of one target. The same trial has the same key on every target, since a key is made
+of what is asked for and not of where; so a target is chosen here, before anything is counted. It is
+the one named or, without a name, the target of the last run that counts.
+"""
+
+from typing import get_args
 
 import polars as pl
 
 from benchlab import stats
 from benchlab.attribution.utilisation import NONE
+from benchlab.capture import Status
+from benchlab.errors import UnknownName
 from benchlab.store import Store
 from benchlab.theme import label
 
-#: Columns that make a point within one study and profile.
+#: Columns that make a point within one study, profile and target.
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
 _LATEST = """
-    SELECT * FROM run WHERE study = ? AND profile = ?
+    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ?
     QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
 """
 
@@ -47,12 +56,23 @@ _COSTS = f"""
 """
 
 
-def runs(store: Store, study: str, profile: str) -> pl.DataFrame:
-    """Return the last run of every trial of a study's profile, whatever its status."""
-    return store.sql(f"{_LATEST} ORDER BY ALL", study, profile)
+def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the last run of every trial of a study's profile on a target, whatever its status.
+
+    Args:
+        store: the store.
+        study: name.
+        profile: name.
+        target: name; ``None``: the target of the last run that counts.
+
+    Raises:
+        UnknownName: the study's profile was never run on that target.
+    """
+    chosen = _target(store, study, profile, target)
+    return store.sql(f"{_LATEST} ORDER BY ALL", study, profile, chosen)
 
 
-def points(store: Store, study: str, profile: str) -> pl.DataFrame:
+def points(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return one row per point: median throughput with its interval, latency, drift, attribution.
 
     Columns: those of :data:`POINT`, ``n`` (trials that count), ``tps``, ``tps_low``, ``tps_high``
@@ -60,7 +80,7 @@ def points(store: Store, study: str, profile: str) -> pl.DataFrame:
     ``drift`` (second half of a run against its first, median), ``binding`` (resource that bound most
     of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
     """
-    counted = runs(store, study, profile).filter(pl.col("status") == "ok")
+    counted = runs(store, study, profile, target).filter(pl.col("status") == "ok")
     if counted.is_empty():
         return with_curve(pl.DataFrame(schema=_POINT_SCHEMA))
     per_run = (
@@ -93,10 +113,11 @@ def points(store: Store, study: str, profile: str) -> pl.DataFrame:
     return with_curve(pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA))
 
 
-def costs(store: Store, study: str, profile: str) -> pl.DataFrame:
+def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    per_run = store.sql(_COSTS, study, profile)
-    counted = runs(store, study, profile).select("run_id", *POINT, "tps")
+    chosen = _target(store, study, profile, target)
+    per_run = store.sql(_COSTS, study, profile, chosen)
+    counted = runs(store, study, profile, chosen).select("run_id", *POINT, "tps")
     costs = [column for column in per_run.columns if column != "run_id"]
     return with_curve(
         counted.join(per_run, on="run_id")
@@ -106,20 +127,46 @@ def costs(store: Store, study: str, profile: str) -> pl.DataFrame:
     )
 
 
-def overview(store: Store, study: str, profile: str) -> pl.DataFrame:
-    """Return one row per curve: engine version, concurrencies, trials and how the runs ended."""
+def overview(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return one row per curve: version of the engine, threads, trials and how the runs ended.
+
+    As narrow as a page: threads are ``1–1024``, from the fewest to the most, and the runs are counted
+    in one column: ``11 ok, 1 failed``.
+    """
+    threads, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
+    statuses = get_args(Status)
     return (
-        runs(store, study, profile)
-        .group_by("engine", "engine_version", "variant", "workload", "envelope")
-        .agg(
-            pl.col("concurrency").unique().sort().cast(pl.String).str.join(" ").alias("threads"),
-            pl.col("trial").n_unique().alias("trials"),
-            *[
-                (pl.col("status") == status).sum().alias(status)
-                for status in ("ok", "failed", "refused")
-            ],
+        runs(store, study, profile, target)
+        .group_by(
+            "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
         )
-        .sort("engine", "variant", "workload", "envelope")
+        .agg(
+            threads.min().alias("least"),
+            threads.max().alias("most"),
+            pl.col("trial").n_unique().alias("trials"),
+            *[(pl.col("status") == status).sum().alias(status) for status in statuses],
+        )
+        .sort("engine", "variant", "workload", "envelope", "version")
+        .select(
+            "engine",
+            "version",
+            "variant",
+            "workload",
+            "envelope",
+            pl.when(least < most)
+            .then(pl.format("{}–{}", least, most))
+            .otherwise(pl.format("{}", most))
+            .alias("threads"),
+            "trials",
+            pl.concat_str(
+                [
+                    pl.when(pl.col(status) > 0).then(pl.format(f"{{}} {status}", status))
+                    for status in statuses
+                ],
+                separator=", ",
+                ignore_nulls=True,
+            ).alias("runs"),
+        )
     )
 
 
@@ -145,10 +192,10 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def not_counted(store: Store, study: str, profile: str) -> pl.DataFrame:
+def not_counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return which curves failed or were refused, with the reason and the number of runs."""
     return (
-        runs(store, study, profile)
+        runs(store, study, profile, target)
         .filter(pl.col("status") != "ok")
         .group_by("engine", "variant", "status", "error")
         .agg(pl.len().alias("runs"))
@@ -163,6 +210,21 @@ def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
         for engine, variant in zip(frame["engine"], frame["variant"], strict=True)
     ]
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
+
+
+def _target(store: Store, study: str, profile: str, wanted: str | None) -> str | None:
+    """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
+    found = store.sql(
+        "SELECT target FROM run WHERE study = ? AND profile = ? GROUP BY target"
+        " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
+        study,
+        profile,
+    )["target"].to_list()
+    if wanted is None:
+        return found[0] if found else None
+    if found and wanted not in found:
+        raise UnknownName("target", wanted, found)
+    return wanted
 
 
 def _p99(store: Store, counted: pl.DataFrame) -> pl.DataFrame:

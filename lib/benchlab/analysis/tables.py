@@ -9,7 +9,7 @@ from benchlab.attribution.utilisation import NONE
 from benchlab.engines.base import canonical
 from benchlab.errors import StoreError
 from benchlab.store import Store
-from benchlab.study import Instance, Study, Told
+from benchlab.study import DEFAULT_ENVELOPE, Instance, Study, Told
 
 #: Size that the article gives for its dataset ("20 GB and more"), in bytes.
 ARTICLE_DATASET_BYTES = 20e9
@@ -17,21 +17,30 @@ ARTICLE_DATASET_BYTES = 20e9
 #: Difference of a run's second half to its first up to which it counts as settled.
 SETTLED_DRIFT = 0.2
 
+_SIMILITUDE_SCHEMA = {
+    "ratio": pl.String,
+    "article": pl.Float64,
+    "ours": pl.Float64,
+    "note": pl.String,
+}
+
 #: Size of a PostgreSQL page, in which random reads and checkpoints count.
 _PAGE_BYTES = 8192
 
 
-def similitude(store: Store, study: Study, profile: str, instance: Instance) -> pl.DataFrame:
+def similitude(
+    store: Store, study: Study, profile: str, instance: Instance, target: str | None = None
+) -> pl.DataFrame:
     """Return the dimensionless ratios of the article beside those of a profile, as measured.
 
     Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. A ratio that the article gives no
-    number for is null on its side.
+    number for is null on its side. Ours are of PostgreSQL's runs in the main envelope.
     """
-    counted = runs(store, study.study, profile).filter(
-        (pl.col("status") == "ok") & (pl.col("engine") == "postgres")
+    counted = runs(store, study.study, profile, target).filter(
+        status="ok", engine="postgres", envelope=DEFAULT_ENVELOPE
     )
     if counted.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys(("ratio", "note"), pl.String))
+        return pl.DataFrame(schema=_SIMILITUDE_SCHEMA)
     run = counted.row(0, named=True)
     dataset = _counter(store, run["run_id"], "pg_database_size")
     buffers = _setting(store, run["run_id"], "shared_buffers")
@@ -79,29 +88,20 @@ def similitude(store: Store, study: Study, profile: str, instance: Instance) -> 
             "a scaled run is too short for that, so it begins with the data read in",
         ),
     ]
-    return pl.DataFrame(
-        rows,
-        schema={
-            "ratio": pl.String,
-            "article": pl.Float64,
-            "ours": pl.Float64,
-            "note": pl.String,
-        },
-        orient="row",
-    )
+    return pl.DataFrame(rows, schema=_SIMILITUDE_SCHEMA, orient="row")
 
 
-def parameters(store: Store, study: str, profile: str, engine: str) -> pl.DataFrame:
+def parameters(
+    store: Store, study: str, profile: str, engine: str, target: str | None = None
+) -> pl.DataFrame:
     """Return what was asked of an engine and what its server reported, a column per variant.
 
-    Settings that differ between variants come first.
+    Settings that differ between variants come first. A variant of which no run counts, as when it is
+    refused, is null.
     """
-    latest = runs(store, study, profile).filter(
-        (pl.col("status") == "ok") & (pl.col("engine") == engine)
-    )
-    if latest.is_empty():
-        return pl.DataFrame(schema={"setting": pl.String})
-    ids = latest.group_by("variant").agg(pl.col("run_id").first())
+    latest = runs(store, study, profile, target).filter(engine=engine)
+    variants = sorted(set(latest["variant"]))
+    ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
     settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
         ids, on="run_id"
     )
@@ -118,41 +118,40 @@ def parameters(store: Store, study: str, profile: str, engine: str) -> pl.DataFr
         .str.strip_chars()
         .alias("value")
     )
-    wide = shown.pivot(on="variant", index="name", values="value", sort_columns=True)
-    variants = [column for column in wide.columns if column != "name"]
-    differs = pl.concat_list(variants).list.n_unique() > 1
-    return wide.sort(differs, "name", descending=[True, False]).rename({"name": "setting"})
+    if shown.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(("setting", *variants), pl.String))
+    wide = shown.pivot(on="variant", index="name", values="value")
+    reported = [variant for variant in variants if variant in wide.columns]
+    differs = pl.concat_list(reported).list.n_unique() > 1
+    return wide.sort(differs, "name", descending=[True, False]).select(
+        pl.col("name").alias("setting"),
+        *[
+            variant if variant in reported else pl.lit(None, pl.String).alias(variant)
+            for variant in variants
+        ],
+    )
 
 
-def checkpoints(store: Store, study: str, profile: str) -> pl.DataFrame:
+def checkpoints(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return PostgreSQL's checkpoints in the measured part of each point, and the WAL between them.
 
     The article explains its rebound at high concurrency by checkpoints that come later than
     ``max_wal_size`` asks for. Medians over trials.
     """
-    counted = runs(store, study, profile).filter(
-        (pl.col("status") == "ok") & (pl.col("engine") == "postgres")
+    counted = runs(store, study, profile, target).filter(status="ok", engine="postgres")
+    # the views of PostgreSQL up to 16, and of those from 17 on
+    wide = store.sql(
+        """
+        SELECT run_id,
+            sum(at_end - at_begin) FILTER (name IN (
+                'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
+                'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
+            )) AS checkpoints,
+            sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
+            sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS wal_fpi
+        FROM engine_counter GROUP BY run_id
+        """
     )
-    wide = (
-        store.sql(
-            "SELECT run_id, name, at_end - at_begin AS delta FROM engine_counter"
-            " WHERE name IN ('pg_stat_bgwriter.checkpoints_timed',"
-            " 'pg_stat_bgwriter.checkpoints_req', 'pg_stat_checkpointer.num_timed',"
-            " 'pg_stat_checkpointer.num_requested', 'pg_stat_wal.wal_bytes',"
-            " 'pg_stat_wal.wal_fpi')"
-        )
-        .with_columns(
-            pl.when(pl.col("name").str.contains("checkpoint"))
-            .then(pl.lit("checkpoints"))
-            .otherwise(pl.col("name").str.replace("pg_stat_wal.", "", literal=True))
-            .alias("name")
-        )
-        .group_by("run_id", "name")
-        .agg(pl.col("delta").sum())
-        .pivot(on="name", index="run_id", values="delta")
-    )
-    if wide.is_empty():
-        return wide
     per_run = (
         counted.select("run_id", *POINT, "transactions")
         .join(wide, on="run_id")
@@ -180,19 +179,21 @@ def checkpoints(store: Store, study: str, profile: str) -> pl.DataFrame:
     )
 
 
-def costs(store: Store, study: str, profile: str) -> pl.DataFrame:
+def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return what a transaction cost at every point, rounded to three digits, for reading."""
-    frame = points.costs(store, study, profile)
+    frame = points.costs(store, study, profile, target)
     numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
     return frame.select(
         "curve", "workload", "envelope", "concurrency", pl.col("tps", *numbers).round_sig_figs(3)
     ).sort("workload", "curve", "envelope", "concurrency")
 
 
-def evidence(store: Store, study: str, profile: str, engine: str, workload: str) -> pl.DataFrame:
+def evidence(
+    store: Store, study: str, profile: str, engine: str, workload: str, target: str | None = None
+) -> pl.DataFrame:
     """Return what bound each run of an engine's workload, and by which evidence."""
     return (
-        runs(store, study, profile)
+        runs(store, study, profile, target)
         .filter(status="ok", engine=engine, workload=workload)
         .join(
             store.sql("SELECT run_id, resource, evidence FROM attribution WHERE binds"),
@@ -213,12 +214,23 @@ def evidence(store: Store, study: str, profile: str, engine: str, workload: str)
 
 
 def monitored(
-    store: Store, study: str, profile: str, workload: str, concurrency: int
+    store: Store,
+    study: str,
+    profile: str,
+    workload: str,
+    concurrency: int,
+    target: str | None = None,
 ) -> dict[str, str]:
     """Return one run of every curve of a workload at one concurrency: name to show → run."""
     found = with_curve(
-        runs(store, study, profile)
-        .filter(status="ok", workload=workload, concurrency=concurrency, envelope="main", trial=1)
+        runs(store, study, profile, target)
+        .filter(
+            status="ok",
+            workload=workload,
+            concurrency=concurrency,
+            envelope=DEFAULT_ENVELOPE,
+            trial=1,
+        )
         .sort("engine", "variant", descending=[True, False])
     )
     return dict(zip(found["curve"], found["run_id"], strict=True))
@@ -239,9 +251,9 @@ def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
     return rows.row(0)
 
 
-def unsettled(store: Store, study: str, profile: str) -> pl.DataFrame:
+def unsettled(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return the points whose throughput was still moving: their mean is no steady-state value."""
-    measured = points.points(store, study, profile)
+    measured = points.points(store, study, profile, target)
     return (
         measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
         .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
@@ -249,12 +261,12 @@ def unsettled(store: Store, study: str, profile: str) -> pl.DataFrame:
     )
 
 
-def told(store: Store, study: Study, profile: str) -> pl.DataFrame:
+def told(store: Store, study: Study, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return every number that the article tells beside ours, with its interval where there is one.
 
     A number whose engines or concurrency this profile did not run is null; ``note`` says why.
     """
-    counted = runs(store, study.study, profile).filter(pl.col("status") == "ok")
+    counted = runs(store, study.study, profile, target).filter(status="ok")
     return pl.DataFrame(
         [_told_row(counted, one) for one in study.told],
         schema={
@@ -390,7 +402,7 @@ def _told_row(counted: pl.DataFrame, told: Told) -> dict:
 def _values(counted: pl.DataFrame, where: dict) -> dict[int, list[float]]:
     """Concurrency → throughput of the trials that match; all concurrencies for peak and any."""
     matching = counted.filter(
-        (pl.col("envelope") == "main"),
+        (pl.col("envelope") == DEFAULT_ENVELOPE),
         *[pl.col(name) == value for name, value in where.items() if name != "concurrency"],
     )
     if where["concurrency"] not in ("peak", "any"):

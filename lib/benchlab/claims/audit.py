@@ -1,0 +1,115 @@
+"""Audits: what an article derives from its own numbers, and known facts, worked out again.
+
+An audit needs no run: its query answers from the published tables. A query that does not answer as
+:class:`~benchlab.claims.model.Audit` asks is a :class:`~benchlab.errors.ClaimError`, never a verdict.
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from math import isfinite
+
+import duckdb
+
+from benchlab import published, study
+from benchlab.claims.model import Audit, Claim, Verdict
+from benchlab.errors import ClaimError
+from benchlab.repo import Repo
+
+#: Digits enough for any double: they go from 1e308 to 5e-324.
+_EXACT = Context(prec=700)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit and what came of it."""
+
+    study: str
+    claim: Claim
+    found: float | bool
+    verdict: Verdict
+    detail: str = ""
+    """What the tables show beside a truth; empty if the audit does not ask for it."""
+
+    @property
+    def test(self) -> Audit:
+        """The test of the claim, with the value that the article tells."""
+        return self.claim.decided_by
+
+
+def audit(repo: Repo) -> list[Audited]:
+    """Decide every audit of every study, in the order of the articles and of their claims.
+
+    Raises:
+        ClaimError: the first audit whose query does not answer as it must.
+    """
+    with published.database(repo) as tables:
+        return [
+            decide(name, claim, tables)
+            for name in published.articles(repo)["study"]
+            for claim in study.load(repo, name).claims
+            if isinstance(claim.decided_by, Audit)
+        ]
+
+
+def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> Audited:
+    """Decide one audit.
+
+    Args:
+        study_name: the study that the claim is of.
+        claim: with the test ``audit``.
+        tables: see :func:`benchlab.published.database`.
+
+    Raises:
+        ClaimError: a query fails, or does not answer with one value of the type told.
+    """
+    test = claim.decided_by
+    try:
+        found = _value(_answer(test.query, tables), test)
+        detail = _text(_answer(test.detail, tables)) if test.detail else ""
+    except (duckdb.Error, ValueError) as error:
+        cause = str(error).splitlines()[0]
+        raise ClaimError(f"study {study_name}, claim {claim.id}: {cause}") from error
+    verdict = "reproduced" if agrees(found, test) else "not reproduced"
+    return Audited(study_name, claim, found, verdict, detail)
+
+
+def agrees(found: float | bool, test: Audit) -> bool:
+    """Whether the value told is the one found, or that one rounded or cut off to the digits told."""
+    if isinstance(found, bool):
+        return found is test.value
+    unit = Decimal(1).scaleb(-test.digits)
+    number, told = Decimal(str(found)), Decimal(str(test.value))
+    return told in (number.quantize(unit, how, _EXACT) for how in (ROUND_HALF_UP, ROUND_DOWN))
+
+
+def _answer(query: str, tables: duckdb.DuckDBPyConnection) -> object:
+    """Return the one value that a query answers with."""
+    kinds = [statement.type for statement in tables.extract_statements(query)]
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise ValueError("the query is not one SELECT")
+    result = tables.execute(query)
+    columns = [column[0] for column in result.description]
+    if columns != ["found"]:
+        raise ValueError(f"the query answers with {', '.join(columns)}, and not with found alone")
+    rows = result.fetchmany(2)
+    if len(rows) != 1:
+        raise ValueError(f"the query answers with {'more than one row' if rows else 'no row'}")
+    return rows[0][0]
+
+
+def _value(answer: object, test: Audit) -> float | bool:
+    """Return the answer if it is of the type told: a truth, or a finite number."""
+    if isinstance(test.value, bool):
+        if isinstance(answer, bool):
+            return answer
+        raise ValueError(f"the query finds {answer!r}, where the article tells a truth")
+    number = isinstance(answer, int | float | Decimal) and not isinstance(answer, bool)
+    if number and isfinite(answer):
+        return float(answer)
+    raise ValueError(f"the query finds {answer!r}, where the article tells a number")
+
+
+def _text(answer: object) -> str:
+    if isinstance(answer, str):
+        return answer
+    raise ValueError(f"the query for the detail finds {answer!r}, and no text")
