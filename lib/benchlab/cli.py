@@ -2,20 +2,25 @@
 
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchlab import capture, doctor, ingest, repo, store, study, sweep, target
-from benchlab.errors import BenchlabError
+from benchlab import capture, doctor, ingest, repo, results, store, study, sweep, target
+from benchlab.errors import BenchlabError, StoreError
 from benchlab.repo import Repo
+from benchlab.store import Store
 from benchlab.study import PROFILES
 from benchlab.sweep import Selection
+
+if TYPE_CHECKING:
+    from benchlab.claims.judge import Judgement
 
 _typer = typer.Typer(
     help="Rerun published database benchmarks end to end.",
@@ -154,6 +159,77 @@ def status() -> None:
 
 
 @_typer.command()
+def verdicts(
+    study_name: Annotated[str, typer.Argument(help="A study of paper/studies, or `all`.")] = "all",
+    profile: Annotated[
+        str | None, typer.Option(help="Whose runs; by default of the largest that was run.")
+    ] = None,
+    target_name: Annotated[
+        str | None, typer.Option("--target", help="On which; by default that of the last run.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Another rerun to compare with: a store, or a folder that `export` wrote. More than"
+            " a tenth of verdicts that differ, or one that is the opposite, is exit code 1."
+        ),
+    ] = None,
+) -> None:
+    """Say of every claim of the articles whether your runs reproduce it, and why."""
+    from benchlab.claims import tables  # scipy takes a second to import
+    from benchlab.claims.judge import judge
+
+    checkout = repo.find()
+    ingest.ingest_new(checkout)
+    names = study.names(checkout) if study_name == "all" else [study_name]
+    with store.open_store(checkout.store) as opened:
+        tables.write(checkout, opened)
+        judged = {
+            name: judge(checkout, opened, name, _profile(opened, name, profile), target_name)
+            for name in names
+        }
+    for name, judgements in judged.items():
+        _show_verdicts(name, judgements)
+    if against:
+        with store.open_any(against) as other:
+            _compare(
+                [one for judgements in judged.values() for one in judgements],
+                [
+                    one
+                    for name in names
+                    for one in judge(checkout, other, name, _profile(other, name, profile))
+                ],
+            )
+
+
+@_typer.command("noise")
+def noise_command(
+    study_name: Annotated[str, typer.Argument(help="A study that is rerun.")],
+    profile: Annotated[
+        str | None, typer.Option(help="Whose runs; by default of the largest that was run.")
+    ] = None,
+    target_name: Annotated[
+        str | None, typer.Option("--target", help="On which; by default that of the last run.")
+    ] = None,
+) -> None:
+    """Say how much two runs of the same point differ on your machine, and how many trials help."""
+    from benchlab import noise  # scipy takes a second to import
+
+    checkout = repo.find()
+    study.load_rerun(checkout, study_name)
+    ingest.ingest_new(checkout)
+    with store.open_store(checkout.store, read_only=True) as opened:
+        profile = profile or results.largest_profile(opened, study_name)
+        found = noise.table(opened, study_name, profile, target_name)
+    if found.is_empty():
+        raise BenchlabError(
+            f"no point of {study_name} has two trials in profile {profile}: run"
+            f" `benchlab run {study_name} --profile standard`"
+        )
+    _show(f"{study_name}, profile {profile}: noise of two runs of the same point", found)
+
+
+@_typer.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; must not exist.")],
     profile: Annotated[str | None, typer.Option(help="Only the runs of this profile.")] = None,
@@ -217,6 +293,43 @@ def teardown(
 
             playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
     console.print(f"target {target_name}: nothing of benchlab is running")
+
+
+def _profile(opened: Store, study_name: str, wanted: str | None) -> str | None:
+    """Return the profile to judge: the one asked for, or the largest that counts, if any does."""
+    if wanted:
+        return wanted
+    try:
+        return results.largest_profile(opened, study_name)
+    except StoreError:
+        return None
+
+
+def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
+    from benchlab.analysis import verdicts
+
+    _show(study_name, verdicts.table(judgements))
+    counts = Counter(one.verdict for one in judgements)
+    _say(f"{study_name}: {', '.join(f'{counts[name]} {name}' for name in verdicts.VERDICTS)}")
+
+
+def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
+    from benchlab.analysis import verdicts
+    from benchlab.claims import stability
+
+    found = stability.compare(verdicts.of_runs(own), verdicts.of_runs(others))
+    for one, other in found.differing:
+        _say(
+            f"{one.study} {one.claim.id}: {one.verdict} ({one.found or one.reason}); there:"
+            f" {other.verdict} ({other.found or other.reason})"
+        )
+    same = found.testable - len(found.differing)
+    _say(f"{same} of {found.testable} testable claims have the same verdict twice")
+    if not found.is_stable:
+        raise BenchlabError(
+            f"verdicts are not stable: {found.same_share:.0%} are the same (at least"
+            f" {stability.LEAST_SAME:.0%} must be), {found.opposite} are the opposite"
+        )
 
 
 def app() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchlab import notebooks, store, theme
-from benchlab.analysis import charts, manuscript, points
+from benchlab import notebooks, results, store, theme
+from benchlab.analysis import charts, points
 from benchlab.repo import Repo
 
 #: The picture on the README's first page.
@@ -23,7 +23,7 @@ def make(repo: Repo, console: Console) -> None:
         StoreError: the store has no run that counts.
     """
     with store.open_store(repo.store, read_only=True) as own:
-        profile = manuscript.largest_profile(own, "postgres_vs_tidb")
+        profile = results.largest_profile(own, "postgres_vs_tidb")
         shutil.rmtree(repo.reference, ignore_errors=True)
         own.export(repo.reference, profile, raw=False)
     _draw(repo, profile)

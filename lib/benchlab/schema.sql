@@ -1,5 +1,6 @@
 -- The store. Tidy tables, units in the column names, run_id in every table that a run fills.
 -- Version 1: first.
+-- Version 2: published, claim, verdict.
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -134,4 +135,49 @@ CREATE TABLE attribution (
     at_limit_share DOUBLE,              -- share of seconds at or above the threshold
     binds BOOLEAN NOT NULL,
     evidence VARCHAR NOT NULL
+);
+
+-- What the articles tell and what was concluded of it: made anew from the study files, the published
+-- tables and all runs by `benchlab verdicts` and `benchlab paper`.
+
+CREATE TABLE published (
+    study VARCHAR NOT NULL,
+    "table" VARCHAR NOT NULL,
+    "row" INTEGER NOT NULL,             -- of its file, from 1
+    engine VARCHAR,
+    variant VARCHAR,
+    workload VARCHAR,
+    concurrency INTEGER,
+    factors VARCHAR NOT NULL,           -- the others, as a JSON object
+    metric VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    value DOUBLE NOT NULL
+);
+
+CREATE TABLE claim (
+    study VARCHAR NOT NULL,
+    claim VARCHAR NOT NULL,             -- its id, one in a study
+    position INTEGER NOT NULL,          -- in the study's file
+    article_where VARCHAR NOT NULL,     -- section or table of the article
+    kind VARCHAR NOT NULL,
+    "text" VARCHAR NOT NULL,
+    test VARCHAR NOT NULL,
+    told VARCHAR NOT NULL               -- what the test claims, in a few characters
+);
+
+CREATE TABLE verdict (
+    study VARCHAR NOT NULL,
+    profile VARCHAR,                    -- null: the study was not run
+    target VARCHAR,
+    claim VARCHAR NOT NULL,
+    verdict VARCHAR NOT NULL CHECK (
+        verdict IN ('reproduced', 'not reproduced', 'inconclusive', 'not testable here')
+    ),
+    found VARCHAR NOT NULL,             -- what the runs show, in a few characters
+    value DOUBLE,                       -- the number that decided, if one did, and its 95 % interval
+    low DOUBLE,
+    high DOUBLE,
+    n INTEGER,                          -- trials that it rests on
+    reason VARCHAR NOT NULL,
+    trials_needed INTEGER               -- of each point, if these are too few and that is known
 );

@@ -4,6 +4,7 @@ Whatever is in it can be made again with ``benchlab ingest --rebuild``; so an ol
 by rebuilding, and a newer one is refused.
 """
 
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import polars as pl
 from benchlab.errors import StoreError
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (
@@ -29,6 +30,9 @@ RUN_TABLES = (
     "attribution",
     "raw_output",
 )
+
+#: Tables of what articles tell and what was concluded of it.
+STUDY_TABLES = ("published", "claim", "verdict")
 
 
 class Store:
@@ -82,8 +86,22 @@ class Store:
         Raises:
             StoreError: the rows do not fit, or the run is there already.
         """
+        self._insert(tables)
+
+    def replace(self, tables: dict[str, pl.DataFrame]) -> None:
+        """Put these rows in place of all that these tables hold, in all of them or in none.
+
+        Raises:
+            StoreError: the rows do not fit.
+        """
+        self._insert(tables, emptied=tables)
+
+    def _insert(self, tables: dict[str, pl.DataFrame], emptied: Iterable[str] = ()) -> None:
+        name = ""
         try:
             self.connection.begin()
+            for name in emptied:
+                _execute(self.connection, f'DELETE FROM "{name}"')
             for name, frame in tables.items():
                 if not frame.is_empty():
                     self.connection.register("incoming", frame.to_arrow())
@@ -107,20 +125,26 @@ class Store:
             profile: only its runs; ``None``: all.
             raw: also what the programs printed, byte for byte; most of the size.
         """
+        chosen = f"WHERE profile = {_quoted(profile)}" if profile else ""
         for name in RUN_TABLES:
             if name == "raw_output" and not raw:
                 continue
             columns = "run.*" if name == "run" else "run.study, run.engine, t.*"
             joined = "" if name == "run" else f'JOIN "{name}" t USING (run_id)'
-            chosen = f"WHERE run.profile = {_quoted(profile)}" if profile else ""
-            target = folder / name
-            target.mkdir(parents=True, exist_ok=True)
-            _execute(
-                self.connection,
-                f"COPY (SELECT {columns} FROM run {joined} {chosen} ORDER BY ALL)"
-                f" TO {_quoted(target)} (FORMAT parquet, COMPRESSION zstd,"
-                " PARTITION_BY (study, engine), OVERWRITE_OR_IGNORE)",
+            self._copy(
+                f"SELECT {columns} FROM run {joined} {chosen}", folder / name, "study, engine"
             )
+        for name in STUDY_TABLES:
+            of_profile = chosen if name == "verdict" else ""
+            self._copy(f'SELECT * FROM "{name}" {of_profile}', folder / name, "study")
+
+    def _copy(self, query: str, folder: Path, partition: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _execute(
+            self.connection,
+            f"COPY ({query} ORDER BY ALL) TO {_quoted(folder)} (FORMAT parquet, COMPRESSION zstd,"
+            f" PARTITION_BY ({partition}), OVERWRITE_OR_IGNORE)",
+        )
 
 
 def open_store(path: Path, read_only: bool = False) -> Store:
@@ -162,7 +186,7 @@ def open_any(location: str | Path) -> Store:
         return open_store(Path(location), read_only=True)
     connection = duckdb.connect()
     _execute(connection, _schema())
-    for name in RUN_TABLES:
+    for name in (*RUN_TABLES, *STUDY_TABLES):
         pattern = f"{location}/{name}/**/*.parquet"
         if "://" in str(location) or any(Path(location).glob(f"{name}/**/*.parquet")):
             columns = ", ".join(f'"{column}"' for column in _columns(connection, name))

@@ -17,8 +17,10 @@ from pydantic import ByteSize, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from benchlab.claims.model import Claim
+from benchlab.attribution.utilisation import RESOURCES
+from benchlab.claims.model import Bound, Claim
 from benchlab.errors import StudyError, UnknownName
+from benchlab.metrics import METRICS
 from benchlab.repo import Repo
 from benchlab.strict import StrictModel, Unresolved, known
 
@@ -151,18 +153,6 @@ class Profile(StrictModel):
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
 
 
-class Told(StrictModel):
-    """A number that the article's prose tells, to stand beside ours."""
-
-    id: str
-    what: str
-    value: float
-    unit: str
-    where: str = Field(description="section of the article")
-    numerator: dict[str, Scalar]
-    denominator: dict[str, Scalar] = {}
-
-
 class Article(StrictModel):
     """The article that a study reruns."""
 
@@ -189,7 +179,6 @@ class Study(StrictModel):
     envelopes: dict[str, EnvelopeRule] = {}
     matrix: Annotated[list[Block], Field(min_length=1)] = []
     profiles: dict[Literal["smoke", "quick", "standard", "paper"], Profile] = {}
-    told: list[Told] = []
     claims: list[Claim] = []
 
     @property
@@ -225,8 +214,6 @@ class Study(StrictModel):
             for engine in profile.overrides:
                 where = ("profiles", name, "overrides", engine)
                 known("engine", engine, self.engines, where)
-        for number, told in enumerate(self.told):
-            self._sides_resolve(told, ("told", number))
         return self
 
     @model_validator(mode="after")
@@ -244,6 +231,11 @@ class Study(StrictModel):
                 variants = self.engines[series.engine].variants
                 known("variant", series.variant, variants, (*where, "variant"))
                 known("workload", series.workload, self.workloads, (*where, "workload"))
+                known("metric", series.metric, METRICS, (*where, "metric"))
+            if isinstance(claim.decided_by, Bound):
+                for resource in claim.decided_by.by:
+                    where = ("claims", number, "decided_by", "by")
+                    known("resource", resource, RESOURCES, where)
         return self
 
     # not of the workload by itself: that is part of every record, and old ones stay readable
@@ -258,19 +250,6 @@ class Study(StrictModel):
                         ("workloads", name, "options", option),
                     )
         return self
-
-    def _sides_resolve(self, told: Told, where: tuple) -> None:
-        for side in ("numerator", "denominator"):
-            one = getattr(told, side)
-            if side == "denominator" and not one:
-                continue
-            for key in ("engine", "variant", "workload", "concurrency"):
-                if key not in one:
-                    raise Unresolved(f"{key} is missing", (*where, side))
-            known("engine", one["engine"], self.engines, (*where, side, "engine"))
-            variants = self.engines[one["engine"]].variants
-            known("variant", one["variant"], variants, (*where, side, "variant"))
-            known("workload", one["workload"], self.workloads, (*where, side, "workload"))
 
     def profile(self, name: str) -> Profile:
         """Return a profile of this study by name."""

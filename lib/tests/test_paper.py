@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from benchlab import theme
 from benchlab.errors import BenchlabError
+from benchlab.numbers import MINUS, column_texts, is_numeric, number, percent
 from benchlab.paper import Built, build
 from benchlab.paper.charts import scripts_html, specification
-from benchlab.paper.numbers import MINUS, column_texts, is_numeric, number, percent
 from benchlab.paper.tables import cells, to_typst
 
 MANUSCRIPT = """\

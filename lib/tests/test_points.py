@@ -12,9 +12,9 @@ from benchlab.errors import UnknownName
 from benchlab.parse import sysbench
 from benchlab.store import open_store
 from benchlab.sweep import Selection
-from conftest import CAPTURES, STUDY
+from conftest import CAPTURES, MEASURED_PROFILE, STUDY
 
-PROFILE = "standard"
+PROFILE = MEASURED_PROFILE
 
 #: What a run of PostgreSQL leaves for the tables.
 POSTGRES = CAPTURES | {
@@ -31,41 +31,6 @@ POSTGRES = CAPTURES | {
     b' "pg_stat_wal.wal_fpi": 100, "pg_stat_bgwriter.checkpoints_timed": 2,'
     b' "pg_stat_bgwriter.checkpoints_req": 13}',
 }
-
-
-@pytest.fixture
-def measured(checkout, close_run):
-    """Return a store with the given throughputs, ``{(engine, variant, workload): {threads: [tps]}}``.
-
-    ``None`` in place of a throughput is a trial that failed. Called again, it adds runs.
-    """
-    opened = []
-
-    def measure(throughputs: dict, target: str = "local") -> object:
-        planned = sweep.planned(checkout, Selection(STUDY, PROFILE))
-        expected = {}
-        for curve in planned:
-            name = (curve.engine, curve.variant, curve.workload)
-            for trial in curve.trials:
-                tps = throughputs.get(name, {}).get(trial.point.concurrency, [])
-                if curve.envelope == "main" and trial.number <= len(tps):
-                    value = tps[trial.number - 1]
-                    record = close_run(
-                        *(["failed", "it died"] if value is None else []), trial=trial
-                    )
-                    expected[record.run_id] = value
-        ingest.ingest_new(checkout)
-        store = open_store(checkout.store)
-        for run_id, value in expected.items():
-            store.connection.execute(
-                "UPDATE run SET tps = ?, target = ? WHERE run_id = ?", [value, target, run_id]
-            )
-        opened.append(store)
-        return store
-
-    yield measure
-    for store in opened:
-        store.close()
 
 
 INSERT = ("postgres", "default", "oltp_insert")
@@ -155,7 +120,7 @@ def test_every_table_is_of_one_target(checkout, measured):
         "concurrency": 1,
     }
     functions = of_a_profile(points) | of_a_profile(tables)
-    assert {"points", "costs", "similitude", "parameters", "checkpoints", "told"} <= set(functions)
+    assert {"points", "costs", "similitude", "parameters", "checkpoints"} <= set(functions)
 
     def everything(store) -> dict[str, object]:
         shown = {}
@@ -194,7 +159,6 @@ def schemas(store, checkout) -> dict[str, dict[str, pl.DataType]]:
         "checkpoints": tables.checkpoints(store, STUDY, PROFILE),
         "evidence": tables.evidence(store, STUDY, PROFILE, "postgres", "oltp_write_only"),
         "unsettled": tables.unsettled(store, STUDY, PROFILE),
-        "told": tables.told(store, spec, PROFILE),
     }
     return {name: dict(frame.schema) for name, frame in frames.items()}
 
@@ -271,9 +235,9 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
 
 
 def test_the_overview_fits_a_page(measured):
-    store = measured({INSERT: {1: [5.0], 4: [None], 16: [5.0], 64: [5.0, 6.0]}, TUNED: {4: [1.0]}})
+    store = measured({INSERT: {1: [5.0], 4: [None], 16: [5.0], 32: [5.0, 6.0]}, TUNED: {4: [1.0]}})
     # as far as any profile goes
-    store.connection.execute("UPDATE run SET concurrency = 1024 WHERE concurrency = 64")
+    store.connection.execute("UPDATE run SET concurrency = 1024 WHERE concurrency = 32")
     store.connection.execute("UPDATE run SET workload = 'oltp_point_select', engine = 'oceanbase'")
     found = points.overview(store, STUDY, PROFILE)
     assert found.select("variant", "threads", "trials", "runs").rows() == [
@@ -285,41 +249,3 @@ def test_the_overview_fits_a_page(measured):
     # no column hidden, no word broken
     for word in (*found.columns, "oceanbase", "oltp_point_select", "1–1024", "4 ok, 1 failed"):
         assert word in printed
-
-
-# The article's numbers
-
-
-def told(store, checkout) -> dict[str, dict]:
-    spec = study.load(checkout, STUDY)
-    found = tables.told(store, spec, PROFILE).rows(named=True)
-    return {one.id: row for one, row in zip(spec.told, found, strict=True)}
-
-
-def test_the_articles_numbers_stand_beside_ours(checkout, measured):
-    store = measured(
-        {
-            INSERT: {1: [10.0, 10.0, 10.0], 4: [20.0, 20.0, 20.0], 64: [1.0]},
-            TUNED: {1: [15.0, 15.0, 15.0], 4: [60.0, 70.0, 80.0]},
-            ("postgres", "tuned", "oltp_write_only"): {4: [90.0, 80.0], 16: [300.0, 100.0, 200.0]},
-        }
-    )
-    found = told(store, checkout)
-    peak = found["postgres_tuned_peak_write_only"]
-    best = stats.median([300.0, 100.0, 200.0])
-    assert (peak["article"], peak["ours"]) == (1600, 200)
-    assert (peak["low"], peak["high"]) == (best.low, best.high)
-    gain = found["postgres_tuned_over_default_insert"]
-    largest = stats.ratio([60.0, 70.0, 80.0], [20.0, 20.0, 20.0])
-    assert (gain["ours"], gain["low"], gain["high"]) == (3.5, largest.low, largest.high)
-    assert gain["note"] == "at 4 threads"
-    for name in ("tidb_over_postgres_write_only_128", "tidb_tuned_peak_write_only"):
-        assert found[name]["ours"] is None
-        assert found[name]["note"].startswith("not run here: tidb")
-
-
-def test_curves_that_share_no_concurrency_give_no_ratio(checkout, measured):
-    store = measured({INSERT: {1: [10.0]}, TUNED: {4: [20.0]}})
-    gain = told(store, checkout)["postgres_tuned_over_default_insert"]
-    assert gain["ours"] is None
-    assert gain["note"].startswith("not run here: ")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from benchlab import stats
-from benchlab.stats import Answer, Position
+from benchlab.stats import Answer, Estimate, Position
 from hypothesis import given
 from hypothesis import strategies as st
 from test_stats import SIMULATIONS, STANDARD_ERROR, coverage
@@ -168,3 +168,21 @@ def test_the_ratio_of_peaks_is_covered_though_they_are_at_different_places():
 def test_no_place_is_made_up_of_nothing(senseless):
     with pytest.raises(ValueError):
         senseless()
+
+
+@pytest.mark.parametrize("trials", [3, 5])
+@pytest.mark.parametrize(("levels", "truth"), [(CLEAR, 9), (ROUND, 6), (FLAT, 1)])
+def test_the_greatest_ratio_is_covered_as_often_as_is_said(levels, truth, trials):
+    def interval(seed: int) -> Estimate:
+        above = simulated(levels, seed, trials=trials)
+        return stats.greatest_ratio(above, simulated(FLAT, seed + 10_000, trials=trials))[1]
+
+    inside = [not interval(seed).excludes(truth) for seed in range(SIMULATIONS)]
+    assert np.mean(inside) >= OFTEN_ENOUGH
+
+
+def test_the_greatest_ratio_is_where_it_is():
+    above, below = {1: [2.0], 4: [9.0], 16: [5.0]}, {4: [3.0], 16: [1.0], 64: [1.0]}
+    assert stats.greatest_ratio(above, below) == (16, Estimate(5.0, None, None, 1))
+    with pytest.raises(ValueError, match="no concurrency in common"):
+        stats.greatest_ratio({1: [1.0]}, {2: [1.0]})

@@ -160,3 +160,17 @@ def test_a_rise_is_between_two_concurrencies_in_their_order():
     assert (found.answer, found.at) == (Answer.HOLDS, (16, 64))
     with pytest.raises(ValueError):
         stats.rises({1: [1.0, 2.0]})
+
+
+@given(positive, positive, positive, st.floats(1, 2))
+def test_exceeding_is_where_interval_and_value_lie(a, b, least, noise):
+    low, high = sorted((a, b))
+    middle = (low + high) / 2
+    found = stats.exceeds(Estimate(middle, low, high, 3), least, noise)
+    if low > least and middle > least * noise:
+        assert found is Answer.HOLDS
+    elif high < least and middle < least / noise:
+        assert found is Answer.FAILS
+    else:
+        assert found is Answer.OPEN
+    assert stats.exceeds(Estimate(middle, None, None, 1), least) is Answer.OPEN

@@ -123,3 +123,15 @@ def test_where_nothing_can_be_planned_no_number_is_given():
 def test_no_noise_floor_of_nothing(pairs):
     with pytest.raises(ValueError):
         stats.noise_floor(pairs)
+
+
+@given(variations)
+def test_the_variation_of_pairs_is_that_of_their_runs(variation):
+    pairs = lognormal(np.random.default_rng(1), variation, 4000).reshape(-1, 2)
+    assert stats.variation(pairs) == pytest.approx(variation, rel=0.1)
+
+
+def test_there_is_no_variation_of_no_pairs():
+    for pairs in ([], [(1.0, 0.0)]):
+        with pytest.raises(ValueError, match="variation of no pairs"):
+            stats.variation(pairs)

@@ -48,20 +48,22 @@ MISTAKES = {
         "      postgrs:\n        init: {wal_segsize_mb: 1}",
         "engine 'postgrs'",
     ),
-    "engine of a told number": (
-        "{engine: tidb, variant: default, workload: oltp_write_only, concurrency: 128}",
-        "{engine: tdib, variant: default, workload: oltp_write_only, concurrency: 128}",
-        "engine 'tdib'",
-    ),
-    "told number without concurrency": (
-        ", workload: oltp_write_only, concurrency: 128}",
-        ", workload: oltp_write_only}",
-        "concurrency is missing",
-    ),
     "engine of a claim": (
         "of: {engine: tidb, variant: default, workload: oltp_write_only}",
         "of: {engine: tdib, variant: default, workload: oltp_write_only}",
         "claims.0.decided_by.of.engine: unknown engine 'tdib'",
+    ),
+    "metric of a claim": (
+        "metric: wal_bytes_per_checkpoint}",
+        "metric: wal_bytes_a_checkpoint}",
+        "decided_by.of.metric: unknown metric 'wal_bytes_a_checkpoint'",
+        "wal_bytes_per_transaction",
+    ),
+    "resource of a claim": (
+        "by: [disk write bandwidth]",
+        "by: [disk bandwidth]",
+        "decided_by.by: unknown resource 'disk bandwidth'",
+        "disk write IOPS",
     ),
     "variant of a claim": (
         "over: {engine: postgres, variant: default, workload: oltp_write_only}",

@@ -6,7 +6,7 @@ Ratios and correlations are rounded to three digits, for reading; audits are dec
 import polars as pl
 
 from benchlab import published, stats
-from benchlab.claims import audit
+from benchlab.claims import audit, words
 from benchlab.repo import Repo
 
 #: Terminals of a warehouse (TPC-C 5.11, clause 4.2.2).
@@ -310,8 +310,8 @@ def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
                     "study": one.study,
                     "where": one.claim.where,
                     "claim": one.claim.claim,
-                    "told": _shown(one.test.value, one.test.digits, one.test.unit),
-                    "found": _shown(one.found, max(one.test.digits, 0) + 2, one.test.unit)
+                    "told": words.told(one.test),
+                    "found": words.audited(one.test, one.found, more_digits=2)
                     + (f"; {one.detail}" if one.detail else ""),
                     "verdict": one.verdict,
                     "source": one.test.source,
@@ -344,16 +344,6 @@ def audit_summary(repo: Repo, audited: pl.DataFrame) -> pl.DataFrame:
 
 
 _DECIDED = ("reproduced", "not reproduced")
-
-
-def _shown(value: float | bool, digits: int, unit: str) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = f"{round(value, digits):,.{max(digits, 0)}f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    # a year has no thousands separator
-    return text.replace(",", "") if unit == "year" else f"{text} {unit}".rstrip()
 
 
 def _told(repo: Repo, study: str, name: str) -> float:

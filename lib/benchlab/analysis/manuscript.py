@@ -1,18 +1,18 @@
 """What the manuscript needs: values, figures and tables out of the store and the study files."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from benchlab import study, target
-from benchlab.analysis import articles, charts, points, tables
-from benchlab.analysis.points import POINT
-from benchlab.errors import StoreError
+from benchlab import noise, results, study, target
+from benchlab.analysis import articles, charts, points, tables, verdict_charts, verdicts
+from benchlab.claims.judge import judge
 from benchlab.repo import Repo
+from benchlab.results import POINT
 from benchlab.store import Store
-from benchlab.study import PROFILES
 
 _GIB = 1 << 30
 
@@ -42,9 +42,9 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     """
     spec = study.load(repo, "postgres_vs_tidb")
     instance = target.instance_type(repo, spec.instance)
-    profile = largest_profile(own, spec.study)
+    profile = results.largest_profile(own, spec.study)
     made = Content()
-    counted = points.runs(own, spec.study, profile)
+    counted = results.runs(own, spec.study, profile)
     missing = points.not_counted(own, spec.study, profile)
     measured = points.points(own, spec.study, profile)
     main = measured.filter(envelope="main")
@@ -95,37 +95,32 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "evidence": tables.evidence(own, spec.study, profile, "postgres", "oltp_write_only"),
         "checkpoints": tables.checkpoints(own, spec.study, profile),
         "costs": tables.costs(own, spec.study, profile),
-        "told": tables.told(own, spec, profile),
+        "noise": noise.table(own, spec.study, profile),
     }
     if reference is not None:
-        shipped = largest_profile(reference, spec.study)
-        host = _host(reference, points.runs(reference, spec.study, shipped))
+        shipped = results.largest_profile(reference, spec.study)
+        host = _host(reference, results.runs(reference, spec.study, shipped))
         made.context["reference"] = {"profile": shipped, "cpu_model": host["cpu_model"]}
         made.tables["beside"] = beside(points.points(reference, spec.study, shipped), measured)
+    judged = judge(repo, own, spec.study, profile)
+    of_runs = verdicts.of_runs(judged)
+    made.context["verdicts"] = Counter(one.verdict for one in of_runs)
+    every_claim, untested = verdicts.table(of_runs), pl.col("verdict") == "not testable here"
+    made.tables["verdicts"] = every_claim.filter(~untested)
+    made.tables["not-testable"] = every_claim.filter(untested).select("claim", "article", "why")
+    every = verdicts.every_study(repo, judged, own)
+    made.figures["verdicts"] = verdict_charts.summary(verdicts.summary(every))
+    ratios = verdicts.ratios(of_runs)
+    made.context["have"]["ratios"] = not ratios.is_empty()
+    if not ratios.is_empty():
+        made.figures["verdict-ratios"] = verdict_charts.ratios(ratios)
+    made.context["have"]["noise"] = not made.tables["noise"].is_empty()
     made.context["audits"], audits = audited(repo)
     made.tables |= audits
     # ratios of different sizes: three digits each, not the same decimals for all
     made.tables["similitude"] = _digits(made.tables["similitude"], "article", "ours")
-    made.tables["told"] = _digits(made.tables["told"], "article", "ours", "low", "high")
     made.tables = {name: _headed(frame) for name, frame in made.tables.items()}
     return made
-
-
-def largest_profile(store: Store, name: str) -> str:
-    """Return the largest profile of which a store has a counted run of a study.
-
-    Raises:
-        StoreError: it has none.
-    """
-    found = set(
-        store.sql("SELECT DISTINCT profile FROM run WHERE study = ? AND status = 'ok'", name)[
-            "profile"
-        ]
-    )
-    for profile in reversed(PROFILES):
-        if profile in found:
-            return profile
-    raise StoreError(f"no run of study {name} counts; run `benchlab run {name}`")
 
 
 def beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
@@ -169,7 +164,7 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
 
 def _monitored(store: Store, study_name: str, profile: str) -> dict[str, str]:
     """Return the runs for the monitor charts: oltp_insert under as many threads as were run."""
-    inserts = points.runs(store, study_name, profile).filter(status="ok", workload="oltp_insert")
+    inserts = results.counted(store, study_name, profile).filter(workload="oltp_insert")
     highest = inserts["concurrency"].max()
     return tables.monitored(store, study_name, profile, "oltp_insert", highest) if highest else {}
 

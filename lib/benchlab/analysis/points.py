@@ -1,91 +1,40 @@
-"""Points out of runs: medians over trials with their intervals, and what a transaction cost.
-
-Results are always of one target. The same trial has the same key on every target, since a key is made
-of what is asked for and not of where; so a target is chosen here, before anything is counted. It is
-the one named or, without a name, the target of the last run that counts.
-"""
+"""Points out of runs: medians over trials with their intervals, and what a transaction cost."""
 
 from typing import get_args
 
 import polars as pl
 
-from benchlab import stats
+from benchlab import metrics, results, stats
 from benchlab.attribution.utilisation import NONE
 from benchlab.capture import Status
-from benchlab.errors import UnknownName
+from benchlab.results import POINT
 from benchlab.store import Store
 from benchlab.theme import label
 
-#: Columns that make a point within one study, profile and target.
-POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
-
-_LATEST = """
-    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ?
-    QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
-"""
-
-# Means over the measured seconds of what the agent sampled, beside throughput; one row a run.
-_COSTS = f"""
-    WITH latest AS ({_LATEST}),
-    sampled AS (
-        SELECT run_id, subject, metric, avg(value) AS mean
-        FROM os_sample JOIN latest USING (run_id)
-        WHERE observer = 'sample' AND t > measure_begin + 1 AND t <= measure_end
-        GROUP BY ALL
-    ),
-    switched AS (
-        SELECT run_id, avg(value) AS mean
-        FROM os_sample JOIN latest USING (run_id)
-        WHERE observer = 'vmstat' AND metric = 'context_switches_per_s'
-          AND t > measure_begin + 1 AND t <= measure_end
-        GROUP BY ALL
-    )
-    SELECT run_id,
-        any_value(s.mean) FILTER (s.subject = 'engine' AND s.metric = 'cpu_us_per_s') / any_value(tps)
-            AS engine_cpu_us_per_transaction,
-        any_value(s.mean) FILTER (s.subject = 'client' AND s.metric = 'cpu_us_per_s') / any_value(tps)
-            AS client_cpu_us_per_transaction,
-        any_value(s.mean) FILTER (s.subject = 'disk' AND s.metric = 'write_bytes_per_s')
-            / any_value(tps) / 1000 AS written_kb_per_transaction,
-        any_value(s.mean) FILTER (s.subject = 'disk' AND s.metric = 'read_bytes_per_s')
-            / any_value(tps) / 1000 AS read_kb_per_transaction,
-        any_value(w.mean) / any_value(tps) AS context_switches_per_transaction
-    FROM latest JOIN sampled s USING (run_id) LEFT JOIN switched w USING (run_id)
-    WHERE status = 'ok'
-    GROUP BY run_id
-"""
-
-
-def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return the last run of every trial of a study's profile on a target, whatever its status.
-
-    Args:
-        store: the store.
-        study: name.
-        profile: name.
-        target: name; ``None``: the target of the last run that counts.
-
-    Raises:
-        UnknownName: the study's profile was never run on that target.
-    """
-    chosen = _target(store, study, profile, target)
-    return store.sql(f"{_LATEST} ORDER BY ALL", study, profile, chosen)
+#: Metrics that say what a transaction cost.
+COSTS = [
+    "engine_cpu_us_per_transaction",
+    "client_cpu_us_per_transaction",
+    "written_kb_per_transaction",
+    "read_kb_per_transaction",
+    "context_switches_per_transaction",
+]
 
 
 def points(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return one row per point: median throughput with its interval, latency, drift, attribution.
 
-    Columns: those of :data:`POINT`, ``n`` (trials that count), ``tps``, ``tps_low``, ``tps_high``
-    (95 %; null with a single trial), ``p99_us`` (median over trials, of the full histogram),
+    Columns: those of :data:`~benchlab.results.POINT`, ``n`` (trials that count), ``tps``,
+    ``tps_low``, ``tps_high`` (95 %; null with a single trial), ``p99_us`` (median over trials),
     ``drift`` (second half of a run against its first, median), ``binding`` (resource that bound most
     of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
     """
-    counted = runs(store, study, profile, target).filter(pl.col("status") == "ok")
+    counted = results.counted(store, study, profile, target)
     if counted.is_empty():
         return with_curve(pl.DataFrame(schema=_POINT_SCHEMA))
     per_run = (
-        counted.select("run_id", *POINT, "tps")
-        .join(_p99(store, counted), on="run_id", how="left")
+        metrics.of(store, counted)
+        .select("run_id", *POINT, "tps", "p99_us")
         .join(_drift(store, counted), on="run_id", how="left")
         .join(_binding(store, counted), on="run_id", how="left")
         .with_columns(pl.col("binding").fill_null(NONE))
@@ -115,16 +64,8 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
 
 def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    chosen = _target(store, study, profile, target)
-    per_run = store.sql(_COSTS, study, profile, chosen)
-    counted = runs(store, study, profile, chosen).select("run_id", *POINT, "tps")
-    costs = [column for column in per_run.columns if column != "run_id"]
-    return with_curve(
-        counted.join(per_run, on="run_id")
-        .group_by(POINT)
-        .agg(pl.col("tps", *costs).median())
-        .sort(POINT)
-    )
+    measured = metrics.of(store, results.counted(store, study, profile, target))
+    return with_curve(measured.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT))
 
 
 def overview(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
@@ -136,7 +77,7 @@ def overview(store: Store, study: str, profile: str, target: str | None = None) 
     threads, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
     statuses = get_args(Status)
     return (
-        runs(store, study, profile, target)
+        results.runs(store, study, profile, target)
         .group_by(
             "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
         )
@@ -195,7 +136,7 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 def not_counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return which curves failed or were refused, with the reason and the number of runs."""
     return (
-        runs(store, study, profile, target)
+        results.runs(store, study, profile, target)
         .filter(pl.col("status") != "ok")
         .group_by("engine", "variant", "status", "error")
         .agg(pl.len().alias("runs"))
@@ -210,37 +151,6 @@ def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
         for engine, variant in zip(frame["engine"], frame["variant"], strict=True)
     ]
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
-
-
-def _target(store: Store, study: str, profile: str, wanted: str | None) -> str | None:
-    """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
-    found = store.sql(
-        "SELECT target FROM run WHERE study = ? AND profile = ? GROUP BY target"
-        " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
-        study,
-        profile,
-    )["target"].to_list()
-    if wanted is None:
-        return found[0] if found else None
-    if found and wanted not in found:
-        raise UnknownName("target", wanted, found)
-    return wanted
-
-
-def _p99(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
-    buckets = store.sql(
-        "SELECT run_id, latency_us, count FROM latency_bucket ORDER BY run_id, latency_us"
-    )
-    rows = [
-        {
-            "run_id": key[0],
-            "p99_us": stats.percentile_of_buckets(group["latency_us"], group["count"], 99),
-        }
-        for key, group in buckets.filter(
-            pl.col("run_id").is_in(counted["run_id"].implode())
-        ).group_by("run_id")
-    ]
-    return pl.DataFrame(rows, schema={"run_id": pl.String, "p99_us": pl.Float64})
 
 
 def _drift(store: Store, counted: pl.DataFrame) -> pl.DataFrame:

@@ -2,14 +2,15 @@
 
 import polars as pl
 
-from benchlab import stats
+from benchlab import metrics, results
 from benchlab.analysis import points
-from benchlab.analysis.points import POINT, runs, with_curve
+from benchlab.analysis.points import with_curve
 from benchlab.attribution.utilisation import NONE
 from benchlab.engines.base import canonical
 from benchlab.errors import StoreError
+from benchlab.results import POINT
 from benchlab.store import Store
-from benchlab.study import DEFAULT_ENVELOPE, Instance, Study, Told
+from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
 
 #: Size that the article gives for its dataset ("20 GB and more"), in bytes.
 ARTICLE_DATASET_BYTES = 20e9
@@ -36,8 +37,8 @@ def similitude(
     Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. A ratio that the article gives no
     number for is null on its side. Ours are of PostgreSQL's runs in the main envelope.
     """
-    counted = runs(store, study.study, profile, target).filter(
-        status="ok", engine="postgres", envelope=DEFAULT_ENVELOPE
+    counted = results.counted(store, study.study, profile, target).filter(
+        engine="postgres", envelope=DEFAULT_ENVELOPE
     )
     if counted.is_empty():
         return pl.DataFrame(schema=_SIMILITUDE_SCHEMA)
@@ -99,7 +100,7 @@ def parameters(
     Settings that differ between variants come first. A variant of which no run counts, as when it is
     refused, is null.
     """
-    latest = runs(store, study, profile, target).filter(engine=engine)
+    latest = results.runs(store, study, profile, target).filter(engine=engine)
     variants = sorted(set(latest["variant"]))
     ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
     settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
@@ -138,36 +139,16 @@ def checkpoints(store: Store, study: str, profile: str, target: str | None = Non
     The article explains its rebound at high concurrency by checkpoints that come later than
     ``max_wal_size`` asks for. Medians over trials.
     """
-    counted = runs(store, study, profile, target).filter(status="ok", engine="postgres")
-    # the views of PostgreSQL up to 16, and of those from 17 on
-    wide = store.sql(
-        """
-        SELECT run_id,
-            sum(at_end - at_begin) FILTER (name IN (
-                'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
-                'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
-            )) AS checkpoints,
-            sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
-            sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS wal_fpi
-        FROM engine_counter GROUP BY run_id
-        """
+    counted = results.counted(store, study, profile, target).filter(engine="postgres")
+    per_run = metrics.of(store, counted).with_columns(
+        (pl.col("checkpoints_per_s") * pl.col("measured_s")).round().alias("checkpoints"),
+        (pl.col("wal_bytes_per_transaction") * pl.col("transactions") / 1e6).alias("wal_mb"),
+        (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("wal_mb_per_checkpoint"),
     )
-    per_run = (
-        counted.select("run_id", *POINT, "transactions")
-        .join(wide, on="run_id")
-        .with_columns(
-            (pl.col("wal_bytes") / 1e6).alias("wal_mb"),
-            (pl.col("wal_fpi") / pl.col("transactions")).alias("full_pages_per_transaction"),
-        )
-    )
+    shown = ["wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction"]
     return with_curve(
         per_run.group_by(POINT)
-        .agg(pl.col("checkpoints", "wal_mb", "full_pages_per_transaction").median())
-        .with_columns(
-            pl.when(pl.col("checkpoints") > 0)
-            .then(pl.col("wal_mb") / pl.col("checkpoints"))
-            .alias("wal_mb_per_checkpoint")
-        )
+        .agg(pl.col("checkpoints", *shown).median())
         .sort("workload", "variant", "envelope", "concurrency")
     ).select(
         "curve",
@@ -175,7 +156,7 @@ def checkpoints(store: Store, study: str, profile: str, target: str | None = Non
         "envelope",
         "concurrency",
         "checkpoints",
-        pl.col("wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction").round_sig_figs(3),
+        pl.col(shown).round_sig_figs(3),
     )
 
 
@@ -193,8 +174,8 @@ def evidence(
 ) -> pl.DataFrame:
     """Return what bound each run of an engine's workload, and by which evidence."""
     return (
-        runs(store, study, profile, target)
-        .filter(status="ok", engine=engine, workload=workload)
+        results.counted(store, study, profile, target)
+        .filter(engine=engine, workload=workload)
         .join(
             store.sql("SELECT run_id, resource, evidence FROM attribution WHERE binds"),
             on="run_id",
@@ -223,9 +204,8 @@ def monitored(
 ) -> dict[str, str]:
     """Return one run of every curve of a workload at one concurrency: name to show → run."""
     found = with_curve(
-        runs(store, study, profile, target)
+        results.counted(store, study, profile, target)
         .filter(
-            status="ok",
             workload=workload,
             concurrency=concurrency,
             envelope=DEFAULT_ENVELOPE,
@@ -258,26 +238,6 @@ def unsettled(store: Store, study: str, profile: str, target: str | None = None)
         measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
         .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
         .sort("workload", "curve", "concurrency")
-    )
-
-
-def told(store: Store, study: Study, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return every number that the article tells beside ours, with its interval where there is one.
-
-    A number whose engines or concurrency this profile did not run is null; ``note`` says why.
-    """
-    counted = runs(store, study.study, profile, target).filter(status="ok")
-    return pl.DataFrame(
-        [_told_row(counted, one) for one in study.told],
-        schema={
-            "what": pl.String,
-            "unit": pl.String,
-            "article": pl.Float64,
-            "ours": pl.Float64,
-            "low": pl.Float64,
-            "high": pl.Float64,
-            "note": pl.String,
-        },
     )
 
 
@@ -355,59 +315,3 @@ def _wal_rows(store: Store, counted: pl.DataFrame) -> list[tuple]:
         ]
         rows.append((f"WAL in a write_only run : max_wal_size, {variant}", None, max(ratios), note))
     return rows
-
-
-def _told_row(counted: pl.DataFrame, told: Told) -> dict:
-    row = {
-        "what": told.what,
-        "unit": told.unit,
-        "article": told.value,
-        "ours": None,
-        "low": None,
-        "high": None,
-        "note": "",
-    }
-    above = _values(counted, told.numerator)
-    below = _values(counted, told.denominator) if told.denominator else None
-    missing = [
-        side
-        for side, values in ((told.numerator, above), (told.denominator, below))
-        if values is not None and not values
-    ]
-    if missing:
-        what = " ".join(str(value) for value in missing[0].values())
-        return row | {"note": f"not run here: {what}"}
-    if told.unit != "ratio":
-        best = max(above.values(), key=lambda values: stats.median(values).value)
-        estimate = stats.median(best)
-        note = "absolute; comparable on the article's instance type only"
-    elif "any" in (told.numerator["concurrency"], told.denominator["concurrency"]):
-        shared = sorted(above.keys() & below.keys())
-        if not shared:
-            return row | {"note": "not run here: no number of threads that both sides ran"}
-        ratios = {threads: stats.ratio(above[threads], below[threads]) for threads in shared}
-        threads = max(ratios, key=lambda one: ratios[one].value)
-        estimate, note = ratios[threads], f"at {threads} threads"
-    else:
-        estimate = stats.ratio(*above.values(), *below.values())
-        note = ""
-    return row | {
-        "ours": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "note": note,
-    }
-
-
-def _values(counted: pl.DataFrame, where: dict) -> dict[int, list[float]]:
-    """Concurrency → throughput of the trials that match; all concurrencies for peak and any."""
-    matching = counted.filter(
-        (pl.col("envelope") == DEFAULT_ENVELOPE),
-        *[pl.col(name) == value for name, value in where.items() if name != "concurrency"],
-    )
-    if where["concurrency"] not in ("peak", "any"):
-        matching = matching.filter(pl.col("concurrency") == where["concurrency"])
-    return {
-        key[0]: group["tps"].to_list()
-        for key, group in matching.sort("trial").group_by("concurrency", maintain_order=True)
-    }

@@ -64,18 +64,6 @@ class Change(StrictModel):
     """Rises to more than, or falls to less than that factor; level: stays within it."""
 
 
-class Trend(StrictModel):
-    """A curve rises or falls from each concurrency to the next."""
-
-    test: Literal["trend"]
-    of: Series
-    over: Series | None = None
-    """Given, the trend is of the ratio of both."""
-    start: Threads | None = None
-    end: Threads | None = None
-    direction: Literal["rises", "falls"]
-
-
 class Peak(StrictModel):
     """The concurrency at which a curve, or the ratio of two, is highest."""
 
@@ -154,7 +142,7 @@ class Untested(StrictModel):
 
 
 Test = Annotated[
-    Above | Ratio | Change | Trend | Peak | Knee | Level | Bound | Audit | Untested,
+    Above | Ratio | Change | Peak | Knee | Level | Bound | Audit | Untested,
     Field(discriminator="test"),
 ]
 

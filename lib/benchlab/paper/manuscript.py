@@ -15,8 +15,8 @@ import polars as pl
 from jinja2.utils import missing
 
 from benchlab.errors import BenchlabError, UnknownName
+from benchlab.numbers import number, percent
 from benchlab.paper import tables as table_text
-from benchlab.paper.numbers import number, percent
 
 #: Where the image of a figure goes in the HTML; pandoc need not carry it.
 FALLBACK = "<!-- fallback {} -->"

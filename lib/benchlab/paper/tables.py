@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from benchlab.errors import BenchlabError
-from benchlab.paper.numbers import column_texts, is_numeric
+from benchlab.numbers import column_texts, is_numeric
 
 
 @dataclass(frozen=True)

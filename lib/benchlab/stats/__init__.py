@@ -7,14 +7,23 @@ there is no interval, and none is made up: the bounds are ``None``, and nothing 
 
 from benchlab.stats.buckets import percentile_of_buckets
 from benchlab.stats.correlation import pearson, spearman
-from benchlab.stats.curves import Position, knee, peak, peak_height, peak_ratio
-from benchlab.stats.decisions import Answer, Decision, above_everywhere, equivalent, rises
-from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell
+from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
+from benchlab.stats.decisions import (
+    Answer,
+    Curve,
+    Decision,
+    above_everywhere,
+    equivalent,
+    exceeds,
+    rises,
+)
+from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
 from benchlab.stats.trials import Estimate, median, ratio
 
 __all__ = [
     "Answer",
+    "Curve",
     "Decision",
     "Estimate",
     "Position",
@@ -23,6 +32,8 @@ __all__ = [
     "change_points",
     "drift",
     "equivalent",
+    "exceeds",
+    "greatest_ratio",
     "knee",
     "median",
     "noise_floor",
@@ -37,4 +48,5 @@ __all__ = [
     "steady_from",
     "trials_needed",
     "trials_to_tell",
+    "variation",
 ]

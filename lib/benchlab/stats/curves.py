@@ -123,6 +123,28 @@ def peak_ratio(above: Curve, below: Curve) -> Estimate:
     return Estimate(value, high.low / low.high, high.high / low.low, n)
 
 
+def greatest_ratio(above: Curve, below: Curve) -> tuple[int, Estimate]:
+    """Concurrency at which the ratio of two curves is greatest, and that ratio.
+
+    Its interval knows that it was chosen for its height, as that of ``peak_height`` does.
+
+    Raises:
+        ValueError: no concurrency in common, or a median of zero.
+    """
+    shared = sorted(above.keys() & below.keys())
+    if not shared:
+        raise ValueError("two curves with no concurrency in common")
+    ratios = {one: ratio(above[one], below[one]) for one in shared}
+    at = max(shared, key=lambda one: ratios[one].value)
+    at_once = 1 - (1 - CONFIDENCE) / len(shared)
+    lows = [ratio(above[one], below[one], confidence=at_once).low for one in shared]
+    highs = [ratios[one].high for one in shared]
+    n = min(one.n for one in ratios.values())
+    if None in lows or None in highs:
+        return at, Estimate(ratios[at].value, None, None, n)
+    return at, Estimate(ratios[at].value, max(lows), max(highs), n)
+
+
 def _highest(curve: Curve) -> int:
     if not curve:
         raise ValueError("a curve of no concurrencies")

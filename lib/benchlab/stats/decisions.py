@@ -56,6 +56,26 @@ def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
     return Answer.FAILS if estimate.high < low or high < estimate.low else Answer.OPEN
 
 
+def exceeds(estimate: Estimate, least: float, noise: float = 1) -> Answer:
+    """Whether what is estimated is above ``least``.
+
+    HOLDS: the interval lies above it. FAILS: below. OPEN: across, or there is none. Errors as in
+    ``equivalent``.
+
+    Args:
+        estimate: a ratio, with its interval.
+        least: the bound.
+        noise: ratio that identical configurations differ by (``noise_floor``); what is not further
+            than that from ``least`` is neither above nor below, however narrow its interval.
+    """
+    if estimate.low is None or estimate.high is None:
+        return Answer.OPEN
+    if estimate.low > least and estimate.value > least * noise:
+        return Answer.HOLDS
+    below = estimate.high < least and estimate.value < least / noise
+    return Answer.FAILS if below else Answer.OPEN
+
+
 def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float = 1) -> Decision:
     """Whether one curve is above another at every concurrency that both have.
 
@@ -71,8 +91,7 @@ def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float 
         above: throughput of the trials at each concurrency.
         below: the same of the other curve.
         least: how many times ``below`` the other one is said to be.
-        noise: ratio that identical configurations differ by (``noise_floor``); what is not further
-            than that from ``least`` is neither above nor below, however narrow its interval.
+        noise: as in ``exceeds``.
 
     Raises:
         ValueError: no concurrency in common, or a median of zero.
@@ -90,7 +109,7 @@ def rises(curve: Curve, noise: float = 1) -> Decision:
 
     Args:
         curve: throughput of the trials at each concurrency.
-        noise: as in ``above_everywhere``.
+        noise: as in ``exceeds``.
 
     Raises:
         ValueError: fewer than two concurrencies, or a median of zero.
@@ -109,16 +128,12 @@ def _decide(every: Mapping, some: Mapping, least: float, noise: float) -> Decisi
         raise ValueError("an order of no pairs")
     at_once = 1 - (1 - CONFIDENCE) / len(some)
     below = {at: ratio(*pair, confidence=at_once) for at, pair in some.items()}
-    below = {
-        at: one
-        for at, one in below.items()
-        if one.high is not None and one.high < least and one.value < least / noise
-    }
+    below = {at: one for at, one in below.items() if exceeds(one, least, noise) is Answer.FAILS}
     if below:
         at = min(below, key=lambda at: below[at].high)
         return Decision(Answer.FAILS, at, below[at])
     ratios = {at: ratio(*pair) for at, pair in every.items()}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
-    unsure = [at for at in lows if lows[at] <= least or ratios[at].value <= least * noise]
+    unsure = [at for at in lows if exceeds(ratios[at], least, noise) is not Answer.HOLDS]
     at = min(unsure or lows, key=lows.get)
     return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, ratios[at])

@@ -1,7 +1,7 @@
 """How much identical configurations differ, and how many trials it takes to see more than that."""
 
 from collections.abc import Sequence
-from math import ceil, exp, log, log1p, pi, sqrt
+from math import ceil, exp, expm1, log, log1p, pi, sqrt
 
 import numpy as np
 from scipy.stats import chi2, nct, norm
@@ -46,6 +46,20 @@ def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
         exp(norm.isf(tail) * spread * sqrt(n / chi2.ppf(share, n))) for share in (1 - tail, tail)
     )
     return Estimate(value, low, high, n)
+
+
+def variation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Coefficient of variation of the runs of one point, from pairs of them (A/A).
+
+    Of a logarithmic normal distribution: the two of a pair differ by twice the variance of one
+    (Limpert, Stahel & Abbt, BioScience 51(5), 2001).
+
+    Raises:
+        ValueError: as ``noise_floor``.
+    """
+    if not len(pairs) or np.min(pairs) <= 0:
+        raise ValueError("variation of no pairs, or of a throughput that is not positive")
+    return sqrt(expm1(float(np.mean(np.diff(np.log(pairs)) ** 2)) / 2))
 
 
 def trials_needed(ratio: float, variation: float, confidence: float = CONFIDENCE) -> int:

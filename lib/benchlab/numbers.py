@@ -1,4 +1,4 @@
-"""Numbers as the paper prints them: thousands separated, three significant digits, a real minus."""
+"""Numbers as people read them: thousands separated, three significant digits, a real minus."""
 
 import math
 import re

@@ -1,0 +1,157 @@
+"""Evidence: the runs of one profile on one target, as the tests of claims ask for them.
+
+Concurrencies of claims are the article's. On a machine with fewer cores they stand for the same number
+of clients a core: the article's 64 threads on 8 cores are 16 threads on 2.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from benchlab import metrics, results
+from benchlab.claims.model import Series
+from benchlab.stats import Curve
+from benchlab.store import Store
+from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
+
+
+class NotTestable(Exception):
+    """These runs cannot decide a claim, whatever they measured; the message says why."""
+
+
+class Evidence:
+    """The runs that claims of a study are held against."""
+
+    def __init__(
+        self,
+        store: Store,
+        study: Study,
+        instance: Instance,
+        profile: str,
+        target: str | None = None,
+    ):
+        """Read the runs in the study's main envelope.
+
+        Args:
+            store: with the runs.
+            study: that is rerun.
+            instance: the instance type that the study names.
+            profile: one of the study's.
+            target: name; ``None``: the target of the last run that counts.
+
+        Raises:
+            UnknownName: the study's profile was never run on that target.
+        """
+        self._profile, self._instance = profile, instance
+        runs = results.runs(store, study.study, profile, target)
+        runs = runs.filter(envelope=DEFAULT_ENVELOPE)
+        self._not_counted = runs.filter(pl.col("status") != "ok").sort("started")
+        self._runs = metrics.of(store, runs.filter(status="ok")).sort("started")
+        self._attribution = store.sql(
+            "SELECT run_id, any_value(resource) FILTER (binds) AS resource FROM attribution"
+            " GROUP BY run_id HAVING count(utilisation) > 0"
+        )
+
+    @property
+    def is_of_the_instance_type(self) -> bool:
+        """Whether the runs were made on the article's own instance type, with nothing scaled."""
+        own = {
+            "envelope_enforced": False,
+            "limit_cores": float(self._instance.cores),
+            "limit_memory_bytes": self._instance.memory_bytes,
+        }
+        return not self._runs.is_empty() and self._runs.filter(**own).height == self._runs.height
+
+    def curve(self, series: Series, metric: str | None = None) -> Curve:
+        """Return the values of the trials at each of our concurrencies.
+
+        Args:
+            series: names the curve and its metric.
+            metric: in place of the series' own.
+
+        Raises:
+            NotTestable: no run counts, or none has that metric.
+        """
+        name = metric or series.metric
+        runs = self._of(series)
+        found = runs.drop_nulls(name)
+        if found.is_empty():
+            raise NotTestable(f"no capture of {self._name(series)} tells {name}")
+        return self._by_concurrency(found, name)
+
+    def bound(self, series: Series) -> dict[int, list[str | None]]:
+        """Return what bound each trial at each concurrency; ``None`` is nothing.
+
+        Raises:
+            NotTestable: no run counts, or no observer saw any that does.
+        """
+        runs = self._of(series).join(self._attribution, on="run_id")
+        if runs.is_empty():
+            raise NotTestable(f"no observer saw a run of {self._name(series)}")
+        return self._by_concurrency(runs, "resource")
+
+    def here(self, told: int) -> float:
+        """Return the concurrency here that has as many clients a core as the article's."""
+        return told * self._cores / self._instance.cores
+
+    def told(self, here: int) -> float:
+        """Return the article's concurrency that has as many clients a core as one here."""
+        return here * self._instance.cores / self._cores
+
+    def among(self, curve: dict, told: int) -> int:
+        """Return the concurrency of a curve that stands for the article's.
+
+        Raises:
+            NotTestable: the curve does not have it.
+        """
+        here = self.here(told)
+        if here not in curve:
+            raise NotTestable(
+                f"the article's {told:,} threads are {here:,g} here, which were not run"
+            )
+        return int(here)
+
+    def some(self, curve: dict, told: Sequence[int]) -> list[int]:
+        """Return the concurrencies of a curve that stand for any of the article's.
+
+        Raises:
+            NotTestable: the curve has none of them.
+        """
+        found = [int(self.here(one)) for one in told if self.here(one) in curve]
+        if not found:
+            here = ", ".join(f"{self.here(one):,g}" for one in told)
+            raise NotTestable(f"the article's threads are {here} here, of which none were run")
+        return found
+
+    @property
+    def _cores(self) -> float:
+        return self._runs["limit_cores"][0]
+
+    def _of(self, series: Series) -> pl.DataFrame:
+        found = self._runs.filter(**_key(series))
+        if found.is_empty():
+            ended = self._not_counted.filter(**_key(series))
+            if ended.is_empty():
+                raise NotTestable(f"{self._name(series)}: profile {self._profile} has no run of it")
+            status = ended["status"][-1]
+            raise NotTestable(
+                f"{self._name(series)} {'was refused' if status == 'refused' else 'failed'} here"
+            )
+        return found
+
+    @staticmethod
+    def _by_concurrency(runs: pl.DataFrame, column: str) -> dict[int, list]:
+        return {
+            key[0]: group[column].to_list()
+            for key, group in runs.sort("concurrency", "trial").group_by(
+                "concurrency", maintain_order=True
+            )
+        }
+
+    @staticmethod
+    def _name(series: Series) -> str:
+        return f"{series.engine} {series.variant} {series.workload}"
+
+
+def _key(series: Series) -> dict[str, str]:
+    return {"engine": series.engine, "variant": series.variant, "workload": series.workload}

@@ -1,0 +1,331 @@
+"""Judge: what the runs of one profile on one target say of a study's claims.
+
+Every test of :mod:`benchlab.claims.model` is decided by one function here, with the statistics of
+:mod:`benchlab.stats`. It holds: *reproduced*. It does not: *not reproduced*. The trials cannot say:
+*inconclusive*, with how many would do. The runs could not decide it whatever they measured: *not
+testable here*, with the reason.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchlab import noise, published, stats, study, target
+from benchlab.claims import audit, words
+from benchlab.claims.evidence import Evidence, NotTestable
+from benchlab.claims.model import (
+    Above,
+    Audit,
+    Bound,
+    Change,
+    Claim,
+    Knee,
+    Level,
+    Peak,
+    Ratio,
+    Series,
+    Untested,
+    Verdict,
+)
+from benchlab.repo import Repo
+from benchlab.stats import Answer, Curve, Estimate
+from benchlab.store import Store
+
+_VERDICTS: dict[Answer, Verdict] = {
+    Answer.HOLDS: "reproduced",
+    Answer.FAILS: "not reproduced",
+    Answer.OPEN: "inconclusive",
+}
+
+#: Metric whose peak is meant where a claim speaks of a curve's peak.
+_THROUGHPUT = "tps"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim and what came of it."""
+
+    study: str
+    claim: Claim
+    verdict: Verdict
+    found: str = ""
+    """What the runs show, in a few characters; empty where nothing was measured."""
+    number: Estimate | None = None
+    """The number that decided; ``None`` where none did."""
+    reason: str = ""
+    """Where that is, or why nothing is decided."""
+    trials_needed: int | None = None
+    """Trials of each point that would probably do, where these are too few; ``None``: unknown."""
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What one test found."""
+
+    answer: Answer
+    found: str
+    number: Estimate | None = None
+    where: str = ""
+    trials_needed: int | None = None
+
+
+def judge(
+    repo: Repo, store: Store, study_name: str, profile: str | None, target_name: str | None = None
+) -> list[Judgement]:
+    """Judge every claim of a study, in the order of its file.
+
+    Args:
+        repo: the checkout, for the study file and the published tables.
+        store: with the runs.
+        study_name: name.
+        profile: whose runs; ``None``: no runs, so that only audits are decided.
+        target_name: on which; ``None``: on the target of the last run that counts.
+
+    Raises:
+        ClaimError: the query of an audit does not answer as it must.
+        UnknownName: the study has no such profile, or was never run on that target.
+    """
+    spec = study.load(repo, study_name)
+    evidence = None
+    if spec.is_rerun and profile:
+        spec.profile(profile)
+        instance = target.instance_type(repo, spec.instance)
+        evidence = Evidence(store, spec, instance, profile, target_name)
+    with published.database(repo) as tables:
+        return [
+            _audited(audit.decide(spec.study, claim, tables))
+            if isinstance(claim.decided_by, Audit)
+            else _judged(spec.study, claim, evidence)
+            for claim in spec.claims
+        ]
+
+
+def _audited(audited: audit.Audited) -> Judgement:
+    found = words.audited(audited.test, audited.found, more_digits=2)
+    return Judgement(audited.study, audited.claim, audited.verdict, found, reason=audited.detail)
+
+
+def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgement:
+    try:
+        finding = _decide(claim, evidence)
+    except NotTestable as reason:
+        return Judgement(study_name, claim, "not testable here", reason=str(reason))
+    return Judgement(
+        study_name,
+        claim,
+        _VERDICTS[finding.answer],
+        finding.found,
+        finding.number,
+        finding.where,
+        finding.trials_needed if finding.answer is Answer.OPEN else None,
+    )
+
+
+def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
+    test = claim.decided_by
+    if isinstance(test, Untested):
+        raise NotTestable(test.needs)
+    if evidence is None:
+        raise NotTestable("this study was not rerun here")
+    if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
+        raise NotTestable("an absolute number, judged on the article's instance type only")
+    return _TESTS[type(test)](test, evidence)
+
+
+def _above(test: Above, evidence: Evidence) -> _Finding:
+    if test.at == "peak":
+        number, sides = _at_peaks(test.of, test.over, evidence)
+        answer = stats.exceeds(number, test.by, noise.floor(*_curves(test, evidence)))
+        return _of_ratio(answer, number, "by their peaks", sides, (test.by,))
+    above, below = _curves(test, evidence)
+    shared = sorted(above.keys() & below.keys())
+    if test.at != "all":
+        shared = evidence.some(dict.fromkeys(shared), test.at)
+    if not shared:
+        raise NotTestable("no number of threads that both sides ran")
+    decision = stats.above_everywhere(
+        {one: above[one] for one in shared},
+        {one: below[one] for one in shared},
+        test.by,
+        noise.floor(above, below),
+    )
+    sides = (above[decision.at], below[decision.at])
+    return _of_ratio(
+        decision.answer, decision.ratio, _threads(evidence, decision.at), sides, (test.by,)
+    )
+
+
+def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
+    bounds = (test.value / test.within, test.value * test.within)
+    if test.at == "peak":
+        number, sides = _at_peaks(test.of, test.over, evidence)
+        where = "of their peaks"
+    else:
+        above, below = _curves(test, evidence)
+        if test.at == "greatest":
+            at, number = stats.greatest_ratio(above, below)
+        elif test.at == "least":
+            at, inverse = stats.greatest_ratio(below, above)
+            number = _inverse(inverse)
+        else:
+            at = evidence.among(dict.fromkeys(above.keys() & below.keys()), test.at)
+            number = stats.ratio(above[at], below[at])
+        sides, where = (above[at], below[at]), _threads(evidence, at)
+    answer = stats.equivalent(number, test.value, test.within)
+    return _of_ratio(answer, number, where, sides, bounds)
+
+
+def _change(test: Change, evidence: Evidence) -> _Finding:
+    curve = evidence.curve(test.of)
+    start, end = (evidence.among(curve, told) for told in (test.start, test.end))
+    sides = (curve[end], curve[start])
+    number = stats.ratio(*sides)
+    if test.direction == "level":
+        answer = stats.equivalent(number, 1, test.by)
+        bounds = (1 / test.by, test.by)
+    elif test.direction == "rises":
+        answer, bounds = stats.exceeds(number, test.by, noise.floor(curve)), (test.by,)
+    else:
+        answer = stats.exceeds(_inverse(number), test.by, noise.floor(curve))
+        bounds = (1 / test.by,)
+    return _of_ratio(answer, number, _threads(evidence, start, end), sides, bounds)
+
+
+def _peak(test: Peak, evidence: Evidence) -> _Finding:
+    curve = evidence.curve(test.of)
+    if test.over:
+        curve = _relative(curve, evidence.curve(test.over))
+    return _position(test, evidence, curve, stats.peak(curve))
+
+
+def _knee(test: Knee, evidence: Evidence) -> _Finding:
+    curve = evidence.curve(test.of)
+    return _position(test, evidence, curve, stats.knee(curve))
+
+
+def _position(
+    test: Peak | Knee, evidence: Evidence, curve: Curve, position: stats.Position
+) -> _Finding:
+    low, high = evidence.here(test.first), evidence.here(test.last)
+    if not any(low <= one <= high for one in curve):
+        raise NotTestable(
+            f"no threads were run that stand for the article's {words.between(test.first, test.last)}"
+        )
+    answer = position.between(low, high)
+    inside = low <= position.value <= high
+    rivals = [one for one in position.possible if (low <= one <= high) != inside]
+    needed = [stats.trials_to_tell(curve[position.value], curve[one]) for one in rivals]
+    possible = ", ".join(str(one) for one in position.possible)
+    return _Finding(
+        answer,
+        f"at {_threads(evidence, position.value)}",
+        where=f"cannot be told from {possible}" if len(position.possible) > 1 else "",
+        trials_needed=None if None in needed else max(needed, default=None),
+    )
+
+
+def _level(test: Level, evidence: Evidence) -> _Finding:
+    curve = evidence.curve(test.of)
+    if test.at == "peak":
+        at = _highest(test.of, evidence)
+        number = stats.peak_height(curve) if test.of.metric == _THROUGHPUT else None
+        found = {at: number or stats.median(curve[at])}
+    elif test.at == "all":
+        found = {at: stats.median(values) for at, values in curve.items()}
+    else:
+        at = evidence.among(curve, test.at)
+        found = {at: stats.median(curve[at])}
+    answers = {
+        at: stats.equivalent(number, test.value, test.within) for at, number in found.items()
+    }
+    order = (Answer.FAILS, Answer.OPEN, Answer.HOLDS)
+    at = min(answers, key=lambda at: order.index(answers[at]))
+    return _Finding(
+        answers[at], words.estimated(found[at], test.unit), found[at], _threads(evidence, at)
+    )
+
+
+def _bound(test: Bound, evidence: Evidence) -> _Finding:
+    """All trials at all these concurrencies, or at one of them none; one trial decides nothing."""
+    bound = evidence.bound(test.of)
+    at = sorted(bound) if test.at == "all" else evidence.some(bound, test.at)
+    held = {one: [resource in test.by for resource in bound[one]] for one in at}
+    if any(not any(trials) for trials in held.values()):
+        answer = Answer.FAILS
+    else:
+        answer = Answer.HOLDS if all(all(trials) for trials in held.values()) else Answer.OPEN
+    few = min(len(trials) for trials in held.values())
+    if few < 2:
+        answer = Answer.OPEN
+    otherwise = [one for one in at if not all(held[one])]
+    shown = Counter(resource or "nothing" for one in (otherwise or at) for resource in bound[one])
+    return _Finding(
+        answer,
+        " or ".join(name for name, _ in shown.most_common()),
+        where=_threads(evidence, *(otherwise or at)),
+        trials_needed=2 if few < 2 else None,
+    )
+
+
+#: Test of a claim → what decides it.
+_TESTS: dict[type, Callable[..., _Finding]] = {
+    Above: _above,
+    Ratio: _ratio,
+    Change: _change,
+    Peak: _peak,
+    Knee: _knee,
+    Level: _level,
+    Bound: _bound,
+}
+
+
+def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
+    return evidence.curve(test.of), evidence.curve(test.over)
+
+
+def _at_peaks(
+    of: Series, over: Series, evidence: Evidence
+) -> tuple[Estimate, tuple[list[float], list[float]]]:
+    """Ratio of two curves, each where its throughput is highest, and the values that it is of."""
+    above, below = evidence.curve(of), evidence.curve(over)
+    sides = (above[_highest(of, evidence)], below[_highest(over, evidence)])
+    if of.metric == over.metric == _THROUGHPUT:
+        return stats.peak_ratio(above, below), sides
+    return stats.ratio(*sides), sides
+
+
+def _highest(series: Series, evidence: Evidence) -> int:
+    """Concurrency at which the throughput of a series is highest."""
+    return stats.peak(evidence.curve(series, _THROUGHPUT)).value
+
+
+def _relative(above: Curve, below: Curve) -> Curve:
+    """Ratio of two curves, trial by trial: the same trial of both ran in one block of the plan."""
+    shared = sorted(above.keys() & below.keys())
+    if not shared:
+        raise NotTestable("no number of threads that both sides ran")
+    return {
+        at: [one / other for one, other in zip(above[at], below[at], strict=False)] for at in shared
+    }
+
+
+def _of_ratio(
+    answer: Answer,
+    number: Estimate,
+    where: str,
+    sides: tuple[list[float], list[float]],
+    bounds: tuple[float, ...],
+) -> _Finding:
+    needed = stats.trials_to_tell(*sides, bounds) if answer is Answer.OPEN else None
+    return _Finding(answer, words.estimated(number), number, where, needed)
+
+
+def _inverse(number: Estimate) -> Estimate:
+    if number.low is None or number.high is None:
+        return Estimate(1 / number.value, None, None, number.n)
+    return Estimate(1 / number.value, 1 / number.high, 1 / number.low, number.n)
+
+
+def _threads(evidence: Evidence, *here: int) -> str:
+    ours, theirs = ", ".join(map(str, here)), ", ".join(f"{evidence.told(one):,g}" for one in here)
+    return f"{ours} {'thread' if here == (1,) else 'threads'} (the article's {theirs})"

@@ -1,0 +1,51 @@
+"""Stability: whether two reruns of a study come to the same verdicts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchlab.claims.judge import Judgement
+
+#: Share of the testable claims that must have the same verdict twice.
+LEAST_SAME = 0.9
+
+_OPPOSITE = {"reproduced", "not reproduced"}
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How the verdicts of two reruns compare."""
+
+    testable: int
+    """Claims that runs of either decide or leave inconclusive."""
+    differing: list[tuple[Judgement, Judgement]]
+    """Those of them with two verdicts."""
+
+    @property
+    def same_share(self) -> float:
+        """Share of the testable claims with the same verdict twice; 1 if there are none."""
+        return 1 - len(self.differing) / self.testable if self.testable else 1.0
+
+    @property
+    def opposite(self) -> int:
+        """Claims that one rerun reproduces and the other one does not."""
+        return sum({one.verdict, other.verdict} == _OPPOSITE for one, other in self.differing)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether enough verdicts are the same, and none is the opposite."""
+        return self.same_share >= LEAST_SAME and not self.opposite
+
+
+def compare(first: Iterable[Judgement], second: Iterable[Judgement]) -> Stability:
+    """Compare the verdicts of two reruns; audits need no run and are left to the caller to leave out.
+
+    Args:
+        first: verdicts of one rerun.
+        second: of the other; claims that only one of them has are not compared.
+    """
+    others = {one.claim.id: one for one in second}
+    pairs = [(one, others[one.claim.id]) for one in first if one.claim.id in others]
+    testable = [pair for pair in pairs if any(one.verdict != "not testable here" for one in pair)]
+    return Stability(
+        len(testable), [pair for pair in testable if pair[0].verdict != pair[1].verdict]
+    )

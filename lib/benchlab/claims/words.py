@@ -1,0 +1,74 @@
+"""Words: what a test claims and what was found, in a few characters for a table."""
+
+from math import inf
+
+from benchlab.claims.model import Above, Audit, Bound, Change, Knee, Level, Peak, Ratio, Test
+from benchlab.numbers import number
+from benchlab.stats import Estimate
+
+
+def told(test: Test) -> str:
+    """Say what a test claims: a bound, a number with what still agrees with it, threads, a resource."""
+    match test:
+        case Above():
+            return f"> {test.by:g}"
+        case Ratio():
+            return _about(test.value, test.within)
+        case Change(direction="rises"):
+            return f"> {test.by:g}"
+        case Change(direction="falls"):
+            return f"< {1 / test.by:.3g}"
+        case Change(direction="level"):
+            return _about(1, test.by)
+        case Peak() | Knee():
+            return f"at {between(test.first, test.last)} threads"
+        case Level():
+            return f"{_about(test.value, test.within)} {test.unit}"
+        case Bound():
+            return " or ".join(test.by)
+        case Audit():
+            return audited(test, test.value)
+    return ""
+
+
+def accepted(test: Test) -> tuple[float, float] | None:
+    """Return the ratios, lowest and highest, for which a claim holds; ``None`` if it is of no ratio."""
+    match test:
+        case Above() | Change(direction="rises"):
+            return test.by, inf
+        case Change(direction="falls"):
+            return 0, 1 / test.by
+        case Change(direction="level"):
+            return 1 / test.by, test.by
+        case Ratio():
+            return test.value / test.within, test.value * test.within
+    return None
+
+
+def audited(test: Audit, value: float | bool, more_digits: int = 0) -> str:
+    """Write an audit's value as the article gives its own: yes or no, or a number with its digits."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    decimals = max(test.digits, 0) + more_digits if more_digits else test.digits
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    # a year has no thousands separator
+    return text.replace(",", "") if test.unit == "year" else f"{text} {test.unit}".rstrip()
+
+
+def estimated(estimate: Estimate, unit: str = "") -> str:
+    """Write a number with its interval, if it has one."""
+    text = number(estimate.value)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" ({number(estimate.low)} to {number(estimate.high)})"
+    return f"{text} {unit}".rstrip()
+
+
+def between(first: int, last: int) -> str:
+    """Write a range of threads, or one number of them."""
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+def _about(value: float, within: float) -> str:
+    return f"{value:,g} ({number(value / within)} to {number(value * within)})"

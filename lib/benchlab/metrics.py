@@ -1,0 +1,110 @@
+"""Metrics: the numbers of one run by which runs are compared.
+
+A metric is worked out for each run by itself, so that its spread over trials is known. What a run has
+no capture for is null.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from benchlab.store import Store
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric is called in prose, and its unit."""
+
+    label: str
+    unit: str
+
+
+#: Name → metric; the names are columns of :func:`of`, and what claims call them.
+METRICS = {
+    "tps": Metric("throughput", "transactions/s"),
+    "p99_us": Metric("99th percentile of the latency", "µs"),
+    "latency_mean_us": Metric("mean latency", "µs"),
+    "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
+    "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
+    "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
+    "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
+    "context_switches_per_transaction": Metric("context switches", "1/transaction"),
+    "checkpoints_per_s": Metric("checkpoints", "1/s"),
+    "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
+    "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
+    "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
+}
+
+# Means over the measured seconds of what was sampled; one row a run.
+_SAMPLED = """
+    SELECT run_id,
+        avg(value) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s') AS engine_cpu_us_per_s,
+        avg(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') AS client_cpu_us_per_s,
+        avg(value) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3 AS written_kb_per_s,
+        avg(value) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3 AS read_kb_per_s,
+        avg(value) FILTER (metric = 'context_switches_per_s') AS context_switches_per_s
+    FROM os_sample JOIN run USING (run_id)
+    WHERE t > measure_begin + 1 AND t <= measure_end
+        AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
+    GROUP BY run_id
+"""
+
+# What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on.
+_COUNTED = """
+    SELECT run_id,
+        sum(at_end - at_begin) FILTER (name IN (
+            'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
+            'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
+        )) AS checkpoints,
+        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
+        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages
+    FROM engine_counter GROUP BY run_id
+"""
+
+
+def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return every metric of the given runs.
+
+    Args:
+        store: the store.
+        runs: rows of ``run``, such as :func:`benchlab.results.counted` gives them.
+
+    Returns:
+        The columns of ``runs``, and those of :data:`METRICS` as far as they are not among them.
+    """
+    transactions = pl.col("transactions")
+    joined = (
+        runs.join(store.sql(_SAMPLED), on="run_id", how="left")
+        .join(store.sql(_COUNTED), on="run_id", how="left")
+        .join(_p99(store, runs), on="run_id", how="left")
+    )
+    return joined.with_columns(
+        (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
+        (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),
+        (pl.col("written_kb_per_s") / pl.col("tps")).alias("written_kb_per_transaction"),
+        (pl.col("read_kb_per_s") / pl.col("tps")).alias("read_kb_per_transaction"),
+        (pl.col("context_switches_per_s") / pl.col("tps")).alias(
+            "context_switches_per_transaction"
+        ),
+        (pl.col("checkpoints") / pl.col("measured_s")).alias("checkpoints_per_s"),
+        (pl.col("wal_bytes") / transactions).alias("wal_bytes_per_transaction"),
+        pl.when(pl.col("checkpoints") > 0)
+        .then(pl.col("wal_bytes") / pl.col("checkpoints"))
+        .alias("wal_bytes_per_checkpoint"),
+        (pl.col("full_pages") / transactions).alias("full_pages_per_transaction"),
+    ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
+
+
+def _p99(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+    from benchlab import (
+        stats,  # scipy takes a second to import, and study files need the names only
+    )
+
+    buckets = store.sql(
+        "SELECT run_id, latency_us, count FROM latency_bucket ORDER BY run_id, latency_us"
+    ).join(runs.select("run_id"), on="run_id")
+    rows = [
+        (key[0], stats.percentile_of_buckets(group["latency_us"], group["count"], 99))
+        for key, group in buckets.group_by("run_id", maintain_order=True)
+    ]
+    return pl.DataFrame(rows, schema={"run_id": pl.String, "p99_us": pl.Float64}, orient="row")

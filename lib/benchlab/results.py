@@ -1,0 +1,73 @@
+"""Results: which runs count, and on which target.
+
+Results are always of one target. The same trial has the same key on every target, since a key is made
+of what is asked for and not of where; so a target is chosen here, before anything is counted. It is
+the one named or, without a name, the target of the last run that counts.
+"""
+
+import polars as pl
+
+from benchlab.errors import StoreError, UnknownName
+from benchlab.store import Store
+from benchlab.study import PROFILES
+
+#: Columns that make a point within one study, profile and target.
+POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
+
+_LATEST = """
+    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ?
+    QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
+    ORDER BY ALL
+"""
+
+
+def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the last run of every trial of a study's profile on a target, whatever its status.
+
+    Args:
+        store: the store.
+        study: name.
+        profile: name.
+        target: name; ``None``: the target of the last run that counts.
+
+    Raises:
+        UnknownName: the study's profile was never run on that target.
+    """
+    return store.sql(_LATEST, study, profile, _target(store, study, profile, target))
+
+
+def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return those of :func:`runs` that count."""
+    return runs(store, study, profile, target).filter(pl.col("status") == "ok")
+
+
+def largest_profile(store: Store, name: str) -> str:
+    """Return the largest profile of which a store has a counted run of a study.
+
+    Raises:
+        StoreError: it has none.
+    """
+    found = set(
+        store.sql("SELECT DISTINCT profile FROM run WHERE study = ? AND status = 'ok'", name)[
+            "profile"
+        ]
+    )
+    for profile in reversed(PROFILES):
+        if profile in found:
+            return profile
+    raise StoreError(f"no run of study {name} counts; run `benchlab run {name}`")
+
+
+def _target(store: Store, study: str, profile: str, wanted: str | None) -> str | None:
+    """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
+    found = store.sql(
+        "SELECT target FROM run WHERE study = ? AND profile = ? GROUP BY target"
+        " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
+        study,
+        profile,
+    )["target"].to_list()
+    if wanted is None:
+        return found[0] if found else None
+    if found and wanted not in found:
+        raise UnknownName("target", wanted, found)
+    return wanted

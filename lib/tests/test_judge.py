@@ -1,0 +1,393 @@
+"""Verdicts, on runs whose numbers are set by hand."""
+
+import shutil
+
+import pytest
+from benchlab import results, study
+from benchlab.claims import judge, tables
+from benchlab.errors import ClaimError, StoreError, UnknownName
+from benchlab.store import open_store
+from conftest import MEASURED_PROFILE, ROOT, STUDY
+from ruamel.yaml import YAML
+
+ONE = {"engine": "postgres", "variant": "tuned", "workload": "oltp_insert"}
+OTHER = ONE | {"variant": "default"}
+TUNED, DEFAULT = tuple(ONE.values()), tuple(OTHER.values())
+
+
+def around(value: float) -> list[float]:
+    """Three trials that differ by 1 %."""
+    return [value * 0.99, value, value * 1.01]
+
+
+def curve(*values: float) -> dict[int, list[float]]:
+    """Trials at 1, 4, 16 and 32 threads, which stand for the article's 4, 16, 64 and 128."""
+    return {
+        threads: around(value)
+        for threads, value in zip((1, 4, 16, 32), values, strict=False)
+        if value
+    }
+
+
+@pytest.fixture
+def judged(checkout, measured):
+    """Judge one claim by the runs: ``judged(test, runs)``; its kind is ``order`` unless given."""
+    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
+
+    def decide(test: dict, runs: dict, kind: str = "order") -> judge.Judgement:
+        _claim(checkout, test, kind)
+        return judge.judge(checkout, measured(runs), STUDY, MEASURED_PROFILE)[0]
+
+    return decide
+
+
+def _claim(checkout, test: dict, kind: str) -> None:
+    path = checkout.studies / f"{STUDY}.yml"
+    spec = YAML(typ="safe").load(path)
+    spec["claims"] = [
+        {"id": "one", "where": "here", "claim": "So it is.", "kind": kind, "decided_by": test}
+    ]
+    with path.open("w") as stream:
+        YAML(typ="safe").dump(spec, stream)
+
+
+HIGH, LOW = curve(100, 200, 400), curve(50, 100, 200)
+MIXED = curve(100, 90, 400)
+
+#: test, of the tuned and the default variant → verdict, found, where.
+DECIDED = {
+    "above everywhere": ({"test": "above"}, HIGH, LOW, "reproduced", "2.00 ("),
+    "below at one": ({"test": "above"}, MIXED, LOW | {4: around(180)}, "not reproduced", "0.500"),
+    "as high": ({"test": "above"}, HIGH, HIGH, "inconclusive", "1.00 ("),
+    "above where it is said": (
+        {"test": "above", "at": [64]},
+        MIXED,
+        LOW | {4: around(180)},
+        "reproduced",
+        "2.00 (",
+        "16 threads (the article's 64)",
+    ),
+    "not by that much": ({"test": "above", "by": 3}, HIGH, LOW, "not reproduced", "2.00 ("),
+    "above by the peaks": (
+        {"test": "above", "at": "peak"},
+        curve(1, 300, 2),
+        curve(2, 1, 200),
+        "reproduced",
+        "1.50 (",
+        "by their peaks",
+    ),
+    "the ratio": ({"test": "ratio", "at": 16, "value": 2}, HIGH, LOW, "reproduced", "2.00 ("),
+    "another ratio": ({"test": "ratio", "at": 16, "value": 4}, HIGH, LOW, "not reproduced"),
+    "ratio of peaks": (
+        {"test": "ratio", "at": "peak", "value": 1.5},
+        curve(1, 300, 2),
+        curve(2, 1, 200),
+        "reproduced",
+        "1.50 (",
+        "of their peaks",
+    ),
+    "greatest ratio": (
+        {"test": "ratio", "at": "greatest", "value": 4},
+        curve(100, 400, 100),
+        curve(50, 100, 100),
+        "reproduced",
+        "4.00 (",
+        "4 threads (the article's 16)",
+    ),
+    "least ratio": (
+        {"test": "ratio", "at": "least", "value": 1},
+        curve(100, 400, 100),
+        curve(50, 100, 100),
+        "reproduced",
+        "1.00 (",
+        "16 threads (the article's 64)",
+    ),
+    "rises": (
+        {"test": "change", "start": 4, "end": 64, "direction": "rises", "by": 3},
+        HIGH,
+        {},
+        "reproduced",
+        "4.00 (",
+        "1, 16 threads (the article's 4, 64)",
+    ),
+    "does not fall": (
+        {"test": "change", "start": 4, "end": 64, "direction": "falls"},
+        HIGH,
+        {},
+        "not reproduced",
+        "4.00 (",
+    ),
+    "falls": (
+        {"test": "change", "start": 4, "end": 16, "direction": "falls"},
+        curve(100, 50),
+        {},
+        "reproduced",
+        "0.500 (",
+    ),
+    "stays level": (
+        {"test": "change", "start": 4, "end": 16, "direction": "level", "by": 1.1},
+        curve(100, 101),
+        {},
+        "reproduced",
+        "1.01 (",
+    ),
+    "peak": (
+        {"test": "peak", "first": 16, "last": 16},
+        curve(1, 3, 2),
+        {},
+        "reproduced",
+        "at 4 threads (the article's 16)",
+    ),
+    "peak elsewhere": (
+        {"test": "peak", "first": 64, "last": 128},
+        curve(1, 3, 2),
+        {},
+        "not reproduced",
+        "at 4 threads",
+    ),
+    "peak on a plateau": (
+        {"test": "peak", "first": 64, "last": 64},
+        curve(1, 3, 3.001),
+        {},
+        "inconclusive",
+        "at 16 threads",
+        "cannot be told from 4, 16",
+    ),
+    "peak of a ratio": (
+        {"test": "peak", "first": 16, "last": 16},
+        curve(10, 60, 30),
+        curve(10, 20, 30),
+        "reproduced",
+        "at 4 threads",
+    ),
+    "knee": (
+        {"test": "knee", "first": 4, "last": 16},
+        curve(50, 99, 100),
+        {},
+        "reproduced",
+        "at 4 threads",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECIDED)
+def test_a_claim_is_decided_by_its_test(judged, case):
+    test, of, over, verdict, *found = DECIDED[case]
+    runs = {TUNED: of} | ({DEFAULT: over} if over else {})
+    sides = {"of": ONE} | ({"over": OTHER} if over else {})
+    one = judged(test | sides, runs)
+    assert one.verdict == verdict
+    for part, shown in zip(found, (one.found, one.reason), strict=False):
+        assert part in shown
+    assert (one.trials_needed is None) == (verdict != "inconclusive" or case == "as high")
+
+
+def test_trials_that_scatter_say_how_many_would_do(judged):
+    wide = {16: [200.0, 300.0, 400.0]}
+    one = judged(
+        {"test": "above", "of": ONE, "over": OTHER}, {TUNED: wide, DEFAULT: {16: around(200)}}
+    )
+    assert one.verdict == "inconclusive"
+    assert one.trials_needed > 3
+    assert one.number.low < 1 < one.number.high
+
+
+def test_one_trial_decides_nothing(judged):
+    one = judged(
+        {"test": "above", "of": ONE, "over": OTHER}, {TUNED: {1: [900.0]}, DEFAULT: {1: [1.0]}}
+    )
+    assert (one.verdict, one.found, one.trials_needed) == ("inconclusive", "900", None)
+
+
+NOT_TESTABLE = {
+    "no run": (
+        {"test": "above", "over": ONE | {"engine": "tidb"}},
+        "order",
+        "tidb tuned oltp_insert: profile standard has no run of it",
+    ),
+    "other threads": (
+        {"test": "ratio", "over": OTHER, "at": 1024, "value": 2},
+        "ratio",
+        "the article's 1,024 threads are 256 here, which were not run",
+    ),
+    "half a thread": (
+        {"test": "above", "over": OTHER, "at": [2]},
+        "order",
+        "the article's threads are 0.5 here, of which none were run",
+    ),
+    "a peak out of sight": (
+        {"test": "peak", "first": 1024, "last": 1024},
+        "peak",
+        "no threads were run that stand for the article's 1,024",
+    ),
+    "an absolute number": (
+        {"test": "level", "at": "peak", "value": 400, "unit": "transactions/s"},
+        "absolute",
+        "an absolute number, judged on the article's instance type only",
+    ),
+    "no capture": (
+        {"test": "above", "over": OTHER | {"metric": "checkpoints_per_s"}},
+        "order",
+        "no capture of postgres default oltp_insert tells checkpoints_per_s",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_TESTABLE)
+def test_what_runs_cannot_decide_is_said(judged, case):
+    test, kind, reason = NOT_TESTABLE[case]
+    one = judged(test | {"of": ONE}, {TUNED: HIGH, DEFAULT: LOW}, kind)
+    assert (one.verdict, one.reason) == ("not testable here", reason)
+
+
+def test_a_claim_without_a_test_says_what_it_would_take(judged):
+    one = judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
+    assert (one.verdict, one.reason) == ("not testable here", "A lab.")
+
+
+def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):
+    test = {"test": "level", "of": ONE, "at": "peak", "value": 410, "unit": "transactions/s"}
+    judged(test, {TUNED: HIGH}, "absolute")
+    with open_store(checkout.store) as store:
+        store.connection.execute(
+            "UPDATE run SET envelope_enforced = false, limit_cores = 8, limit_memory_bytes = ?",
+            [32 * 1000**3],
+        )
+        before = judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+        store.connection.execute("UPDATE run SET limit_memory_bytes = ?", [_memory(checkout)])
+        one = judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+    assert before.verdict == "not testable here"
+    assert one.verdict == "reproduced"
+    assert one.found.startswith("400 (")
+
+
+def _memory(checkout) -> int:
+    from benchlab import target
+
+    return target.instance_type(checkout, study.load(checkout, STUDY).instance).memory_bytes
+
+
+# Bottlenecks
+
+
+@pytest.fixture
+def bound(checkout, judged):
+    """Judge that the disk binds; ``bound({threads: [resource, …]})``."""
+    test = {"test": "bound", "of": ONE, "by": ["disk write bandwidth", "disk write IOPS"]}
+
+    def decide(found: dict[int, list[str | None]], at: object = "all") -> judge.Judgement:
+        judged(test | {"at": at}, {TUNED: {at: around(100) for at in found}}, "mechanism")
+        with open_store(checkout.store) as store:
+            for run in store.runs().iter_rows(named=True):
+                resource = found[run["concurrency"]][run["trial"] - 1]
+                store.connection.execute(
+                    "UPDATE attribution SET binds = resource IS NOT DISTINCT FROM ?"
+                    " WHERE run_id = ?",
+                    [resource, run["run_id"]],
+                )
+                if resource == "unseen":
+                    store.connection.execute(
+                        "UPDATE attribution SET utilisation = NULL WHERE run_id = ?",
+                        [run["run_id"]],
+                    )
+            return judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+
+    return decide
+
+
+DISK, IOPS, CPU = "disk write bandwidth", "disk write IOPS", "CPU of the engine"
+
+
+def test_a_bottleneck_is_that_of_every_trial(bound):
+    one = bound({4: [DISK, DISK, IOPS], 16: [DISK] * 3})
+    assert (one.verdict, one.found) == ("reproduced", f"{DISK} or {IOPS}")
+    assert one.reason == "4, 16 threads (the article's 16, 64)"
+
+
+def test_another_bottleneck_at_one_concurrency_is_told_with_it(bound):
+    one = bound({4: [DISK] * 3, 16: [CPU, CPU, None]})
+    assert (one.verdict, one.found) == ("not reproduced", f"{CPU} or nothing")
+    assert one.reason == "16 threads (the article's 64)"
+
+
+def test_trials_that_differ_are_inconclusive(bound):
+    assert bound({4: [DISK, DISK, CPU]}).verdict == "inconclusive"
+
+
+def test_a_bottleneck_counts_where_it_is_claimed(bound):
+    assert bound({4: [CPU] * 3, 16: [DISK] * 3}, at=[64, 128]).verdict == "reproduced"
+
+
+def test_one_trial_shows_no_bottleneck(bound):
+    one = bound({4: [DISK] * 3}, at=[16])
+    assert one.verdict == "reproduced"
+
+
+def test_runs_that_no_observer_saw_have_no_bottleneck(bound):
+    one = bound({4: ["unseen"] * 3})
+    assert one.verdict == "not testable here"
+    assert one.reason == "no observer saw a run of postgres tuned oltp_insert"
+
+
+# The whole
+
+
+def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
+    test = {"test": "above", "of": ONE, "over": OTHER}
+    judged(test, {TUNED: HIGH, DEFAULT: LOW})
+    store = measured({TUNED: {1: around(1)}, DEFAULT: {1: around(2)}}, target="lab")
+    on = {
+        name: judge.judge(checkout, store, STUDY, MEASURED_PROFILE, name)[0].verdict
+        for name in ("local", "lab")
+    }
+    assert on == {"local": "reproduced", "lab": "not reproduced"}
+    with pytest.raises(UnknownName, match="unknown target 'moon'; choose one of: lab, local"):
+        judge.judge(checkout, store, STUDY, MEASURED_PROFILE, "moon")
+    with pytest.raises(UnknownName, match="unknown profile 'huge'"):
+        judge.judge(checkout, store, STUDY, "huge")
+
+
+def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
+    shutil.copytree(ROOT / "paper/studies", checkout.studies, dirs_exist_ok=True)
+    store = measured({TUNED: HIGH, DEFAULT: LOW})
+    tables.write(checkout, store)
+    verdicts = store.sql("SELECT * FROM verdict JOIN claim USING (study, claim)")
+    wanted = [
+        (name, claim.id)
+        for name in study.names(checkout)
+        for claim in study.load(checkout, name).claims
+    ]
+    assert sorted(verdicts.select("study", "claim").rows()) == sorted(wanted)
+    assert set(verdicts.filter(kind="audit")["verdict"]) == {"reproduced", "not reproduced"}
+    by_id = {row["claim"]: row for row in verdicts.iter_rows(named=True)}
+    gain = by_id["postgres_insert_gain"]
+    assert (gain["profile"], gain["target"], gain["told"]) == (
+        "standard",
+        "local",
+        "4 (3.20 to 5.00)",
+    )
+    assert (gain["verdict"], gain["value"], gain["n"]) == ("not reproduced", 2.0, 3)
+    assert by_id["cached_leads_point_select"]["reason"] == "this study was not rerun here"
+    assert by_id["cached_leads_point_select"]["profile"] is None
+    # a second time it is the same, not twice as much
+    tables.write(checkout, store)
+    assert store.sql("SELECT count(*) AS n FROM verdict")["n"].item() == len(wanted)
+    assert store.sql("SELECT count(*) AS n FROM published")["n"].item() > 800
+
+
+def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout, measured):
+    judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
+    store = measured({})
+    tables.write(checkout, store)
+    before = store.sql("SELECT * FROM verdict ORDER BY ALL")
+    _claim(checkout, {"test": "audit", "query": "SELECT nonsense", "value": 1.0}, "audit")
+    with pytest.raises(ClaimError, match=rf"study {STUDY}, claim one: "):
+        tables.write(checkout, store)
+    assert store.sql("SELECT * FROM verdict ORDER BY ALL").equals(before)
+
+
+def test_rows_that_do_not_fit_leave_the_tables(judged, measured):
+    store = measured({TUNED: HIGH})
+    wrong = results.runs(store, STUDY, MEASURED_PROFILE).select("run_id")
+    with pytest.raises(StoreError, match=r"^claim: "):
+        store.replace({"claim": wrong})

@@ -1,0 +1,133 @@
+"""Whether two reruns agree, and what `benchlab verdicts` and `benchlab noise` say."""
+
+import shutil
+
+import pytest
+from benchlab import noise, stats
+from benchlab.claims.judge import Judgement
+from benchlab.claims.model import Claim
+from benchlab.claims.stability import compare
+from benchlab.cli import app
+from conftest import ROOT, STUDY
+
+YES, NO, OPEN, OUT = "reproduced", "not reproduced", "inconclusive", "not testable here"
+
+
+def verdicts(*given: str) -> list[Judgement]:
+    """One verdict each of the claims ``c0``, ``c1``, …"""
+    return [
+        Judgement(
+            "mine",
+            Claim.model_validate(
+                {
+                    "id": f"c{number}",
+                    "where": "here",
+                    "claim": "So.",
+                    "kind": "order",
+                    "decided_by": {"test": "none", "needs": "more"},
+                }
+            ),
+            verdict,
+        )
+        for number, verdict in enumerate(given)
+    ]
+
+
+#: verdicts of one rerun and of another → testable, same share, opposite, stable
+CASES = {
+    "the same": ([YES, NO, OPEN, OUT], [YES, NO, OPEN, OUT], 3, 1.0, 0, True),
+    "one in ten differs": ([YES] * 10, [YES] * 9 + [OPEN], 10, 0.9, 0, True),
+    "two in ten differ": ([YES] * 10, [YES] * 8 + [OPEN] * 2, 10, 0.8, 0, False),
+    "one is the opposite": ([YES] * 20, [YES] * 19 + [NO], 20, 0.95, 1, False),
+    "testable once": ([YES, OUT], [YES, YES], 2, 0.5, 0, False),
+    "nothing testable": ([OUT], [OUT], 0, 1.0, 0, True),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_reruns_agree_or_not(case):
+    first, second, testable, same, opposite, stable = CASES[case]
+    for one, other in ((first, second), (second, first)):
+        found = compare(verdicts(*one), verdicts(*other))
+        assert (found.testable, found.opposite, found.is_stable) == (testable, opposite, stable)
+        assert found.same_share == pytest.approx(same)
+
+
+def test_a_claim_that_one_rerun_lacks_is_not_compared():
+    assert compare(verdicts(YES, NO), verdicts(YES)).testable == 1
+
+
+INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
+#: The tuning as strong as the article says, and as good as none. The recorded samples of all these runs
+#: show an idle disk, so that one more claim is testable, of what binds.
+STRONG = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [400.0, 404.0, 408.0]}}
+WEAK = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [101.0, 102.0, 103.0]}}
+
+
+@pytest.fixture
+def command(checkout, monkeypatch, capsys):
+    """Run a command line in the checkout; returns its exit code and what it printed."""
+    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["benchlab", *arguments])
+        monkeypatch.setattr("benchlab.cli.console.width", 200)
+        with pytest.raises(SystemExit) as ended:
+            app()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out + printed.err
+
+    return run
+
+
+def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp_path):
+    measured(STRONG).close()
+    code, said = command("verdicts", STUDY)
+    assert code == 0
+    assert f"{STUDY}: 3 reproduced, 7 not reproduced, 0 inconclusive" in said
+    kept = tmp_path / "kept.duckdb"
+    shutil.copy(checkout.store, kept)
+    code, said = command("verdicts", STUDY, "--against", str(kept))
+    assert (code, said.splitlines()[-1]) == (
+        0,
+        "2 of 2 testable claims have the same verdict twice",
+    )
+    import benchlab
+
+    with benchlab.open() as lab:
+        stored = lab.sql("SELECT verdict FROM verdict WHERE claim = 'postgres_insert_gain'")
+    assert stored["verdict"].to_list() == [YES]
+    folder = tmp_path / "exported"
+    assert command("export", str(folder), "--no-raw")[0] == 0
+    with benchlab.open(str(folder)) as lab:
+        assert lab.sql("SELECT count(*) AS n FROM verdict")["n"].item() > 100
+
+
+def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_path):
+    measured(STRONG).close()
+    kept = tmp_path / "kept.duckdb"
+    shutil.copy(checkout.store, kept)
+    shutil.rmtree(checkout.raw)
+    checkout.store.unlink()
+    measured(WEAK).close()
+    code, said = command("verdicts", STUDY, "--against", str(kept))
+    assert code == 1
+    assert f"{STUDY} postgres_insert_gain: not reproduced (1.01 (" in said
+    assert "); there: reproduced (4.00 (" in said
+    assert "benchlab: verdicts are not stable: 50% are the same" in said
+
+
+def test_noise_is_that_of_the_trials(measured):
+    store = measured(STRONG | {("oceanbase", "tuned", "oltp_insert"): {1: [7.0]}})
+    found = noise.table(store, STUDY, "standard").rows_by_key("variant", named=True, unique=True)
+    assert set(found) == {"default", "tuned"}  # a point with one trial says nothing
+    wanted = stats.noise_floor([(100.0, 101.0)])
+    assert (found["default"]["pairs"], found["default"]["noise"]) == (1, round(wanted.value, 3))
+    assert found["default"]["trials_for_2%"] >= found["default"]["trials_for_10%"] >= 2
+
+
+def test_without_two_trials_there_is_no_noise(measured, command):
+    measured({INSERT: {16: [100.0]}}).close()
+    code, said = command("noise", STUDY)
+    assert code == 1
+    assert "no point of postgres_vs_tidb has two trials in profile standard" in said
