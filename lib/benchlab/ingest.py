@@ -12,13 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchlab import attribution, capture
 from benchlab.capture import Record
-from benchlab.engines import EngineSetting
+from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS
 from benchlab.parse import perf
 from benchlab.parse import sysbench as parse_sysbench
+from benchlab.parse import waits as parse_waits
 from benchlab.repo import Repo
 from benchlab.store import Store, open_store
+from benchlab.waits import NAME as WAITS
 
 #: What benchlab's own captures hold.
 _FACTS = TypeAdapter(dict[str, Any])
@@ -103,6 +105,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "os_sample": _os_samples(text, record.single_host),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": _counters(text),
+            "engine_wait": _waits(text, record.trial.point.engine),
             "raw_output": _raw_output(record, contents),
         }
         measured = {}
@@ -272,6 +275,12 @@ def _counters(text: dict[str, str]) -> pl.DataFrame:
         [{"name": name, "at_begin": begin.get(name), "at_end": end.get(name)} for name in names],
         schema={"name": pl.String, "at_begin": pl.Float64, "at_end": pl.Float64},
     )
+
+
+def _waits(text: dict[str, str], engine: str) -> pl.DataFrame:
+    if WAITS not in text:
+        return pl.DataFrame()
+    return parse_waits.looks(text[WAITS], engine_class(engine).wait, truncated_ok=True)
 
 
 def _raw_output(record: Record, contents: dict[str, bytes]) -> pl.DataFrame:

@@ -6,6 +6,7 @@ when benchlab itself is killed. Their command lines stand beside the parsers of 
 
 import io
 import json
+import math
 import subprocess
 import tarfile
 from contextlib import suppress
@@ -105,7 +106,9 @@ def _keep(archive: bytes, errors: bytes, folder: RunFolder, prefix: str) -> None
             for member in tar.getmembers():
                 content = tar.extractfile(member).read()
                 if member.name == "perf.script":
-                    folder.write(FOLDED, perf.fold(content.decode(errors="replace")).encode())
+                    begin, end = folder.phases.get("measure", (-math.inf, math.inf))
+                    script = content.decode(errors="replace")
+                    folder.write(FOLDED, perf.fold(script, begin=begin, end=end).encode())
                 else:
                     folder.write(prefix + member.name, content)
     except (tarfile.TarError, ParseError) as error:

@@ -1,6 +1,7 @@
 -- The store. Tidy tables, units in the column names, run_id in every table that a run fills.
 -- Version 1: first.
--- Version 2: published, claim, verdict.
+-- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; published,
+-- claim, verdict.
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -127,13 +128,24 @@ CREATE TABLE engine_counter (
     at_end DOUBLE
 );
 
+CREATE TABLE engine_wait (
+    run_id VARCHAR NOT NULL,
+    t DOUBLE NOT NULL,                  -- Unix seconds of the look
+    wait_class VARCHAR NOT NULL,        -- benchlab.waits.Wait
+    wait VARCHAR NOT NULL,              -- as the engine names it
+    sessions INTEGER NOT NULL           -- of the load that waited so
+);
+
 CREATE TABLE attribution (
     run_id VARCHAR NOT NULL,
     resource VARCHAR NOT NULL,
-    utilisation DOUBLE,                 -- mean over the measured seconds, share of the limit
-    pressure DOUBLE,                    -- the same by all who share the limit; decides what binds
-    at_limit_share DOUBLE,              -- share of seconds at or above the threshold
-    binds BOOLEAN NOT NULL,
+    utilisation DOUBLE,                 -- mean over the measured part, share of the limit
+    pressure DOUBLE,                    -- the same by all who share it, of what there is for them
+    at_limit_share DOUBLE,              -- share of the time in which all of it was used
+    saturation DOUBLE,                  -- share of the time, or of the sessions, that waited for it
+    share DOUBLE,                       -- share of the time in which it bound
+    binds BOOLEAN NOT NULL,             -- the one that bound longest
+    confidence DOUBLE,                  -- how far the run's captures can tell, 0 to 1
     evidence VARCHAR NOT NULL
 );
 

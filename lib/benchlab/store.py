@@ -16,6 +16,9 @@ from benchlab.errors import StoreError
 # History of the schema: see the head of schema.sql.
 SCHEMA_VERSION = 2
 
+#: Columns that an export of an older schema lacks; they are null then.
+_ADDED = {"attribution": {"saturation", "share", "confidence"}}
+
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (
     "run",
@@ -27,6 +30,7 @@ RUN_TABLES = (
     "os_sample",
     "perf_stack",
     "engine_counter",
+    "engine_wait",
     "attribution",
     "raw_output",
 )
@@ -189,13 +193,14 @@ def open_any(location: str | Path) -> Store:
     for name in (*RUN_TABLES, *STUDY_TABLES):
         pattern = f"{location}/{name}/**/*.parquet"
         if "://" in str(location) or any(Path(location).glob(f"{name}/**/*.parquet")):
-            columns = ", ".join(f'"{column}"' for column in _columns(connection, name))
+            source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true)"
             try:
-                _execute(
-                    connection,
-                    f'INSERT INTO "{name}" BY NAME SELECT {columns}'
-                    f" FROM read_parquet({_quoted(pattern)}, hive_partitioning = true)",
+                there = {row[0] for row in _execute(connection, f"DESCRIBE FROM {source}")}
+                older = _ADDED.get(name, set()) - there
+                columns = ", ".join(
+                    f'"{column}"' for column in _columns(connection, name) if column not in older
                 )
+                _execute(connection, f'INSERT INTO "{name}" BY NAME SELECT {columns} FROM {source}')
             except duckdb.Error as error:
                 raise StoreError(f"{location}: {name}: {str(error).splitlines()[0]}") from error
     if not _execute(connection, "SELECT count(*) FROM run")[0][0]:

@@ -17,7 +17,7 @@ from pydantic import ByteSize, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from benchlab.attribution.utilisation import RESOURCES
+from benchlab.attribution import RESOURCES
 from benchlab.claims.model import Bound, Claim
 from benchlab.errors import StudyError, UnknownName
 from benchlab.metrics import METRICS

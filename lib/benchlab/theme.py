@@ -38,6 +38,26 @@ PALETTE = [color for _, color, _ in ENGINES.values()] + [OTHER_ENGINE[0]]
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
 OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
 
+#: What binds → colour of its cell in a strip, in the order of legends; apart from those of the engines.
+#: Warm for the disk, violet for CPU, green for what engine and kernel make scarce themselves, greys
+#: where nothing is. Darker before lighter within a family, so that a greyscale print can be read.
+RESOURCE_COLORS = {
+    "disk write bandwidth": "#7f3b08",
+    "disk write IOPS": "#b35806",
+    "disk read bandwidth": "#e08214",
+    "disk read IOPS": "#fdb863",
+    "commit latency": "#c51b7d",
+    "CPU of the engine": "#2d004b",
+    "CPU of the client": "#8073ac",
+    "memory": "#01665e",
+    "network": "#35978f",
+    "locks": "#80cdc1",
+    "the engine's own limit": "#c7eae5",
+    "concurrency": "#969696",
+    "none": "#d9d9d9",
+    "unknown": "#ffffff",
+}
+
 #: Endings of column names, longest first, and the unit that an axis shows for them.
 UNITS = {
     "_bytes_per_s": "bytes/s",

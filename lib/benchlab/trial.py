@@ -13,6 +13,8 @@ from benchlab.observers import Observers, watch
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
+from benchlab.waits import NAME as WAITS
+from benchlab.waits import Looks
 from benchlab.workloads import sysbench
 
 #: Seconds that a driver may take beyond its run time: connecting, the last transactions.
@@ -98,7 +100,7 @@ class _Run:
                     # another seed than the measured part's, which would draw the same rows again
                     self._drive("warmup", point.warmup_s, self.trial.seed + 1)
             self.folder.write_json("counters-begin.json", engine.counters())
-            with self._phase("measure"):
+            with self._phase("measure"), self._waits():
                 self._drive("sysbench", point.measure_s, self.trial.seed)
             self.folder.write_json("counters-end.json", engine.counters())
         finally:
@@ -158,6 +160,18 @@ class _Run:
             if self.session.status()["pid"] is None:
                 raise RunFailed(f"{point.engine} died: {failure}") from failure
             raise
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        """Look at what the engine's sessions wait for, where it tells."""
+        if not self.session.engine.waits_query:
+            yield
+            return
+        looks = Looks(self.session.engine)
+        try:
+            yield
+        finally:
+            self.folder.write(WAITS, looks.stop())
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -1,8 +1,11 @@
-"""Attribution, on runs made so that it is known what bound them."""
+"""Attribution by evidence, on runs made so that it is known what bound them."""
 
 import polars as pl
 import pytest
-from benchlab.attribution.utilisation import RESOURCES, attribute, binding
+from benchlab.attribution import NONE, RESOURCES, UNKNOWN, attribute, binding
+from benchlab.theme import RESOURCE_COLORS
+from hypothesis import given
+from hypothesis import strategies as st
 
 BEGIN, SECONDS = 1000.0, 10
 
@@ -24,30 +27,53 @@ SAMPLED = {
     "CPU of the client": ("client", "cpu_us_per_s", 2e6),
     "memory": ("psi memory", "some_us_per_s", 1e6),
 }
+DISK = [name for name in SAMPLED if name.startswith("disk")]
 IDLE = dict.fromkeys(SAMPLED, 0.1)
 
+#: Eight clients that all wait for an answer of 8 ms.
+LOAD = {"concurrency": 8, "tps": 1000.0, "latency_mean_us": 8000.0}
 
-def run(single_host: bool = True, **limits) -> pl.DataFrame:
+
+def run(single_host: bool = True, **columns) -> pl.DataFrame:
     times = {"measure_begin": BEGIN, "measure_end": BEGIN + SECONDS}
-    return pl.DataFrame([{"single_host": single_host} | times | LIMITS | limits])
+    return pl.DataFrame([{"single_host": single_host} | times | LIMITS | LOAD | columns])
+
+
+def sample(subject: str, metric: str, values: list[float], begin: float = BEGIN) -> pl.DataFrame:
+    """One value a second."""
+    rows = [(begin + 1 + n, "sample", subject, metric, value) for n, value in enumerate(values)]
+    return pl.DataFrame(rows, schema=["t", "observer", "subject", "metric", "value"], orient="row")
 
 
 def samples(used: dict[str, float | list[float]], begin: float = BEGIN) -> pl.DataFrame:
     """A row a second for each resource; ``used`` is its share of the limit, or one per second."""
+    frames = []
+    for name, share in used.items():
+        subject, metric, limit = SAMPLED[name]
+        shares = [share] * SECONDS if isinstance(share, float) else share
+        frames.append(sample(subject, metric, [limit * one for one in shares], begin))
+    return pl.concat(frames)
+
+
+def waits(**sessions: int) -> pl.DataFrame:
+    """Two looks a second: wait class → sessions."""
     return pl.DataFrame(
         [
-            {
-                "t": begin + second,
-                "observer": "sample",
-                "subject": SAMPLED[name][0],
-                "metric": SAMPLED[name][1],
-                "value": SAMPLED[name][2]
-                * (share if isinstance(share, float) else share[second - 1]),
-            }
-            for name, share in used.items()
-            for second in range(1, SECONDS + 1)
+            {"t": BEGIN + look / 2, "wait_class": name, "wait": name, "sessions": number}
+            for look in range(1, 2 * SECONDS)
+            for name, number in sessions.items()
         ]
     )
+
+
+def bound(used: dict | None = None, looks: dict | None = None, **of_run) -> dict:
+    """The row of the resource that binds; empty if none does."""
+    tables = {"run": run(**of_run), "os_sample": samples(IDLE | (used or {}))}
+    if looks:
+        tables["engine_wait"] = waits(**looks)
+    rows = attribute(tables).filter("binds").rows(named=True)
+    assert len(rows) <= 1
+    return rows[0] if rows else {}
 
 
 def attributed(used: dict, **of_run) -> dict[str, dict]:
@@ -56,42 +82,50 @@ def attributed(used: dict, **of_run) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("resource", SAMPLED)
-def test_what_is_at_its_limit_binds(resource):
+def test_what_is_used_up_binds(resource):
     frame = attribute({"run": run(), "os_sample": samples(IDLE | {resource: 0.97})})
     assert binding(frame) == resource
     row = frame.row(by_predicate=pl.col("resource") == resource, named=True)
     assert row["utilisation"] == pytest.approx(0.97)
-    assert row["at_limit_share"] == 1
-    assert "97%" in row["evidence"]
-    assert set(frame["resource"]) == set(RESOURCES) - {"none"}
+    assert (row["at_limit_share"], row["share"], row["confidence"]) == (1, 1, 1)
+    assert "97 %" in row["evidence"]
+    assert tuple(frame["resource"]) == RESOURCES
+    assert frame["share"].sum() == pytest.approx(1)
 
 
 def test_evidence_is_in_the_limits_own_unit():
     found = attributed(IDLE | {"disk write bandwidth": 0.96})
-    assert found["disk write bandwidth"]["evidence"].startswith("33.6 MB/s of 35.0 MB/s (96%)")
-    assert found["disk read IOPS"]["evidence"].startswith("240 /s of 2,400 /s (10%)")
-    assert found["CPU of the engine"]["evidence"].startswith("0.20 cores of 2.00 cores (10%)")
-
-
-def test_nothing_binds_below_the_threshold():
-    frame = attribute({"run": run(), "os_sample": samples(IDLE | {"disk write IOPS": 0.89})})
-    assert binding(frame) == "none"
-    assert not frame["binds"].any()
-
-
-def test_of_two_at_their_limits_the_higher_binds_alone():
-    used = IDLE | {"disk write bandwidth": 0.93, "disk write IOPS": 0.98}
-    frame = attribute({"run": run(), "os_sample": samples(used)})
-    assert binding(frame) == "disk write IOPS"
-    assert frame["binds"].sum() == 1
+    said = found["disk write bandwidth"]["evidence"]
+    assert said.startswith("disk writes stood at 33.6 MB/s of 35.0 MB/s (96 %), used up in 100 %")
+    assert "next disk write IOPS at 10 %" in said or "next CPU of the engine at 20 %" in said
+    found = {name: row["evidence"] for name, row in found.items()}
+    assert "stood at 240 /s of 2,400 /s (10 %)" in found["disk read IOPS"]
+    assert "stood at 0.20 cores of 2.00 cores (10 %)" in found["CPU of the engine"]
+    assert "tasks stood still for memory in 10 % of the time" in found["memory"]
 
 
 def test_bursts_that_leave_the_disk_idle_do_not_bind():
     burst = [1.0, 0.0] * (SECONDS // 2)
     found = attributed(IDLE | {"disk write bandwidth": burst})["disk write bandwidth"]
     assert not found["binds"]
-    # the first second is not wholly within the measured part
-    assert found["at_limit_share"] == pytest.approx(4 / 9)
+    assert found["at_limit_share"] == 0.5
+
+
+def test_what_binds_in_turn_is_told_by_shares():
+    used = {
+        "disk write bandwidth": [1.0] * 6 + [0.1] * 4,
+        "CPU of the engine": [0.1] * 6 + [0.95] * 4,
+    }
+    found = attributed(IDLE | used)
+    assert found["disk write bandwidth"]["binds"]
+    assert found["disk write bandwidth"]["share"] == pytest.approx(0.6, abs=0.11)
+    assert found["CPU of the engine"]["share"] == pytest.approx(0.4, abs=0.11)
+    assert "bound in turn: disk write bandwidth" in found["disk write bandwidth"]["evidence"]
+
+
+def test_a_resource_that_hovers_at_the_threshold_binds_throughout():
+    hovering = [0.93, 0.93, 0.88, 0.87, 0.89, 0.93, 0.88, 0.87, 0.88, 0.89]
+    assert bound({"disk read IOPS": hovering})["share"] == 1
 
 
 @pytest.mark.parametrize("larger", ["engine", "client"])
@@ -99,34 +133,207 @@ def test_on_one_host_engine_and_client_share_the_cpu(larger):
     smaller = {"engine": "client", "client": "engine"}[larger]
     used = IDLE | {f"CPU of the {larger}": 0.6, f"CPU of the {smaller}": 0.35}
     found = attributed(used)
-    assert found[f"CPU of the {larger}"]["binds"]
-    assert not found[f"CPU of the {smaller}"]["binds"]
-    assert found[f"CPU of the {larger}"]["utilisation"] == pytest.approx(0.6)
-    assert "together 95%" in found[f"CPU of the {larger}"]["evidence"]
+    row = found[f"CPU of the {larger}"]
+    assert row["binds"]
+    assert row["utilisation"] == pytest.approx(0.6)
+    assert row["pressure"] == pytest.approx(0.95)
+    assert "95 % of it used up with all who share it" in row["evidence"]
     # each on a host of its own has cores to spare
-    assert not any(row["binds"] for row in attributed(used, single_host=False).values())
+    apart = attributed(used, single_host=False)
+    assert not apart["CPU of the engine"]["binds"]
+
+
+def test_others_on_the_host_leave_less_of_the_cpu():
+    """At 75 % of its limit the engine has all that there is: 0.4 of the host's 2 cores are others'."""
+    used = IDLE | {"CPU of the engine": 0.65}
+    idle = sample("all", "idle_percent", [0.0] * SECONDS).with_columns(observer=pl.lit("vmstat"))
+    host = pl.DataFrame([{"fact": "cores", "value": "2"}])
+    tables = {"run": run(), "host": host, "os_sample": pl.concat([samples(used), idle])}
+    assert binding(attribute(tables)) == "CPU of the engine"
+    assert binding(attribute(tables | {"os_sample": samples(used)})) == UNKNOWN
+
+
+def test_a_quota_with_a_queue_binds_below_the_threshold():
+    used = {"CPU of the engine": 0.75}  # and the client's 0.1
+    quota = [
+        sample("total", "cpu_periods_per_s", [50.0] * SECONDS),
+        sample("total", "cpu_throttled_periods_per_s", [45.0] * SECONDS),
+    ]
+    os_sample = samples(IDLE | used)
+    assert binding(attribute({"run": run(), "os_sample": os_sample})) == UNKNOWN
+    frame = attribute({"run": run(), "os_sample": pl.concat([os_sample, *quota])})
+    assert binding(frame) == "CPU of the engine"
+    assert frame.filter("binds")["saturation"][0] == pytest.approx(0.9)
+
+
+def test_a_client_held_back_by_a_quota_of_its_own_binds():
+    quota = [
+        sample("client", "cpu_periods_per_s", [50.0] * SECONDS),
+        sample("client", "cpu_throttled_periods_per_s", [49.0] * SECONDS),
+    ]
+    os_sample = pl.concat([samples(IDLE), *quota])
+    # it may even look idle: what it does not send nobody waits for
+    for occupied in (8000.0, 2000.0):
+        tables = {"run": run(latency_mean_us=occupied), "os_sample": os_sample}
+        tables["engine_wait"] = waits(client=7, cpu=1)
+        assert binding(attribute(tables)) == "CPU of the client"
+
+
+@pytest.mark.parametrize(
+    ("looks", "binds"),
+    [
+        ({"log": 6, "cpu": 2}, "commit latency"),
+        ({"lock": 7, "log": 1}, "locks"),
+        ({"latch": 3, "lock": 2, "cpu": 3}, "locks"),
+        ({"limit": 5, "cpu": 3}, "the engine's own limit"),
+        ({"cpu": 4, "client": 2, "log": 2}, "concurrency"),
+        ({"data": 5, "cpu": 3}, "concurrency"),
+    ],
+)
+def test_where_nothing_is_used_up_the_largest_part_of_the_response_time_binds(looks, binds):
+    row = bound(looks=looks)
+    assert (row["resource"], row["share"], row["confidence"]) == (binds, 1, 1)
+    if binds != "concurrency":
+        assert "of the sessions waited for" in row["evidence"]
+        assert row["utilisation"] >= 0.5
+    else:
+        assert "8.0 of 8 clients waited for an answer" in row["evidence"]
+
+
+def test_a_disk_that_the_clients_do_not_wait_for_does_not_bind():
+    """A checkpoint may fill it while they run from memory."""
+    used = {"disk write bandwidth": 1.0, "CPU of the engine": 0.85}
+    assert bound(used)["resource"] == "disk write bandwidth"
+    assert bound(used, looks={"cpu": 8})["resource"] == "CPU of the engine"
+    assert bound(used, looks={"cpu": 2, "log": 6})["resource"] == "disk write bandwidth"
+
+
+def test_a_load_that_is_not_all_that_could_be_is_bound_by_nothing():
+    """Of 8 clients 2 wait for an answer, at whatever moment one looks: the rest were not asked."""
+    row = bound(latency_mean_us=2000.0, looks={"client": 7, "cpu": 1})
+    assert row["resource"] == NONE
+    assert "2.0 of 8 clients waited for an answer" in row["evidence"]
+    checkpoint = bound({"disk write bandwidth": 1.0}, latency_mean_us=2000.0)
+    assert checkpoint["resource"] == NONE
+
+
+def test_without_a_look_at_the_sessions_it_is_less_sure():
+    found = attributed(IDLE, concurrency=1, latency_mean_us=1000.0)
+    assert found["concurrency"]["binds"]
+    assert found["concurrency"]["confidence"] == 0.5
+    assert "what the sessions waited for was not captured" in found["concurrency"]["evidence"]
+    # eight of them may wait for each other
+    assert bound() == {}
+    # but a limit is a limit
+    assert bound({"disk read IOPS": 1.0})["confidence"] == 1
 
 
 @pytest.mark.parametrize("begin", [None, BEGIN - 100, BEGIN + 100])
-def test_without_samples_of_the_measured_part_it_says_so(begin):
-    tables = {"run": run()}
+def test_without_samples_of_the_measured_part_it_does_not_know(begin):
+    tables = {"run": run(), "engine_wait": waits(lock=8)}
     if begin is not None:
         tables["os_sample"] = samples(dict.fromkeys(SAMPLED, 1.0), begin)
     frame = attribute(tables)
-    assert binding(frame) == "none"
+    assert binding(frame) == UNKNOWN
     assert frame["utilisation"].is_null().all()
+    assert set(frame["confidence"]) == {0}
     assert set(frame["evidence"]) == {"no samples of the measured part"}
+
+
+def test_a_capture_cut_in_the_middle_lowers_the_confidence_and_says_so():
+    half = samples(IDLE | {"disk read IOPS": 1.0}).filter(pl.col("t") <= BEGIN + 6)
+    row = attribute({"run": run(), "os_sample": half}).filter("binds").row(0, named=True)
+    assert row["resource"] == "disk read IOPS"
+    assert row["confidence"] == pytest.approx(6 / 9)
+    assert row["evidence"].endswith("; samples cover 67 % of the measured part")
+
+
+def test_a_short_run_lowers_the_confidence_and_says_so():
+    frame = attribute(
+        {
+            "run": run(measure_end=BEGIN + 2),
+            "os_sample": samples(IDLE | {"disk read IOPS": 1.0}),
+        }
+    )
+    assert frame["confidence"][0] == pytest.approx(2 / 5)
+    assert "only 2.0 s were sampled" in frame["evidence"][0]
+
+
+def test_a_sampler_that_missed_ticks_still_tells_the_mean():
+    """Counters are cumulative: a row after a gap is the mean over it."""
+    few = samples(IDLE | {"CPU of the engine": 0.9}).filter(
+        pl.col("t").is_in([BEGIN + 1, BEGIN + 2, BEGIN + 9])
+    )
+    row = attribute({"run": run(), "os_sample": few}).filter("binds").row(0, named=True)
+    assert row["resource"] == "CPU of the engine"
+    assert row["confidence"] < 0.7
+    assert "a sample spans up to 7.0 s" in row["evidence"]
+
+
+def test_an_observer_that_failed_lowers_the_confidence_and_says_so():
+    no_disk = samples({name: share for name, share in IDLE.items() if name not in DISK})
+    tables = {"run": run(), "os_sample": no_disk, "engine_wait": waits(cpu=8)}
+    row = attribute(tables).filter("binds").row(0, named=True)
+    assert row["resource"] == "concurrency"
+    assert row["confidence"] == 0.5
+    assert "not captured: disk writes, disk write operations, disk reads" in row["evidence"]
 
 
 def test_a_resource_without_a_limit_does_not_bind_whatever_it_does():
     used = IDLE | {"disk write bandwidth": 5.0}
     found = attributed(used, limit_write_bytes_per_s=None)["disk write bandwidth"]
     assert (found["binds"], found["utilisation"]) == (False, None)
-    assert found["evidence"] == "175.0 MB/s, no limit"
+    assert "175.0 MB/s, no limit" in found["evidence"]
 
 
 def test_only_the_agents_own_samples_count():
     """iostat sees the device below the throttle, under names of its own."""
     device = samples({"disk write bandwidth": 1.0}).with_columns(observer=pl.lit("iostat"))
     frame = attribute({"run": run(), "os_sample": pl.concat([samples(IDLE), device])})
-    assert binding(frame) == "none"
+    assert binding(frame) == UNKNOWN
+
+
+def test_a_network_between_two_hosts_can_bind():
+    network = pl.concat(
+        [
+            sample("network", "sent_bytes_per_s", [120e6] * SECONDS),
+            sample("network", "received_bytes_per_s", [4e6] * SECONDS),
+            sample("network", "speed_bytes_per_s", [125e6] * SECONDS),
+        ]
+    )
+    os_sample = pl.concat([samples(IDLE), network])
+    frame = attribute({"run": run(single_host=False), "os_sample": os_sample})
+    assert binding(frame) == "network"
+    assert "stood at 120.0 MB/s of 125.0 MB/s (96 %)" in frame.filter("binds")["evidence"][0]
+    assert binding(attribute({"run": run(), "os_sample": os_sample})) == UNKNOWN
+
+
+def test_a_killed_task_is_evidence():
+    killed = sample("total", "oom_kills_per_s", [0.0] * 4 + [1.0] + [0.0] * 5)
+    frame = attribute({"run": run(), "os_sample": pl.concat([samples(IDLE), killed])})
+    said = dict(frame.select("resource", "evidence").iter_rows())["memory"]
+    assert "the kernel killed 1 of them" in said
+
+
+def test_every_resource_has_a_colour_of_its_own():
+    assert tuple(RESOURCE_COLORS) == (*RESOURCES, UNKNOWN)
+    assert len(set(RESOURCE_COLORS.values())) == len(RESOURCE_COLORS)
+
+
+shares = st.floats(0, 1.2, allow_nan=False)
+
+
+@given(
+    st.fixed_dictionaries({name: st.lists(shares, min_size=10, max_size=10) for name in SAMPLED}),
+    st.dictionaries(st.sampled_from(["cpu", "client", "lock", "log", "data"]), st.integers(0, 9)),
+)
+def test_whatever_was_sampled_shares_add_up_and_the_largest_binds(used, looks):
+    tables = {"run": run(), "os_sample": samples(used)}
+    if looks:
+        tables["engine_wait"] = waits(**looks)
+    frame = attribute(tables)
+    assert frame["share"].sum() <= 1 + 1e-9
+    if binding(frame) != UNKNOWN:
+        assert frame.filter("binds")["share"][0] == frame["share"].max()
+    assert frame["confidence"].is_between(0, 1).all()
+    assert all(frame["evidence"].str.len_chars() > 0)

@@ -56,6 +56,19 @@ def test_a_sample_without_frames_counts_for_its_command():
     assert perf.stacks(folded).rows() == [("x y", "", 2)]
 
 
+def test_only_samples_of_the_measured_part_count():
+    times = [
+        float(line.split("]")[1].split(":")[0])
+        for line in SCRIPT.split("\n")
+        if "cpu-clock" in line
+    ]
+    begin, end = times[3], times[-4]
+    folded = perf.fold(SCRIPT, begin=begin, end=end)
+    wanted = sum(begin <= t <= end for t in times)
+    assert 0 < wanted < len(times)
+    assert perf.stacks(folded)["samples"].sum() == wanted
+
+
 def test_nothing_recorded():
     assert perf.fold("") == ""
     assert perf.stacks("").is_empty()

@@ -19,7 +19,7 @@ from typing import NoReturn
 import polars as pl
 import pytest
 from benchlab import capture, ingest, provision, target
-from benchlab.attribution.utilisation import attribute, binding
+from benchlab.attribution import attribute, binding
 from benchlab.capture import Record
 from benchlab.errors import TargetError
 from benchlab.host import Host

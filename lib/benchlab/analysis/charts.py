@@ -4,18 +4,8 @@ import altair as alt
 import polars as pl
 
 from benchlab import theme
-from benchlab.attribution.utilisation import RESOURCES
 
 _WIDTH, _HEIGHT = 560, 260
-
-#: Colours of the attribution strip, apart from those of the engines: warm for the disk, blue for CPU.
-_RESOURCE_COLORS = dict(
-    zip(
-        RESOURCES,
-        ("#7f3b08", "#b35806", "#e08214", "#fdb863", "#2d004b", "#8073ac", "#35978f", "#d9d9d9"),
-        strict=True,
-    )
-)
 
 
 def _concurrency(values: pl.Series) -> alt.X:
@@ -69,7 +59,7 @@ def strip(points: pl.DataFrame) -> alt.Chart:
 
 
 def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
-    present = [name for name in RESOURCES if name in set(points["binding"])]
+    present = [name for name in theme.RESOURCE_COLORS if name in set(points["binding"])]
     x = _concurrency(points["concurrency"])
     x.axis = None  # that of the chart above
     return (
@@ -81,7 +71,9 @@ def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
             color=alt.Color(
                 "binding:N",
                 title="bound by",
-                scale=alt.Scale(domain=present, range=[_RESOURCE_COLORS[name] for name in present]),
+                scale=alt.Scale(
+                    domain=present, range=[theme.RESOURCE_COLORS[name] for name in present]
+                ),
                 legend=alt.Legend(symbolType="square", titleOrient="left"),
             ),
             tooltip=[

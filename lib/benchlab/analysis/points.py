@@ -5,7 +5,7 @@ from typing import get_args
 import polars as pl
 
 from benchlab import metrics, results, stats
-from benchlab.attribution.utilisation import NONE
+from benchlab.attribution import NONE
 from benchlab.capture import Status
 from benchlab.results import POINT
 from benchlab.store import Store

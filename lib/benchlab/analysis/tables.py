@@ -5,7 +5,7 @@ import polars as pl
 from benchlab import metrics, results
 from benchlab.analysis import points
 from benchlab.analysis.points import with_curve
-from benchlab.attribution.utilisation import NONE
+from benchlab.attribution import NONE
 from benchlab.engines.base import canonical
 from benchlab.errors import StoreError
 from benchlab.results import POINT

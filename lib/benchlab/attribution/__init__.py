@@ -1,5 +1,6 @@
-"""Attribution: which resource bound a run, with the evidence."""
+"""Attribution by evidence: which resource bound a run, as its captures show it."""
 
-from benchlab.attribution.utilisation import attribute
+from benchlab.attribution.resources import NONE, RESOURCES, UNKNOWN
+from benchlab.attribution.table import attribute, binding
 
-__all__ = ["attribute"]
+__all__ = ["NONE", "RESOURCES", "UNKNOWN", "attribute", "binding"]

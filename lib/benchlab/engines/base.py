@@ -7,7 +7,8 @@ an engine must bring is stated in :class:`Engine` and tested for all of them by 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import psycopg
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationErr
 
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
+from benchlab.waits import Wait
 
 _CONNECT_TIMEOUT_S = 10
 
@@ -102,11 +104,14 @@ class Engine(ABC):
     Class attributes:
         name: as in studies, roles and tables.
         sysbench_driver: sysbench's name of the protocol.
+        waits_query: a light query for what each session of the load does right now, or how many do
+            so; empty where the engine does not tell.
     """
 
     name: ClassVar[str]
     sysbench_driver: ClassVar[str]
     admin_user: ClassVar[str]
+    waits_query: ClassVar[str] = ""
 
     def __init__(self, endpoint: Endpoint, reach: Callable[[], Endpoint] | None = None):
         """Know where the load finds the server, and where this process does if that is elsewhere."""
@@ -119,11 +124,25 @@ class Engine(ABC):
         Raises:
             EngineError: the server refused it or is not there; the message is the first line of its.
         """
+        with self.asking() as ask:
+            return ask(sql, parameters)
+
+    @contextmanager
+    def asking(self) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+        """Hold one connection open; what is given runs statements on it as :meth:`query` does.
+
+        Raises:
+            EngineError: see :meth:`query`.
+        """
         try:
             with self._connect(self._reach()) as connection:
                 cursor = connection.cursor()
-                cursor.execute(sql, parameters or None)
-                return list(cursor.fetchall()) if cursor.description else []
+
+                def ask(sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
+                    cursor.execute(sql, parameters or None)
+                    return list(cursor.fetchall()) if cursor.description else []
+
+                yield ask
         except (psycopg.Error, pymysql.MySQLError) as error:
             # PyMySQL's message stands behind a number
             said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
@@ -156,6 +175,14 @@ class Engine(ABC):
     @abstractmethod
     def settle(self) -> None:
         """Bring a freshly loaded dataset into the state in which it is kept (statistics, merges)."""
+
+    @classmethod
+    def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
+        """Fold one row of ``waits_query``: class, the engine's name of the wait, sessions.
+
+        ``None`` is for a session that is not the load's.
+        """
+        raise NotImplementedError(f"{cls.name} has no waits_query")
 
     def settings(self, asked: Mapping[str, Scalar]) -> list[EngineSetting]:
         """Return every asked-for setting beside its effective value; unknown ones have none."""

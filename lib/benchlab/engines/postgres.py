@@ -1,7 +1,33 @@
 """PostgreSQL."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from benchlab.engines.base import EngineSetting, PostgresProtocol
 from benchlab.study import Dataset, Scalar
+from benchlab.waits import Wait
+
+#: Type of a wait → class (PostgreSQL 15 documentation, tables 28.4 to 28.12). ``IO`` is of the log or
+#: of the data by its name. ``Activity`` and ``Extension`` are no waits of a client's session.
+_WAITS = {
+    "Client": Wait.CLIENT,
+    "Lock": Wait.LOCK,
+    "LWLock": Wait.LATCH,
+    "BufferPin": Wait.LATCH,
+    "IO": Wait.DATA,
+    "IPC": Wait.LIMIT,
+    "Timeout": Wait.LIMIT,
+}
+
+#: What a type's class does not hold for. WALInsert is missing: it guards the buffer, not the disk.
+_OTHER_WAITS = {
+    "LWLock:WALWrite": Wait.LOG,
+    "LWLock:WALBufMapping": Wait.LOG,
+    "IPC:SyncRep": Wait.LOG,
+    "IPC:ProcArrayGroupUpdate": Wait.LATCH,
+    "IPC:XactGroupUpdate": Wait.LATCH,
+    "Timeout:SpinDelay": Wait.LATCH,
+}
 
 # PostgreSQL 17 moved the checkpoint columns of pg_stat_bgwriter to pg_stat_checkpointer
 # (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
@@ -13,6 +39,11 @@ class Postgres(PostgresProtocol):
 
     name = "postgres"
     admin_user = "benchlab"
+    # background processes are in the capture for those who read it
+    waits_query = (
+        "SELECT backend_type, state, wait_event_type, wait_event, count(*) AS sessions"
+        " FROM pg_stat_activity WHERE pid <> pg_backend_pid() GROUP BY 1, 2, 3, 4"
+    )
 
     def version(self) -> str:
         """See :meth:`Engine.version`; from ``server_version``, for example ``15.18``."""
@@ -33,6 +64,21 @@ class Postgres(PostgresProtocol):
             )
             for row in rows
         ]
+
+    @classmethod
+    def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
+        """See :meth:`Engine.wait`; the name is ``type:event``."""
+        if row["backend_type"] != "client backend":
+            return None
+        kind, event = row["wait_event_type"], row["wait_event"]
+        if row["state"] != "active":
+            return Wait.CLIENT, row["state"] or "starting", row["sessions"]
+        if kind is None:
+            return Wait.CPU, "running or ready", row["sessions"]
+        name = f"{kind}:{event}"
+        if kind == "IO" and event.startswith("WAL"):
+            return Wait.LOG, name, row["sessions"]
+        return _OTHER_WAITS.get(name, _WAITS.get(kind, Wait.LIMIT)), name, row["sessions"]
 
     @classmethod
     def render(cls, value: Scalar) -> str:

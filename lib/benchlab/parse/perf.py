@@ -2,9 +2,11 @@
 
 ``cpu-clock`` is a timer, which every virtual machine has; hardware counters many have not. Stacks
 are walked by frame pointers, so those of programs built without them are short. ``swapper`` is the
-idle CPU. perf ends itself by the signal that stopped it: its exit status says nothing.
+idle CPU. Samples carry the time of day, so that those of the measured part can be told from those of
+the warm-up. perf ends itself by the signal that stopped it: its exit status says nothing.
 """
 
+import math
 import re
 from collections import Counter
 
@@ -18,6 +20,8 @@ COMMAND = (
     "-q",
     "-B",
     "--no-bpf-event",
+    "-k",
+    "CLOCK_REALTIME",
     "-e",
     "cpu-clock",
     "-F",
@@ -34,18 +38,29 @@ STOP_SIGNAL = "SIGINT"
 _SCHEMA = {"comm": pl.String, "stack": pl.String, "samples": pl.Int64}
 
 # "two words 7  2547/2547  [000]  2532.722083: cpu-clock: "
-_SAMPLE = re.compile(r"(?P<comm>.*?)\s+-?\d+/-?\d+\s+\[\d+\]\s+\d+\.\d+:\s+\S+:\s*")
+_SAMPLE = re.compile(r"(?P<comm>.*?)\s+-?\d+/-?\d+\s+\[\d+\]\s+(?P<t>\d+\.\d+):\s+\S+:\s*")
 # "	ffffffff81e31462 __sys_sendto ([kernel.kallsyms])"; symbols and paths may hold spaces and
 # brackets
 _FRAME = re.compile(r"\s+[0-9a-f]+ (?P<symbol>.*?) \((?P<dso>[/\[].*|[^()]*)\)")
 _FOLDED = re.compile(r"(?P<comm>[^;]*?)(?:;(?P<stack>.*))? (?P<samples>\d+)")
 
 
-def fold(text: str, truncated_ok: bool = False) -> str:
+def fold(
+    text: str,
+    truncated_ok: bool = False,
+    begin: float = -math.inf,
+    end: float = math.inf,
+) -> str:
     """Return the stacks of ``perf script`` in the folded form of flame graphs.
 
     One line per distinct stack, sorted: ``comm;outermost;…;innermost count``. A frame without a
     symbol is named by its file, in brackets. A sample without any frame counts for its command.
+
+    Args:
+        text: what ``THEN`` prints.
+        truncated_ok: see :mod:`benchlab.parse`.
+        begin: samples before do not count; Unix seconds, as ``COMMAND`` has perf take them.
+        end: samples after do not count.
 
     Raises:
         ParseError: the text is not what ``THEN`` prints.
@@ -54,16 +69,19 @@ def fold(text: str, truncated_ok: bool = False) -> str:
         return ""  # nothing ran
     counts: Counter[str] = Counter()
     stack: list[str] | None = None
+    t = math.nan
     for number, line in enumerate(whole_lines("perf script", text, truncated_ok), start=1):
         if line.startswith("#"):
             continue
         if stack is None:
             if line:
-                stack = [_part(_match(_SAMPLE, number, line, "sample")["comm"])]
+                sample = _match(_SAMPLE, number, line, "sample")
+                stack, t = [_part(sample["comm"])], float(sample["t"])
         elif line:
             stack.insert(1, _frame(_match(_FRAME, number, line, "frame")))
         else:
-            counts[";".join(stack)] += 1
+            if begin <= t <= end:
+                counts[";".join(stack)] += 1
             stack = None
     if stack is not None and not truncated_ok:
         fail("perf script", text.count("\n"), "cut in the middle of a sample")

@@ -1,0 +1,129 @@
+"""Which resource binds in each interval.
+
+Three questions, in this order:
+
+1. Do the clients wait at all? If throughput × response time is well below their number, the load is
+   what was offered, and nothing binds but perhaps the client itself.
+2. Is something exhausted? A resource at its limit, for which there is a queue, binds, if the clients
+   are among those who wait: a checkpoint may fill the disk while they run from memory.
+3. If nothing is, the response time is made of waits in series, and its largest part binds: the log,
+   other transactions, the engine's own brake. Where that part is the work itself, more clients would
+   do more of it.
+"""
+
+import numpy as np
+
+from benchlab.attribution.resources import (
+    CLIENT_CPU,
+    COMMIT_LATENCY,
+    CONCURRENCY,
+    DISK,
+    ENGINE_CPU,
+    ENGINE_LIMIT,
+    LOCKS,
+    MEMORY,
+    NETWORK,
+    NONE,
+    UNKNOWN,
+)
+from benchlab.attribution.timeline import Timeline, smoothed
+from benchlab.waits import Wait
+
+#: Use from which a resource is exhausted. A closed loop bound by a throttle leaves it idle only between
+#: a completion and the next request, and a throttle is accurate to 2 %.
+EXHAUSTED = 0.9
+
+#: What bound the interval before still does down to here.
+STILL_EXHAUSTED = 0.85
+
+#: A CPU quota is handed out in slices, of which some go unused: with a queue throughout, this will do.
+EXHAUSTED_WITH_QUEUE, QUEUE = 0.8, 0.75
+_BY_QUOTA = (ENGINE_CPU, CLIENT_CPU)
+
+#: A resource binds the clients if at least this share of them waits for what it does.
+CONCERNED = 0.15
+
+#: In a closed loop all clients wait for an answer but for the load generator's own time; below this
+#: they are idle by intention.
+OCCUPIED = 0.7
+
+#: Resource → what its sessions are seen to do while it is exhausted. A lock is held for as long as its
+#: holder waits for the disk.
+_AT_DISK = (Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
+_SEEN_AS = {
+    **{rate.name: _AT_DISK for rate in DISK},
+    ENGINE_CPU: (Wait.CPU, Wait.CLIENT, Wait.LATCH),
+    CLIENT_CPU: (Wait.CLIENT, Wait.CPU),
+    MEMORY: (Wait.CPU, Wait.DATA, Wait.LATCH),
+    NETWORK: (Wait.CLIENT,),
+}
+
+#: Resource → what its share of the response time is made of.
+SERIAL = {
+    COMMIT_LATENCY: (Wait.LOG,),
+    LOCKS: (Wait.LOCK, Wait.LATCH),
+    ENGINE_LIMIT: (Wait.LIMIT,),
+    CONCURRENCY: (Wait.CPU, Wait.CLIENT, Wait.DATA),
+}
+
+
+def decide(timeline: Timeline) -> list[str]:
+    """Return the name of the resource that binds in each interval, ``unknown`` where none is told."""
+    pressure = {name: smoothed(values) for name, values in timeline.pressure.items()}
+    queueing = {name: smoothed(values) for name, values in timeline.queueing.items()}
+    found: list[str] = []
+    for number in range(len(timeline.t)):
+        before = found[-1] if found else UNKNOWN
+        exhausted = [
+            name
+            for name, values in pressure.items()
+            if _exhausted(
+                values[number],
+                queueing[name][number] if name in _BY_QUOTA and name in queueing else 0.0,
+                still=name == before,
+            )
+        ]
+        if timeline.occupied is not None and timeline.occupied < OCCUPIED:
+            found.append(CLIENT_CPU if CLIENT_CPU in exhausted else NONE)
+            continue
+        concerned = {name: concern(timeline, name, number) for name in exhausted}
+        binding = [name for name in exhausted if concerned[name] >= CONCERNED]
+        if binding:
+            found.append(max(binding, key=lambda name: pressure[name][number] * concerned[name]))
+        else:
+            found.append(_in_series(timeline, number))
+    return found
+
+
+def concern(timeline: Timeline, resource: str, number: int) -> float:
+    """Share of the clients that an exhausted resource may hold up in an interval; 1 without looks."""
+    if not timeline.waits:
+        return 1.0
+    return _share(timeline, _SEEN_AS[resource], number)
+
+
+def serial_share(timeline: Timeline, resource: str) -> np.ndarray | None:
+    """Share of the response time that goes into a part of :data:`SERIAL`; ``None`` without looks."""
+    if not timeline.waits:
+        return None
+    return np.array(
+        [_share(timeline, SERIAL[resource], number) for number in range(len(timeline.t))]
+    )
+
+
+def _exhausted(pressure: float, queueing: float, still: bool) -> bool:
+    if pressure >= (STILL_EXHAUSTED if still else EXHAUSTED):
+        return True
+    return pressure >= EXHAUSTED_WITH_QUEUE and queueing >= QUEUE
+
+
+def _in_series(timeline: Timeline, number: int) -> str:
+    if timeline.waits:
+        return max(SERIAL, key=lambda name: _share(timeline, SERIAL[name], number))
+    # without a look at the sessions: few clients cannot be in each other's way
+    few = timeline.run["concurrency"] <= timeline.run["limit_cores"]
+    return CONCURRENCY if few else UNKNOWN
+
+
+def _share(timeline: Timeline, classes: tuple[Wait, ...], number: int) -> float:
+    return float(sum(timeline.waits[name][number] for name in classes if name in timeline.waits))

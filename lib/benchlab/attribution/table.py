@@ -1,0 +1,238 @@
+"""Rows of ``attribution``: what bound a run, by how much, and the evidence in one sentence."""
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+
+from benchlab.attribution.decide import SERIAL, decide, serial_share
+from benchlab.attribution.resources import (
+    CLIENT_CPU,
+    COMMIT_LATENCY,
+    CONCURRENCY,
+    DISK,
+    ENGINE_CPU,
+    ENGINE_LIMIT,
+    LOCKS,
+    MEMORY,
+    NETWORK,
+    NONE,
+    RESOURCES,
+    UNKNOWN,
+)
+from benchlab.attribution.timeline import Timeline, build
+
+SCHEMA = {
+    "resource": pl.String,
+    "utilisation": pl.Float64,
+    "pressure": pl.Float64,
+    "at_limit_share": pl.Float64,
+    "saturation": pl.Float64,
+    "share": pl.Float64,
+    "binds": pl.Boolean,
+    "confidence": pl.Float64,
+    "evidence": pl.String,
+}
+
+#: An interval counts as at the limit from here; a throttle's own accuracy is about 2 %.
+AT_LIMIT = 0.95
+
+#: Seconds that make a run long enough to tell what bound it.
+_ENOUGH_S = 5
+
+#: Confidence that is left where what the sessions waited for would decide, and was not captured.
+_WITHOUT_WAITS = 0.5
+
+_NO_SAMPLES = "no samples of the measured part"
+
+_WORDS = {
+    **{rate.name: rate.words for rate in DISK},
+    ENGINE_CPU: "the engine's CPU",
+    CLIENT_CPU: "the client's CPU",
+    NETWORK: "the busier way of the network",
+}
+_SHOW = {
+    **{rate.name: rate.show for rate in DISK},
+    **dict.fromkeys((ENGINE_CPU, CLIENT_CPU), lambda cores: f"{cores:.2f} cores"),
+    NETWORK: DISK[0].show,
+}
+_WAITED_FOR = {
+    COMMIT_LATENCY: "the log",
+    LOCKS: "locks and latches",
+    ENGINE_LIMIT: "the engine's own brake or workers",
+}
+
+
+def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return one row per resource of one run; the columns are told in ``schema.sql``.
+
+    At most one resource binds: the one that does so in the largest share of the intervals. Where
+    several do in turn, their shares say so. Without samples of the measured part, or where those
+    cannot tell, none does: confidence is 0, and the evidence says why.
+
+    Args:
+        tables: the run's rows of ``run``, and as far as it has any of ``host``, ``os_sample`` and
+            ``engine_wait``.
+    """
+    timeline = build(tables)
+    seconds: Counter[str] = Counter()
+    for name, span in zip(decide(timeline), timeline.span, strict=True):
+        seconds[name] += span
+    shares = {name: bound_s / seconds.total() for name, bound_s in seconds.items()}
+    bound = max(shares, key=shares.__getitem__, default=UNKNOWN)
+    confidence, doubts = _confidence(timeline, bound)
+    rows = []
+    for name in RESOURCES:
+        measures, evidence = _measured(timeline, name)
+        if name == bound:
+            evidence += _beside(timeline, bound, shares)
+        rows.append(
+            dict.fromkeys(SCHEMA)
+            | measures
+            | {
+                "resource": name,
+                "share": shares.get(name, 0.0) if shares else None,
+                "binds": name == bound,
+                "confidence": confidence,
+                "evidence": "; ".join([evidence, *doubts]),
+            }
+        )
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def binding(attribution: pl.DataFrame) -> str:
+    """Name of the resource that binds, or ``unknown``."""
+    bound = attribution.filter("binds")["resource"]
+    return bound[0] if len(bound) else UNKNOWN
+
+
+def _measured(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
+    """What a resource's own row says, and its evidence."""
+    if not len(timeline.t):
+        return {}, _NO_SAMPLES
+    if name in (CONCURRENCY, NONE):
+        return _clients(timeline)
+    if name in SERIAL:
+        return _waited(timeline, name)
+    if name == MEMORY:
+        return _memory(timeline)
+    return _rate(timeline, name)
+
+
+def _rate(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
+    if name == NETWORK and timeline.run["single_host"]:
+        return {}, "engine and client share a host"
+    if name not in timeline.used:
+        return {}, f"{_WORDS[name]}: {_NO_SAMPLES}"
+    words, show, mean = _WORDS[name], _SHOW[name], np.nanmean(timeline.used[name])
+    limit = timeline.limits.get(name)
+    measures = _pressures(timeline, name)
+    if limit is None:
+        return measures, f"{words} stood at {show(mean)}, no limit"
+    at_limit = _at_limit(timeline, timeline.pressure[name])
+    measures |= {"utilisation": mean / limit, "at_limit_share": at_limit}
+    evidence = f"{words} stood at {show(mean)} of {show(limit)} ({_percent(mean / limit)})"
+    if measures["pressure"] > 1.05 * measures["utilisation"]:
+        evidence += f", {_percent(measures['pressure'])} of it used up with all who share it"
+    return measures, f"{evidence}, used up in {_percent(at_limit)} of seconds"
+
+
+def _memory(timeline: Timeline) -> tuple[dict[str, float], str]:
+    if MEMORY not in timeline.pressure:
+        return {}, f"memory: {_NO_SAMPLES}"
+    measures = _pressures(timeline, MEMORY)
+    measures["utilisation"] = measures["pressure"]
+    measures["at_limit_share"] = _at_limit(timeline, timeline.pressure[MEMORY])
+    evidence = f"tasks stood still for memory in {_percent(measures['pressure'])} of the time"
+    if timeline.oom_kills:
+        evidence += f", and the kernel killed {timeline.oom_kills:.0f} of them"
+    return measures, evidence
+
+
+def _waited(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
+    share = serial_share(timeline, name)
+    if share is None:
+        return {}, f"what the sessions waited for was not captured ({name})"
+    measures = {
+        "utilisation": float(share.mean()),
+        "pressure": float(share.mean()),
+        "saturation": float(share.mean()),
+        "at_limit_share": _at_limit(timeline, share),
+    }
+    return measures, f"{_percent(share.mean())} of the sessions waited for {_WAITED_FOR[name]}"
+
+
+def _clients(timeline: Timeline) -> tuple[dict[str, float], str]:
+    """Little's law, for both of the answers that nothing is exhausted."""
+    clients, occupied = timeline.run["concurrency"], timeline.occupied
+    if occupied is None:
+        return {}, "throughput or response time is not known"
+    response_ms = timeline.run["latency_mean_us"] / 1e3
+    evidence = (
+        f"{timeline.run['tps']:,.0f} /s × {response_ms:.3g} ms:"
+        f" {occupied * clients:,.1f} of {clients} clients waited for an answer"
+    )
+    measures = {"utilisation": occupied, "pressure": occupied}
+    most = max(
+        timeline.pressure, key=lambda name: np.nanmean(timeline.pressure[name]), default=None
+    )
+    if most is not None:
+        mean = float(np.nanmean(timeline.pressure[most]))
+        evidence += f"; the most used resource, {most}, stood at {_percent(mean)}"
+    return measures, evidence
+
+
+def _at_limit(timeline: Timeline, values: np.ndarray) -> float:
+    return float(timeline.span[values >= AT_LIMIT].sum() / timeline.span.sum())
+
+
+def _pressures(timeline: Timeline, name: str) -> dict[str, float]:
+    found = {"pressure": timeline.pressure, "saturation": timeline.queueing}
+    return {
+        column: float(np.nanmean(values[name]))
+        for column, values in found.items()
+        if name in values
+    }
+
+
+def _beside(timeline: Timeline, bound: str, shares: dict[str, float]) -> str:
+    """What else bound in turn, or came nearest to it."""
+    said = ""
+    if shares[bound] < 1:
+        in_turn = sorted(shares.items(), key=lambda item: -item[1])
+        said = "; bound in turn: " + ", ".join(f"{n} {_percent(share)}" for n, share in in_turn)
+    others = {name: np.nanmean(p) for name, p in timeline.pressure.items() if name != bound}
+    if bound in timeline.pressure and others:
+        nearest = max(others, key=others.__getitem__)
+        said += f"; next {nearest} at {_percent(others[nearest])}"
+    return said
+
+
+def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
+    """How far the captures can tell, from 0 to 1, and what lowers it."""
+    if not len(timeline.t):
+        return 0.0, []
+    confidence, doubts = timeline.coverage, []
+    if timeline.coverage < 0.95:  # one second of a run of twenty
+        doubts.append(f"samples cover {_percent(timeline.coverage)} of the measured part")
+    if timeline.resolution < 1:
+        confidence *= (1 + timeline.resolution) / 2
+        doubts.append(f"a sample spans up to {timeline.span.max():.1f} s")
+    if (sampled_s := timeline.span.sum()) < _ENOUGH_S:
+        confidence *= sampled_s / _ENOUGH_S
+        doubts.append(f"only {sampled_s:.1f} s were sampled")
+    missing = [rate.words for rate in DISK if rate.name not in timeline.used]
+    missing += [_WORDS[name] for name in (ENGINE_CPU, CLIENT_CPU) if name not in timeline.used]
+    if missing:
+        confidence *= _WITHOUT_WAITS
+        doubts.append(f"not captured: {', '.join(missing)}")
+    if not timeline.waits and bound in (*SERIAL, NONE):
+        confidence *= _WITHOUT_WAITS
+        doubts.append("what the sessions waited for was not captured")
+    if bound == UNKNOWN:
+        return 0.0, doubts
+    return confidence, doubts
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
