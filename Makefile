@@ -10,10 +10,10 @@ SETUP   := .venv/.complete
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup paper test lab bench lint lock clean teardown
+.PHONY: help setup paper test lab bench bench-attribution lint lock clean teardown
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PROFILE=smoke|quick|standard|paper (now: $(PROFILE)), TARGET=an inventory (now: $(TARGET)), STUDY=a study (now: $(STUDY))"
 
@@ -45,6 +45,9 @@ lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 
 bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 	@$(BIN)/python lib/benchmarks
+
+bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (20 min)
+	@$(BIN)/python lib/benchmarks/attribution
 
 lock: $(SETUP)  ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements.lock

@@ -32,6 +32,8 @@ class Wait(StrEnum):
 
     CPU = "cpu"
     """Waits for nothing: runs, or is ready to."""
+    BUSY = "busy"
+    """Works on a request; whether it runs or reads data the engine does not tell."""
     CLIENT = "client"
     """Has nothing to do until the client asks for it."""
     LOCK = "lock"

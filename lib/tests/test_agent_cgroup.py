@@ -50,13 +50,21 @@ def test_v1_reads_what_was_in_force(v1):
 def test_v1_reads_the_counters(v1):
     assert v1.cpu_usage_us("engine") == 2_724_061
     assert v1.cpu_usage_us("client") == 9_386
-    assert v1.throttled() == {"total_throttled_us": 5_325, "nr_throttled": 4}
+    assert v1.throttled() == {
+        "total_throttled_us": 5_325,
+        "nr_periods": 138,
+        "nr_throttled": 4,
+        "client_nr_periods": 0,
+        "client_nr_throttled": 0,
+    }
     assert v1.memory() == {
         "engine_bytes": 36_864,
         "total_bytes": 528_384,
         "limit_bytes": 128 << 20,
         "failcnt": 2851,
         "oom_kill": 1,  # counted in the engine's group only
+        "major_faults": 13_829,
+        "refaults": 693_640,
     }
     assert v1.disk("7:1") == {
         "read_bytes": 1_693_014_016,
@@ -137,13 +145,21 @@ def test_v2_reads_limits_and_counters(v2):
     }
     assert v2.disk_limits("8:0") == NO_DISK_LIMITS
     assert v2.cpu_usage_us("engine") == 2_724_061
-    assert v2.throttled() == {"total_throttled_us": 5_325, "nr_throttled": 4}
+    assert v2.throttled() == {
+        "total_throttled_us": 5_325,
+        "nr_periods": 138,
+        "nr_throttled": 4,
+        "client_nr_periods": 0,
+        "client_nr_throttled": 0,
+    }
     assert v2.memory() == {
         "engine_bytes": 36_864,
         "total_bytes": 528_384,
         "limit_bytes": None,
         "failcnt": 2851,
         "oom_kill": 1,
+        "major_faults": 13_829,
+        "refaults": 693_640,
     }
     assert v2.disk("8:16") == {
         "read_bytes": 1_459_200,

@@ -134,15 +134,56 @@ def test_a_sample(host):
     assert header["device"] == "7:1"
     assert header["psi_source"].endswith("benchlab/engine")
     line = sampler.sample()
-    assert list(line) == ["t", "cpu", "memory", "disk", "psi"]
+    assert list(line) == ["t", "cpu", "memory", "disk", "psi", "host", "network"]
     assert line["cpu"] == {
         "engine": 2_724_061,
         "client": 9_386,
         "total_throttled_us": 5_325,
+        "nr_periods": 138,
         "nr_throttled": 4,
+        "client_nr_periods": 0,
+        "client_nr_throttled": 0,
     }
+    # without idle and iowait; a tick is 10 ms
+    ticks = 216615 + 0 + 86399 + 0 + 24694 + 1068
+    assert line["host"] == {"busy_us": ticks * 10_000, "runnable_tasks": 3}
+    assert line["network"] == {"rx_bytes": 0, "tx_bytes": 0, "speed_bytes_per_s": None}
     assert line["psi"]["io"] == {"some_us": 1_094_888, "full_us": 424_885}
     json.dumps(line)
+
+
+def link(host, name: str, received: int, speed: str, device: bool) -> None:
+    folder = host.roots.sys / "class/net" / name
+    (folder / "statistics").mkdir(parents=True)
+    (folder / "statistics/rx_bytes").write_text(f"{received}\n")
+    (folder / "statistics/tx_bytes").write_text("7\n")
+    if speed:
+        (folder / "speed").write_text(f"{speed}\n")
+    if device:
+        (folder / "device").mkdir()
+
+
+def test_the_links_with_a_device_are_the_network(host):
+    link(host, "lo", 1000, "", device=False)
+    link(host, "veth0", 50, "10000", device=False)
+    sampler = Sampler(host.envelope())
+    # in a network namespace there may be no other
+    assert sampler.sample()["network"] == {
+        "rx_bytes": 50,
+        "tx_bytes": 7,
+        "speed_bytes_per_s": 1_250_000_000,
+    }
+    link(host, "eth0", 300, "1000", device=True)
+    sampler = Sampler(host.envelope())
+    assert sampler.sample()["network"]["rx_bytes"] == 300
+    assert sampler.sample()["network"]["speed_bytes_per_s"] == 125_000_000
+    # one that does not know leaves the whole unknown
+    link(host, "eth1", 20, "-1", device=True)
+    assert Sampler(host.envelope()).sample()["network"] == {
+        "rx_bytes": 320,
+        "tx_bytes": 14,
+        "speed_bytes_per_s": None,
+    }
 
 
 def test_psi_of_the_host_where_groups_have_none(host):

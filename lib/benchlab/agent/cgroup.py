@@ -224,15 +224,22 @@ class CgroupsV1(_Cgroups):
         return _integer(self._group("cpuacct") / child / "cpuacct.usage") // 1000
 
     def throttled(self) -> dict[str, int]:
-        """How long and how often the CPU quota has paused the envelope."""
-        stat = _flat(self._group("cpu") / "cpu.stat")
+        """How long and how often CPU quotas have paused the envelope, and the load by itself."""
+        stat, client = (
+            _flat(folder / "cpu.stat")
+            for folder in (self._group("cpu"), self._group("cpu") / "client")
+        )
         return {
             "total_throttled_us": stat["throttled_time"] // 1000,
-            "nr_throttled": stat["nr_throttled"],
+            **_paused(stat, client),
         }
 
     def memory(self) -> dict[str, int | None]:
-        """Bytes in use (page cache included), the limit, how often it was met, processes killed."""
+        """Bytes in use (page cache included), the limit, and what it led to.
+
+        That is how often it was met, processes killed, faults that had to read, and refaults: pages
+        read again soon after they were dropped for want of room.
+        """
         memory = self._group("memory")
         return {
             "engine_bytes": _integer(memory / "engine" / "memory.usage_in_bytes"),
@@ -243,6 +250,7 @@ class CgroupsV1(_Cgroups):
                 _flat(memory / child / "memory.oom_control")["oom_kill"]
                 for child in ("", *CHILDREN)
             ),
+            **_faults(memory / "memory.stat", prefix="total_"),
         }
 
     def disk_source(self) -> Path:
@@ -360,12 +368,18 @@ class CgroupsV2(_Cgroups):
         return _flat(self._parent / child / "cpu.stat")["usage_usec"]
 
     def throttled(self) -> dict[str, int]:
-        """How long and how often the CPU quota has paused the envelope."""
-        stat = _flat(self._parent / "cpu.stat")
-        return {"total_throttled_us": stat["throttled_usec"], "nr_throttled": stat["nr_throttled"]}
+        """How long and how often CPU quotas have paused the envelope, and the load by itself."""
+        stat, client = (
+            _flat(folder / "cpu.stat") for folder in (self._parent, self._parent / "client")
+        )
+        return {"total_throttled_us": stat["throttled_usec"], **_paused(stat, client)}
 
     def memory(self) -> dict[str, int | None]:
-        """Bytes in use (page cache included), the limit, how often it was met, processes killed."""
+        """Bytes in use (page cache included), the limit, and what it led to.
+
+        That is how often it was met, processes killed, faults that had to read, and refaults: pages
+        read again soon after they were dropped for want of room.
+        """
         events = _flat(self._parent / "memory.events")
         return {
             "engine_bytes": _integer(self._parent / "engine" / "memory.current"),
@@ -373,6 +387,7 @@ class CgroupsV2(_Cgroups):
             "limit_bytes": self.memory_limit(),
             "failcnt": events["max"],
             "oom_kill": events["oom_kill"],
+            **_faults(self._parent / "memory.stat"),
         }
 
     def disk_source(self) -> Path:
@@ -410,6 +425,28 @@ class CgroupsV2(_Cgroups):
 
 def _limit_below_use(group: Path, limit: int | None, used: int) -> str:
     return f"cgroup {group}: memory limit {limit} not set, {used} bytes are in use: stop the engine"
+
+
+def _paused(stat: dict[str, int], client: dict[str, int]) -> dict[str, int]:
+    """Periods of the CPU quota in which the group ran, and at whose end it had to pause."""
+    return {
+        "nr_periods": stat["nr_periods"],
+        "nr_throttled": stat["nr_throttled"],
+        "client_nr_periods": client["nr_periods"],
+        "client_nr_throttled": client["nr_throttled"],
+    }
+
+
+def _faults(stat: Path, prefix: str = "") -> dict[str, int]:
+    """Of the group and all below it, which v1 tells with a prefix.
+
+    Kernels before 5.9 count the refaults of files and of other memory together.
+    """
+    values = _flat(stat)
+    refaults = (
+        values.get(f"{prefix}workingset_refault{kind}", 0) for kind in ("", "_anon", "_file")
+    )
+    return {"major_faults": values[f"{prefix}pgmajfault"], "refaults": sum(refaults)}
 
 
 def _integer(path: Path) -> int:

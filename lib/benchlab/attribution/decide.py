@@ -49,12 +49,12 @@ OCCUPIED = 0.7
 
 #: Resource → what its sessions are seen to do while it is exhausted. A lock is held for as long as its
 #: holder waits for the disk.
-_AT_DISK = (Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
+_AT_DISK = (Wait.BUSY, Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
 _SEEN_AS = {
     **{rate.name: _AT_DISK for rate in DISK},
-    ENGINE_CPU: (Wait.CPU, Wait.CLIENT, Wait.LATCH),
-    CLIENT_CPU: (Wait.CLIENT, Wait.CPU),
-    MEMORY: (Wait.CPU, Wait.DATA, Wait.LATCH),
+    ENGINE_CPU: (Wait.CPU, Wait.BUSY, Wait.CLIENT, Wait.LATCH),
+    CLIENT_CPU: (Wait.CLIENT, Wait.CPU, Wait.BUSY),
+    MEMORY: (Wait.CPU, Wait.BUSY, Wait.DATA, Wait.LATCH),
     NETWORK: (Wait.CLIENT,),
 }
 
@@ -63,7 +63,7 @@ SERIAL = {
     COMMIT_LATENCY: (Wait.LOG,),
     LOCKS: (Wait.LOCK, Wait.LATCH),
     ENGINE_LIMIT: (Wait.LIMIT,),
-    CONCURRENCY: (Wait.CPU, Wait.CLIENT, Wait.DATA),
+    CONCURRENCY: (Wait.CPU, Wait.BUSY, Wait.CLIENT, Wait.DATA),
 }
 
 

@@ -101,7 +101,12 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
         resolution=float(span[span <= SMOOTHED * interval].sum() / span.sum()) if len(t) else 0.0,
         oom_kills=float(np.nansum(signals.get("total oom_kills_per_s", 0 * span) * span)),
     )
-    _cpu(timeline, signals, _facts(tables), _busy(samples, t, interval))
+    facts = _facts(tables)
+    if (busy := signals.get("host cpu_us_per_s")) is not None:
+        busy = busy / 1e6
+    elif "cores" in facts:
+        busy = _busy(samples, t, interval, float(facts["cores"]))
+    _cpu(timeline, signals, facts, busy)
     _memory(timeline, signals)
     _network(timeline, signals)
     return timeline
@@ -155,15 +160,15 @@ def _facts(tables: dict[str, pl.DataFrame]) -> dict[str, str]:
     return dict(tables["host"].select("fact", "value").iter_rows()) if "host" in tables else {}
 
 
-def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float) -> np.ndarray | None:
-    """Share of the host's CPU time that anybody used; from vmstat, in whole percent."""
+def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -> np.ndarray | None:
+    """Cores of the host that anybody used, of runs whose sampler did not count them: from vmstat."""
+    idle = pl.col("metric").is_in(["idle_percent", "iowait_percent"])
     if samples.is_empty() or not len(t):
         return None
-    idle = pl.col("metric").is_in(["idle_percent", "iowait_percent"])
     of_host = (
         samples.filter((pl.col("observer") == "vmstat") & idle)
         .group_by("t")
-        .agg((1 - pl.col("value").sum() / 100).alias("busy"))
+        .agg((cores * (1 - pl.col("value").sum() / 100)).alias("busy"))
         .sort("t")
     )
     if of_host.is_empty():
@@ -199,7 +204,7 @@ def _cpu(
     room = np.full_like(engine, run["limit_cores"])
     if busy is not None and "cores" in facts:
         cores = float(facts["cores"])
-        others = np.clip(np.nan_to_num(busy * cores - ours), 0, 0.9 * cores)
+        others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
         room = np.minimum(room, cores - others)
     timeline.limits[ENGINE_CPU] = run["limit_cores"]
     timeline.pressure[ENGINE_CPU] = engine / room

@@ -1,10 +1,27 @@
 """OceanBase seekdb, OceanBase's single-node engine."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from benchlab.engines.base import EngineSetting, MySQLProtocol
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
+from benchlab.waits import Wait
+
+#: What a statement is retried for when another transaction has its row (OceanBase's error codes): a
+#: newer version of it, a lock on it.
+_ROW_IS_TAKEN = (-6001, -6003, -6004, -6005)
+
+#: How many statements are braked the engine does not tell, but from when on: above this share of its
+#: memory for new rows (documentation of writing_throttling_trigger_percentage).
+_BRAKED = (
+    "SELECT MAX(memstore_used) >= MAX(memstore_limit) / 100 * ("
+    "SELECT value FROM oceanbase.V$OB_PARAMETERS"
+    " WHERE name = 'writing_throttling_trigger_percentage'"
+    ") FROM oceanbase.__all_virtual_memstore_info"
+)
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLAC")
 
 _MERGE_TIMEOUT_S = 1800
 
@@ -17,6 +34,11 @@ class OceanBase(MySQLProtocol):
 
     name = "oceanbase"
     admin_user = "root"
+    waits_query = (
+        "SELECT command, trans_state, retry_info, UPPER(LEFT(info, 6)) AS verb,"
+        f" ({_BRAKED}) AS braked, COUNT(*) AS sessions"
+        " FROM oceanbase.__all_virtual_processlist WHERE id <> CONNECTION_ID() GROUP BY 1, 2, 3, 4"
+    )
 
     def version(self) -> str:
         """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-OceanBase seekdb-v<its own>``."""
@@ -37,6 +59,20 @@ class OceanBase(MySQLProtocol):
             )
             if row["NAME"] in names
         ]
+
+    @classmethod
+    def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
+        """See :meth:`Engine.wait`. The state of a transaction that commits is ``IN_TERMINATE``."""
+        sessions, retried = row["sessions"], row["retry_info"]
+        if row["command"] == "Sleep":
+            return Wait.CLIENT, "Sleep", sessions
+        if row["trans_state"] == "IN_TERMINATE":
+            return Wait.LOG, "IN_TERMINATE", sessions
+        if retried in _ROW_IS_TAKEN:
+            return Wait.LOCK, f"retried for error {retried}", sessions
+        if row["braked"] and row["verb"] in _WRITES:
+            return Wait.LIMIT, "write above writing_throttling_trigger_percentage", sessions
+        return Wait.BUSY, row["command"], sessions
 
     @classmethod
     def render(cls, value: Scalar) -> str:

@@ -23,6 +23,7 @@ _WAITS = {
 _OTHER_WAITS = {
     "LWLock:WALWrite": Wait.LOG,
     "LWLock:WALBufMapping": Wait.LOG,
+    "IPC:BufferIO": Wait.DATA,
     "IPC:SyncRep": Wait.LOG,
     "IPC:ProcArrayGroupUpdate": Wait.LATCH,
     "IPC:XactGroupUpdate": Wait.LATCH,

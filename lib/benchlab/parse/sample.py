@@ -24,31 +24,42 @@ _COUNTERS = {
     ("cpu", "engine"): ("engine", "cpu_us_per_s"),
     ("cpu", "client"): ("client", "cpu_us_per_s"),
     ("cpu", "total_throttled_us"): ("total", "cpu_throttled_us_per_s"),
+    ("cpu", "nr_periods"): ("total", "cpu_periods_per_s"),
     ("cpu", "nr_throttled"): ("total", "cpu_throttled_periods_per_s"),
+    ("cpu", "client_nr_periods"): ("client", "cpu_periods_per_s"),
+    ("cpu", "client_nr_throttled"): ("client", "cpu_throttled_periods_per_s"),
     ("memory", "failcnt"): ("total", "memory_limit_hits_per_s"),
     ("memory", "oom_kill"): ("total", "oom_kills_per_s"),
+    ("memory", "major_faults"): ("total", "major_faults_per_s"),
+    ("memory", "refaults"): ("total", "refaults_per_s"),
     ("disk", "read_bytes"): ("disk", "read_bytes_per_s"),
     ("disk", "write_bytes"): ("disk", "write_bytes_per_s"),
     ("disk", "read_ios"): ("disk", "reads_per_s"),
     ("disk", "write_ios"): ("disk", "writes_per_s"),
+    ("host", "busy_us"): ("host", "cpu_us_per_s"),
+    ("network", "rx_bytes"): ("network", "received_bytes_per_s"),
+    ("network", "tx_bytes"): ("network", "sent_bytes_per_s"),
     **{
         (f"psi {resource}", f"{share}_us"): (f"psi {resource}", f"{share}_us_per_s")
         for resource in ("cpu", "io", "memory")
         for share in ("some", "full")
     },
 }
+_GROUPS = ("cpu", "memory", "disk", "host", "network")
 _SIZES = {
     ("memory", "engine_bytes"): ("engine", "memory_bytes"),
     ("memory", "total_bytes"): ("total", "memory_bytes"),
     ("memory", "limit_bytes"): ("total", "memory_limit_bytes"),
+    ("host", "runnable_tasks"): ("host", "runnable_tasks"),
+    ("network", "speed_bytes_per_s"): ("network", "speed_bytes_per_s"),
 }
 
 
 def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return rows of ``os_sample``.
 
-    Subject is ``engine``, ``client`` or ``total`` (groups), ``disk`` (the envelope's), or
-    ``psi cpu``, ``psi io``, ``psi memory``.
+    Subject is ``engine``, ``client`` or ``total`` (groups), ``disk`` (the envelope's), ``psi cpu``,
+    ``psi io``, ``psi memory``, ``host``, or ``network`` (all links of the host but loopback).
 
     Raises:
         ParseError: the text is not what the agent prints; or its clock went back.
@@ -84,7 +95,7 @@ def _object(number: int, line: str) -> dict[str, Any]:
 def _values(number: int, content: dict[str, Any]) -> tuple[float, dict[tuple[str, str], float]]:
     try:
         # null: not there to be counted
-        groups = {name: content.get(name) or {} for name in ("cpu", "memory", "disk")}
+        groups = {name: content.get(name) or {} for name in _GROUPS}
         groups |= {f"psi {name}": value for name, value in (content.get("psi") or {}).items()}
         values = {
             (group, key): float(value)

@@ -1,0 +1,171 @@
+"""Run labelled cases on this machine, and keep what attribution needs of them."""
+
+import contextlib
+import gzip
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from benchlab import dataset, envelope, ingest, plan, preflight, study, sweep, target
+from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
+from benchlab.capture import Record
+from benchlab.plan import Point, Trial
+from benchlab.provision import provision
+from benchlab.repo import Repo
+from benchlab.session import Session
+from benchlab.study import Study, Workload
+from benchlab.target import Provisioned
+from benchlab.trial import run_trial
+from cases import GENEROUS, Case, Host
+from rich.console import Console
+
+STUDY = Path(__file__).with_name("study.yml")
+PROFILE = "smoke"
+
+_CGROUPS, _GROUP = Path("/sys/fs/cgroup"), "benchlab"
+
+
+def run(repo: Repo, cases: list[Case], console: Console) -> Iterator[tuple[Case, Record]]:
+    """Run the cases one after the other; yield each with its record.
+
+    The host is provisioned anew for each :class:`Host` that they ask for, as CPU and memory of an
+    envelope are set there. Everything is taken down at the end.
+    """
+    spec, on = study.parse(STUDY), target.load(repo, "local")
+    ordered = sorted(cases, key=lambda case: (repr(case.host), case.engine, case.writes))
+    with sweep.locked():
+        sweep.take_down(on)
+        try:
+            for host, group in groupby(ordered, key=lambda case: case.host):
+                group = list(group)
+                sweep.take_down(on)
+                found = _provisioned(repo, spec, host, sorted({case.engine for case in group}))
+                for engine, members in groupby(group, key=lambda case: case.engine):
+                    yield from _run_engine(repo, spec, found, host, engine, list(members), console)
+        finally:
+            sweep.take_down(on)
+
+
+def _provisioned(repo: Repo, spec: Study, host: Host, engines: list[str]) -> Provisioned:
+    on = target.load(repo, "local")
+    limits = _limits(repo, spec, host)
+    preflight.check(on, limits)
+    return provision(repo, on, spec, PROFILE, limits, engines)
+
+
+def _limits(repo: Repo, spec: Study, host: Host) -> envelope.Envelope:
+    instance = target.instance_type(repo, spec.instance)
+    scaled = envelope.resolve(spec, spec.profile(PROFILE), instance, "main", enforce=True)
+    return scaled.model_copy(
+        update={"cores": host.cores, "memory_bytes": host.memory_bytes, **GENEROUS}
+    )
+
+
+def _run_engine(
+    repo: Repo,
+    spec: Study,
+    found: Provisioned,
+    host: Host,
+    engine: str,
+    cases: list[Case],
+    console: Console,
+) -> Iterator[tuple[Case, Record]]:
+    session = Session(found, engine)
+    session.bring_up()
+    changed = True
+    for case in cases:
+        trial = Trial(point=_point(repo, spec, found, host, case), number=1, profile=PROFILE)
+        dataset.ensure(session, trial.point, spec.engines[engine].load_variant, console.print)
+        with _client_held(case.client_cores):
+            close = run_trial(session, trial, repo.raw, restore=changed, before_load=lambda: None)
+        yield case, close()
+        changed = case.writes
+    session.stop()
+
+
+def _point(repo: Repo, spec: Study, found: Provisioned, host: Host, case: Case) -> Point:
+    curves = plan.make(
+        spec,
+        PROFILE,
+        target.instance_type(repo, spec.instance),
+        found.versions(spec.engines),
+        engines=[case.engine],
+        variants=[case.variant],
+    )
+    point = curves[0].trials[0].point
+    options = {**point.workload.options, **case.options}
+    workload = Workload(
+        driver="sysbench",
+        script=case.script,
+        writes=case.writes,
+        options=options,
+        tolerated_error_share=0.5,
+    )
+    limits = _limits(repo, spec, host).model_copy(update=case.disk)
+    return point.model_copy(
+        update={
+            "workload_name": case.name,
+            "workload": workload,
+            "concurrency": case.threads,
+            "envelope": limits,
+            "start": case.start,
+        }
+    )
+
+
+@contextlib.contextmanager
+def _client_held(cores: float | None) -> Iterator[None]:
+    """Hold the load by a quota of its own, as no envelope does."""
+    if cores is None:
+        yield
+        return
+    groups = open_cgroups(_CGROUPS, _GROUP)
+    quota = round(cores * CPU_PERIOD_US)
+    if groups.version == 1:
+        folder = _CGROUPS / "cpu" / _GROUP / "client"
+        file, held, free = folder / "cpu.cfs_quota_us", str(quota), "-1"
+        (folder / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
+    else:
+        file = _CGROUPS / _GROUP / "client" / "cpu.max"
+        held, free = f"{quota} {CPU_PERIOD_US}", "max"
+    file.write_text(held)
+    try:
+        yield
+    finally:
+        file.write_text(free)
+
+
+def keep(repo: Repo, case: Case, record: Record, folder: Path) -> Path:
+    """Keep a run's captures, as far as attribution reads them, in one small file.
+
+    Samples and looks are kept as they were captured, from just before the measured part on, so that
+    parsers and rules can be mended without running it again.
+    """
+    raw = repo.raw / record.run_id
+    begin, end = record.phases["measure"]
+    captured = {
+        name: [
+            line
+            for line in (raw / name).read_text().splitlines(keepends=True)
+            if begin - 2 <= json.loads(line).get("t", 0) <= end + 1
+        ]
+        for name in ("sample.jsonl", "waits.jsonl")
+        if (raw / name).exists()
+    }
+    rows = _run_row(raw)
+    content = {"name": case.name, "label": case.label, "why": case.why, "run": rows}
+    content |= {"host": {"cores": json.loads((raw / "host.json").read_text())["cores"]}}
+    content |= {"captures": {name: "".join(lines) for name, lines in captured.items()}}
+    path = folder / f"{case.name}.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
+    return path
+
+
+def _run_row(raw: Path) -> dict:
+    row = ingest.rows(raw)["run"].row(0, named=True)
+    wanted = ("engine", "concurrency", "single_host", "tps", "latency_mean_us", "measure_begin")
+    wanted += ("measure_end", "transactions", "measured_s")
+    return {
+        name: value for name, value in row.items() if name in wanted or name.startswith("limit_")
+    }

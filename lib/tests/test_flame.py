@@ -1,0 +1,112 @@
+"""Families of work and the flame graph, on stacks as recorded of both engines."""
+
+from pathlib import Path
+
+import altair as alt
+import polars as pl
+import pytest
+from benchlab.analysis import flame
+from benchlab.parse import perf
+
+SCRIPT = (Path(__file__).parent / "data" / "perf" / "script.txt").read_text()
+
+_BEGIN = "__libc_start_call_main;main;PostmasterMain;[postgres];PostgresMain;[postgres]"
+_CALL = "entry_SYSCALL_64_after_hwframe;do_syscall_64"
+
+# recorded stacks, shortened in the middle; comm, stack → family, what decided it
+RECORDED = [
+    ("postgres", f"{_BEGIN};pg_parse_query;raw_parser;base_yyparse", flame.PARSE_PLAN),
+    (
+        "postgres",
+        f"{_BEGIN};pg_plan_queries;standard_planner;subquery_planner;hash_search_with_hash_value",
+        flame.PARSE_PLAN,
+    ),
+    ("postgres", f"{_BEGIN};PortalRun;[postgres];standard_ExecutorRun;palloc", flame.EXECUTOR),
+    (
+        "postgres",
+        f"{_BEGIN};PortalRun;ExecScan;index_getnext_tid;btgettuple;_bt_first;_bt_compare",
+        flame.BUFFER,
+    ),
+    (
+        "postgres",
+        f"{_BEGIN};PortalRun;ReadBufferExtended;[postgres];mdread;__libc_pread;{_CALL};__x64_sys_pread64;filemap_read",
+        flame.BUFFER,
+    ),
+    (
+        "postgres",
+        f"{_BEGIN};CommitTransactionCommand;XLogFlush;fdatasync;{_CALL};__x64_sys_fdatasync",
+        flame.LOG,
+    ),
+    ("postgres", f"{_BEGIN};CommitTransactionCommand;ProcReleaseLocks;LockReleaseAll", flame.LOCK),
+    ("postgres", f"{_BEGIN};[postgres];__send;{_CALL};__x64_sys_sendto;tcp_sendmsg", flame.NETWORK),
+    (
+        "postgres",
+        "main;PostmasterMain;AuxiliaryProcessMain;CheckpointerMain;CreateCheckPoint;mdwrite",
+        flame.BACKGROUND,
+    ),
+    ("T1_ReqWorker", "start_thread;[seekdb];[seekdb];__memmove_avx512_unaligned_erms", flame.SQL),
+    ("T1_ReqWorker", f"start_thread;[seekdb];syscall;{_CALL};__x64_sys_futex;do_futex", flame.LOCK),
+    ("T1_ReqWorker", f"[seekdb];syscall;{_CALL};__x64_sys_io_submit;iomap_dio_rw", flame.BUFFER),
+    ("sql-nio-0", f"__send;{_CALL};__x64_sys_sendto;tcp_sendmsg", flame.NETWORK),
+    ("T1_LogIOCB0", f"start_thread;[seekdb];syscall;{_CALL};__x64_sys_futex", flame.LOG),
+    ("T1_DiskCB1", "start_thread;[seekdb];asm_exc_page_fault;exc_page_fault", flame.BUFFER),
+    ("T1_MINI_MERGE", "start_thread;[seekdb]", flame.BACKGROUND),
+]
+
+
+def frame(rows: list[tuple[str, str, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["comm", "stack", "samples"], orient="row")
+
+
+@pytest.mark.parametrize(("comm", "stack", "family"), RECORDED)
+def test_a_recorded_stack_is_of_its_family(comm, stack, family):
+    engine = "postgres" if comm == "postgres" else "oceanbase"
+    found = flame.of_engine(frame([(comm, stack, 3)]), engine)
+    assert found.select("family", "samples").row(0) == (family, 3)
+    assert found["function"][0]
+
+
+def test_only_the_engines_own_threads_count():
+    stacks = perf.stacks(perf.fold(SCRIPT))
+    shares = flame.families(stacks, "postgres")
+    assert shares["samples"].sum() == 19  # of the recorded 48
+    assert shares["share"].sum() == pytest.approx(1)
+    assert flame.families(stacks, "oceanbase").is_empty()
+    assert flame.families(stacks, "nosuchengine").is_empty()
+
+
+def test_top_functions_are_those_that_decided_most():
+    stacks = frame(
+        [
+            ("postgres", f"{_BEGIN};raw_parser;base_yyparse", 5),
+            ("postgres", f"{_BEGIN};raw_parser", 3),
+            ("postgres", f"{_BEGIN};XLogInsert", 2),
+        ]
+    )
+    assert flame.top_functions(stacks, "postgres", per_family=1).rows() == [
+        (flame.PARSE_PLAN, "base_yyparse", 0.5),
+        (flame.LOG, "XLogInsert", 0.2),
+    ]
+
+
+def test_boxes_lie_inside_the_one_above():
+    stacks = perf.stacks(perf.fold(SCRIPT))
+    chart = flame.flame(stacks, "postgres")
+    boxes = chart.data
+    assert boxes.filter(depth=1)["share"].sum() == pytest.approx(1)
+    for box in boxes.iter_rows(named=True):
+        assert 0 <= box["begin"] < box["end"] <= 1 + 1e-9
+        above = boxes.filter(
+            (pl.col("depth") == box["depth"] - 1)
+            & (pl.col("begin") <= box["begin"] + 1e-9)
+            & (pl.col("end") >= box["end"] - 1e-9)
+        )
+        assert box["depth"] == 1 or above.height == 1
+    assert isinstance(chart, alt.LayerChart)
+    assert not boxes["name"].str.contains("__x64_sys").any()
+
+
+def test_nothing_sampled_is_an_empty_chart():
+    nothing = perf.stacks("")
+    assert flame.top_functions(nothing, "postgres").is_empty()
+    assert flame.flame(nothing, "postgres").data.is_empty()
