@@ -7,8 +7,8 @@ Three questions, in this order:
 2. Is something exhausted? A resource at its limit, for which there is a queue, binds, if the clients
    are among those who wait: a checkpoint may fill the disk while they run from memory.
 3. If nothing is, the response time is made of waits in series, and its largest part binds: the log,
-   other transactions, the engine's own brake. Where that part is the work itself, more clients would
-   do more of it.
+   other transactions, the engine's own brake, pages that memory was too small to keep. Where that part
+   is the work itself, more clients would do more of it.
 """
 
 import numpy as np
@@ -63,6 +63,7 @@ SERIAL = {
     COMMIT_LATENCY: (Wait.LOG,),
     LOCKS: (Wait.LOCK, Wait.LATCH),
     ENGINE_LIMIT: (Wait.LIMIT,),
+    MEMORY: (Wait.DATA,),
     CONCURRENCY: (Wait.CPU, Wait.BUSY, Wait.CLIENT, Wait.DATA),
 }
 
@@ -102,13 +103,18 @@ def concern(timeline: Timeline, resource: str, number: int) -> float:
     return _share(timeline, _SEEN_AS[resource], number)
 
 
-def serial_share(timeline: Timeline, resource: str) -> np.ndarray | None:
-    """Share of the response time that goes into a part of :data:`SERIAL`; ``None`` without looks."""
-    if not timeline.waits:
-        return None
-    return np.array(
-        [_share(timeline, SERIAL[resource], number) for number in range(len(timeline.t))]
+def serial_share(timeline: Timeline, resource: str) -> np.ndarray:
+    """Share of the response time, by interval, that goes into a part of :data:`SERIAL`.
+
+    Reading pages again that memory had held is memory's part, the rest of the reading is work.
+    """
+    share = sum(timeline.waits.get(name, 0.0) for name in SERIAL[resource]) + np.zeros_like(
+        timeline.t
     )
+    again = timeline.waits.get(Wait.DATA, 0.0) * timeline.refaulted
+    if resource == MEMORY:
+        return again
+    return share - again if resource == CONCURRENCY else share
 
 
 def _exhausted(pressure: float, queueing: float, still: bool) -> bool:
@@ -119,7 +125,7 @@ def _exhausted(pressure: float, queueing: float, still: bool) -> bool:
 
 def _in_series(timeline: Timeline, number: int) -> str:
     if timeline.waits:
-        return max(SERIAL, key=lambda name: _share(timeline, SERIAL[name], number))
+        return max(SERIAL, key=lambda name: serial_share(timeline, name)[number])
     # without a look at the sessions: few clients cannot be in each other's way
     few = timeline.run["concurrency"] <= timeline.run["limit_cores"]
     return CONCURRENCY if few else UNKNOWN

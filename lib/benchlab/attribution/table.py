@@ -43,6 +43,8 @@ _ENOUGH_S = 5
 #: Confidence that is left where what the sessions waited for would decide, and was not captured.
 _WITHOUT_WAITS = 0.5
 
+_TOLD_BY_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
+
 _NO_SAMPLES = "no samples of the measured part"
 
 _WORDS = {
@@ -112,10 +114,10 @@ def _measured(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
         return {}, _NO_SAMPLES
     if name in (CONCURRENCY, NONE):
         return _clients(timeline)
-    if name in SERIAL:
-        return _waited(timeline, name)
     if name == MEMORY:
         return _memory(timeline)
+    if name in SERIAL:
+        return _waited(timeline, name)
     return _rate(timeline, name)
 
 
@@ -144,15 +146,17 @@ def _memory(timeline: Timeline) -> tuple[dict[str, float], str]:
     measures["utilisation"] = measures["pressure"]
     measures["at_limit_share"] = _at_limit(timeline, timeline.pressure[MEMORY])
     evidence = f"tasks stood still for memory in {_percent(measures['pressure'])} of the time"
+    if timeline.waits and (again := serial_share(timeline, MEMORY).mean()) >= 0.005:
+        evidence += f", {_percent(again)} of the sessions read pages that it had dropped"
     if timeline.oom_kills:
         evidence += f", and the kernel killed {timeline.oom_kills:.0f} of them"
     return measures, evidence
 
 
 def _waited(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
-    share = serial_share(timeline, name)
-    if share is None:
+    if not timeline.waits:
         return {}, f"what the sessions waited for was not captured ({name})"
+    share = serial_share(timeline, name)
     measures = {
         "utilisation": float(share.mean()),
         "pressure": float(share.mean()),
@@ -226,7 +230,7 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
     if missing:
         confidence *= _WITHOUT_WAITS
         doubts.append(f"not captured: {', '.join(missing)}")
-    if not timeline.waits and bound in (*SERIAL, NONE):
+    if not timeline.waits and bound in _TOLD_BY_WAITS:
         confidence *= _WITHOUT_WAITS
         doubts.append("what the sessions waited for was not captured")
     if bound == UNKNOWN:

@@ -22,6 +22,9 @@ SMOOTHED = 3
 #: Interval that the sampler is asked for, for the first sample, which has none before it.
 _INTERVAL_S = 1.0
 
+#: Of the kernel, in which refaults count.
+_PAGE_BYTES = 4096
+
 #: Share of an interval that must lie in the measured part for the interval to count.
 _INSIDE = 0.9
 
@@ -52,6 +55,8 @@ class Timeline:
     """Share of the measured part that lies in sampled intervals."""
     resolution: float
     """Share of the sampled time that lies in intervals short enough to tell what binds in turn."""
+    refaulted: np.ndarray
+    """Share of what was read from the disk that memory had held until shortly before."""
     oom_kills: float
 
     @property
@@ -99,6 +104,7 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
         waits=_waits(tables.get("engine_wait", pl.DataFrame()), run, t, span),
         coverage=_coverage(span, interval, run),
         resolution=float(span[span <= SMOOTHED * interval].sum() / span.sum()) if len(t) else 0.0,
+        refaulted=_refaulted(signals, t),
         oom_kills=float(np.nansum(signals.get("total oom_kills_per_s", 0 * span) * span)),
     )
     facts = _facts(tables)
@@ -244,6 +250,15 @@ def _paused(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:
     return np.divide(paused, periods, out=np.zeros_like(paused), where=periods > 0)
 
 
+def _refaulted(signals: dict[str, np.ndarray], t: np.ndarray) -> np.ndarray:
+    read = signals.get("disk read_bytes_per_s")
+    refaults = signals.get("total refaults_per_s")
+    if read is None or refaults is None:
+        return np.zeros_like(t)
+    share = np.divide(refaults * _PAGE_BYTES, read, out=np.zeros_like(read), where=read > 0)
+    return np.clip(np.nan_to_num(share), 0, 1)
+
+
 def _memory(timeline: Timeline, signals: dict[str, np.ndarray]) -> None:
     """Memory has no rate: its use is the time in which tasks stood still for want of it (PSI)."""
     stalled = signals.get("psi memory some_us_per_s")
@@ -282,13 +297,14 @@ def _waits(
         .fill_null(0)
         .sort("t")
     )
-    if looks.is_empty():
-        return {}
     counts = looks.drop("t")
-    total = counts.sum_horizontal().to_numpy()
+    total = counts.sum_horizontal().to_numpy() if looks.width > 1 else np.zeros(0)
+    if not total.sum():
+        return {}
     seen_per_s = total.sum() / (run["measure_end"] - run["measure_begin"])
     window = np.maximum(SMOOTHED * span, _SESSIONS_SEEN / max(seen_per_s, 1e-9))
     at = looks["t"].to_numpy()
     near = np.abs(at[None, :] - (t - span / 2)[:, None]) <= window[:, None] / 2
-    sessions = np.maximum(near @ total, 1e-9)
+    near[~(near @ total > 0)] = True  # where the looks have a gap, all of them are the best guess
+    sessions = near @ total
     return {name: (near @ counts[name].to_numpy()) / sessions for name in counts.columns}

@@ -1,0 +1,156 @@
+"""What sessions wait for: the capture, and how each engine's names are folded (recorded answers)."""
+
+import json
+import threading
+from contextlib import contextmanager
+
+import polars as pl
+import pytest
+from benchlab.engines import ENGINES, Endpoint
+from benchlab.engines.base import Engine
+from benchlab.engines.oceanbase import OceanBase
+from benchlab.engines.postgres import Postgres
+from benchlab.errors import EngineError, ParseError
+from benchlab.parse import waits as parse_waits
+from benchlab.waits import Looks, Wait
+
+CLIENT = "client backend"
+
+# rows as PostgreSQL 15.18 gave them under sysbench: hot row, insert, point_select, cold reads
+POSTGRES = [
+    ((CLIENT, "active", "Lock", "transactionid"), Wait.LOCK),
+    ((CLIENT, "active", "Lock", "tuple"), Wait.LOCK),
+    ((CLIENT, "active", "LWLock", "LockManager"), Wait.LATCH),
+    ((CLIENT, "active", "LWLock", "WALWrite"), Wait.LOG),
+    ((CLIENT, "active", "IO", "WALSync"), Wait.LOG),
+    ((CLIENT, "active", "IO", "DataFileRead"), Wait.DATA),
+    ((CLIENT, "active", "IPC", "BufferIO"), Wait.DATA),
+    ((CLIENT, "active", None, None), Wait.CPU),
+    ((CLIENT, "idle", "Client", "ClientRead"), Wait.CLIENT),
+    ((CLIENT, "idle", "IO", "DataFileRead"), Wait.CLIENT),
+    ((CLIENT, "idle", None, None), Wait.CLIENT),
+    (("walwriter", None, "LWLock", "WALWrite"), None),
+    (("checkpointer", None, "Activity", "CheckpointerMain"), None),
+]
+
+# and seekdb 1.4.0.0, the last two with writing_throttling_trigger_percentage at 5
+OCEANBASE = [
+    (("Sleep", "", 0, None, 0), Wait.CLIENT),
+    (("Sleep", "ACTIVE", 0, None, 0), Wait.CLIENT),
+    (("Query", "IN_TERMINATE", 0, "INSERT", 0), Wait.LOG),
+    (("Query", "IN_TERMINATE", -6001, "UPDATE", 0), Wait.LOG),
+    (("Query", "", -6001, "UPDATE", 0), Wait.LOCK),
+    (("Query", "IMPLICIT_ACTIVE", -6001, "UPDATE", 0), Wait.LOCK),
+    (("Query", "", 0, "SELECT", 0), Wait.BUSY),
+    (("Query", "", 0, "INSERT", 1), Wait.LIMIT),
+    (("Query", "", 0, "SELECT", 1), Wait.BUSY),
+]
+
+
+def of_postgres(row: tuple, sessions: int = 1) -> dict:
+    names = ("backend_type", "state", "wait_event_type", "wait_event")
+    return dict(zip(names, row, strict=True)) | {"sessions": sessions}
+
+
+def of_oceanbase(row: tuple, sessions: int = 1) -> dict:
+    names = ("command", "trans_state", "retry_info", "verb", "braked")
+    return dict(zip(names, row, strict=True)) | {"sessions": sessions}
+
+
+@pytest.mark.parametrize(("row", "folded"), POSTGRES)
+def test_postgres_names(row, folded):
+    found = Postgres.wait(of_postgres(row, sessions=3))
+    assert (found and found[0]) == folded
+    assert found is None or (found[1] and found[2] == 3)
+
+
+@pytest.mark.parametrize(("row", "folded"), OCEANBASE)
+def test_oceanbase_names(row, folded):
+    found = OceanBase.wait(of_oceanbase(row, sessions=3))
+    assert found[0] == folded
+    assert found[1]
+    assert found[2] == 3
+
+
+def test_every_engine_that_tells_its_waits_can_fold_them():
+    for cls in ENGINES.values():
+        overrides = "wait" in vars(cls)
+        assert overrides == bool(cls.waits_query)
+
+
+def line(t: float, *sessions: dict) -> str:
+    return json.dumps({"t": t, "sessions": sessions}) + "\n"
+
+
+def test_a_look_has_a_row_for_each_wait():
+    text = line(
+        5.5,
+        of_postgres((CLIENT, "active", "IO", "WALSync"), 2),
+        of_postgres((CLIENT, "idle", "Client", "ClientRead"), 3),
+        of_postgres((CLIENT, "idle", None, None), 1),
+        of_postgres(("walwriter", None, "LWLock", "WALWrite"), 1),
+    ) + line(6.0, of_postgres((CLIENT, "active", "IO", "WALSync"), 4))
+    assert parse_waits.looks(text, Postgres.wait).rows() == [
+        (5.5, "log", "IO:WALSync", 2),
+        (5.5, "client", "idle", 4),
+        (6.0, "log", "IO:WALSync", 4),
+    ]
+
+
+def test_a_cut_capture_gives_its_whole_looks():
+    text = line(1.0, of_postgres((CLIENT, "active", None, None))) + '{"t": 2.0, "ses'
+    assert parse_waits.looks(text, Postgres.wait, truncated_ok=True)["t"].to_list() == [1.0]
+    with pytest.raises(ParseError, match="waits: line 2: cut in the middle"):
+        parse_waits.looks(text, Postgres.wait)
+
+
+@pytest.mark.parametrize("text", ["hello\n", "[]\n", '{"t": 1, "sessions": [{}]}\n', '{"t": 1'])
+def test_another_text_is_refused(text):
+    with pytest.raises(ParseError, match="waits: line 1: "):
+        parse_waits.looks(text, Postgres.wait)
+
+
+def test_nothing_was_looked_at():
+    assert parse_waits.looks("", Postgres.wait).is_empty()
+    error = json.dumps({"t": 1.0, "error": "postgres: connection refused"}) + "\n"
+    assert parse_waits.looks(error, Postgres.wait).is_empty()
+
+
+class Asked(Postgres):
+    """An engine that answers ``left`` times and then has gone."""
+
+    def __init__(self, left: int):
+        super().__init__(Endpoint(host="", port=0, user=""))
+        self.left, self.gone = left, threading.Event()
+
+    @contextmanager
+    def asking(self):
+        def ask(sql: str) -> list[dict]:
+            assert sql == Postgres.waits_query
+            self.left -= 1
+            if self.left < 0:
+                self.gone.set()
+                raise EngineError("postgres: server closed the connection")
+            return [of_postgres((CLIENT, "active", "IO", "WALSync"), 2)]
+
+        yield ask
+
+
+def test_a_lost_connection_ends_the_capture_and_is_told_in_it(monkeypatch):
+    monkeypatch.setattr("benchlab.waits.INTERVAL_S", 0.001)
+    engine = Asked(left=3)
+    looks = Looks(engine)
+    assert engine.gone.wait(30)
+    text = looks.stop().decode()
+    frame = parse_waits.looks(text, engine.wait)
+    assert frame["t"].is_sorted()
+    assert frame.drop("t").unique().rows() == [("log", "IO:WALSync", 2)]
+    assert frame.height == 3
+    assert json.loads(text.splitlines()[-1])["error"].endswith("closed the connection")
+
+
+def test_looks_end_when_asked_to():
+    engine = Asked(left=10**9)
+    text = Looks(engine).stop().decode()
+    assert isinstance(parse_waits.looks(text, engine.wait), pl.DataFrame)
+    assert isinstance(engine, Engine)
