@@ -275,21 +275,18 @@ def bound(checkout, judged):
     """Judge that the disk binds; ``bound({threads: [resource, …]})``."""
     test = {"test": "bound", "of": ONE, "by": ["disk write bandwidth", "disk write IOPS"]}
 
-    def decide(found: dict[int, list[str | None]], at: object = "all") -> judge.Judgement:
-        judged(test | {"at": at}, {TUNED: {at: around(100) for at in found}}, "mechanism")
+    def decide(
+        found: dict[int, list[str]], at: object = "all", confidence: float = 1
+    ) -> judge.Judgement:
+        runs = {threads: around(100)[: len(of)] for threads, of in found.items()}
+        judged(test | {"at": at}, {TUNED: runs}, "mechanism")
         with open_store(checkout.store) as store:
             for run in store.runs().iter_rows(named=True):
                 resource = found[run["concurrency"]][run["trial"] - 1]
                 store.connection.execute(
-                    "UPDATE attribution SET binds = resource IS NOT DISTINCT FROM ?"
-                    " WHERE run_id = ?",
-                    [resource, run["run_id"]],
+                    "UPDATE attribution SET binds = (resource = ?), confidence = ? WHERE run_id = ?",
+                    [resource, confidence, run["run_id"]],
                 )
-                if resource == "unseen":
-                    store.connection.execute(
-                        "UPDATE attribution SET utilisation = NULL WHERE run_id = ?",
-                        [run["run_id"]],
-                    )
             return judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
 
     return decide
@@ -305,8 +302,8 @@ def test_a_bottleneck_is_that_of_every_trial(bound):
 
 
 def test_another_bottleneck_at_one_concurrency_is_told_with_it(bound):
-    one = bound({4: [DISK] * 3, 16: [CPU, CPU, None]})
-    assert (one.verdict, one.found) == ("not reproduced", f"{CPU} or nothing")
+    one = bound({4: [DISK] * 3, 16: [CPU, CPU, "none"]})
+    assert (one.verdict, one.found) == ("not reproduced", f"{CPU} or none")
     assert one.reason == "16 threads (the article's 64)"
 
 
@@ -319,14 +316,15 @@ def test_a_bottleneck_counts_where_it_is_claimed(bound):
 
 
 def test_one_trial_shows_no_bottleneck(bound):
-    one = bound({4: [DISK] * 3}, at=[16])
-    assert one.verdict == "reproduced"
+    one = bound({4: [DISK]})
+    assert (one.verdict, one.found, one.trials_needed) == ("inconclusive", DISK, 2)
 
 
-def test_runs_that_no_observer_saw_have_no_bottleneck(bound):
-    one = bound({4: ["unseen"] * 3})
+@pytest.mark.parametrize(("resource", "confidence"), [("unknown", 1), (DISK, 0.4)])
+def test_runs_whose_captures_do_not_tell_have_no_bottleneck(bound, resource, confidence):
+    one = bound({4: [resource] * 3}, confidence=confidence)
     assert one.verdict == "not testable here"
-    assert one.reason == "no observer saw a run of postgres tuned oltp_insert"
+    assert one.reason == "no capture tells what bound postgres tuned oltp_insert"
 
 
 # The whole

@@ -5,7 +5,7 @@ from typing import get_args
 import polars as pl
 
 from benchlab import metrics, results, stats
-from benchlab.attribution import NONE
+from benchlab.attribution import UNKNOWN
 from benchlab.capture import Status
 from benchlab.results import POINT
 from benchlab.store import Store
@@ -37,7 +37,7 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
         .select("run_id", *POINT, "tps", "p99_us")
         .join(_drift(store, counted), on="run_id", how="left")
         .join(_binding(store, counted), on="run_id", how="left")
-        .with_columns(pl.col("binding").fill_null(NONE))
+        .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
     )
     rows = []

@@ -5,7 +5,7 @@ import polars as pl
 from benchlab import metrics, results
 from benchlab.analysis import points
 from benchlab.analysis.points import with_curve
-from benchlab.attribution import NONE
+from benchlab.attribution import UNKNOWN
 from benchlab.engines.base import canonical
 from benchlab.errors import StoreError
 from benchlab.results import POINT
@@ -187,7 +187,7 @@ def evidence(
             "concurrency",
             "trial",
             pl.col("tps").round(),
-            pl.col("resource").fill_null(NONE).alias("bound by"),
+            pl.col("resource").fill_null(UNKNOWN).alias("bound by"),
             "evidence",
         )
         .sort("variant", "envelope", "concurrency", "trial")

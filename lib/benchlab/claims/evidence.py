@@ -14,6 +14,9 @@ from benchlab.stats import Curve
 from benchlab.store import Store
 from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
 
+#: Confidence of an attribution from which it counts: captures that tell less leave another answer open.
+_CONFIDENT = 0.5
+
 
 class NotTestable(Exception):
     """These runs cannot decide a claim, whatever they measured; the message says why."""
@@ -48,8 +51,9 @@ class Evidence:
         self._not_counted = runs.filter(pl.col("status") != "ok").sort("started")
         self._runs = metrics.of(store, runs.filter(status="ok")).sort("started")
         self._attribution = store.sql(
-            "SELECT run_id, any_value(resource) FILTER (binds) AS resource FROM attribution"
-            " GROUP BY run_id HAVING count(utilisation) > 0"
+            # an export of an older benchlab has no confidence
+            "SELECT run_id, resource FROM attribution WHERE binds AND coalesce(confidence, 1) >= ?",
+            _CONFIDENT,
         )
 
     @property
@@ -79,15 +83,15 @@ class Evidence:
             raise NotTestable(f"no capture of {self._name(series)} tells {name}")
         return self._by_concurrency(found, name)
 
-    def bound(self, series: Series) -> dict[int, list[str | None]]:
-        """Return what bound each trial at each concurrency; ``None`` is nothing.
+    def bound(self, series: Series) -> dict[int, list[str]]:
+        """Return what bound each trial at each concurrency, of those whose captures tell.
 
         Raises:
-            NotTestable: no run counts, or no observer saw any that does.
+            NotTestable: no run counts, or the captures of none that does tell what bound it.
         """
         runs = self._of(series).join(self._attribution, on="run_id")
         if runs.is_empty():
-            raise NotTestable(f"no observer saw a run of {self._name(series)}")
+            raise NotTestable(f"no capture tells what bound {self._name(series)}")
         return self._by_concurrency(runs, "resource")
 
     def here(self, told: int) -> float:

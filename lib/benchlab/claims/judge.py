@@ -258,7 +258,7 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
     if few < 2:
         answer = Answer.OPEN
     otherwise = [one for one in at if not all(held[one])]
-    shown = Counter(resource or "nothing" for one in (otherwise or at) for resource in bound[one])
+    shown = Counter(resource for one in (otherwise or at) for resource in bound[one])
     return _Finding(
         answer,
         " or ".join(name for name, _ in shown.most_common()),
