@@ -1,7 +1,7 @@
 """What an engine's sessions wait for, looked at a few times a second through its own connection.
 
 The capture ``waits.jsonl`` has one JSON object a line: ``t`` (Unix seconds) and ``sessions``, the rows
-of the engine's own query exactly as the server gave them; or ``t`` and ``error``, after which nothing
+that the server gave; or ``t`` and ``error``, after which nothing
 follows. What a row means is told by the engine's module when the capture is read.
 """
 
@@ -71,8 +71,7 @@ class Looks:
                 while not self._stopping.wait(
                     max(0.0, begin + tick * INTERVAL_S - time.monotonic())
                 ):
-                    sessions = ask(self._engine.waits_query)
-                    self._keep(sessions=sessions)
+                    self._keep(sessions=self._engine.look(ask))
                     # an engine that answers late is looked at less often
                     tick = max(tick, int((time.monotonic() - begin) / INTERVAL_S)) + 1
         except EngineError as error:

@@ -5,6 +5,7 @@ A new engine inherits :class:`EngineContract` and brings the few statements that
 
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
@@ -13,6 +14,7 @@ from benchlab.engines import ENGINES
 from benchlab.errors import EngineError
 from benchlab.plan import Point
 from benchlab.session import Session
+from benchlab.waits import Wait
 from conftest import wait_for
 
 pytestmark = pytest.mark.root
@@ -77,6 +79,26 @@ class EngineContract:
             f"{self.written} to grow",
         )
         assert session.engine.counters().keys() == before.keys()
+
+    def test_what_sessions_wait_for_is_seen(self, session):
+        engine = session.engine
+        with engine.asking() as ask, engine.asking() as other:
+            other("SELECT 1")
+
+            def seen() -> list:
+                return [found for row in engine.look(ask) if (found := engine.wait(row))]
+
+            # the other session waits for its client
+            wait_for(lambda: any(kind == Wait.CLIENT for kind, _, _ in seen()), "an idle session")
+            assert all(name and sessions > 0 for _, name, sessions in seen())
+            # one of two that change the same row waits for the other, until that is told
+            other("BEGIN")
+            other("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                blocked = beside.submit(engine.query, "UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
+                wait_for(lambda: any(kind == Wait.LOCK for kind, _, _ in seen()), "a lock")
+                other("ROLLBACK")
+                blocked.result()
 
     @pytest.mark.parametrize(
         "sql", ["SELECT * FROM nosuchtable", "SELEKT", "SELECT 1 / 'a\nb' FROM nosuchtable"]

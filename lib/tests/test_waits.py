@@ -34,16 +34,17 @@ POSTGRES = [
 ]
 
 # and seekdb 1.4.0.0, the last two with writing_throttling_trigger_percentage at 5
+MEMORY = {"memstore_used": 64_474_296, "memstore_limit": 536_870_912}
 OCEANBASE = [
-    (("Sleep", "", 0, None, 0), Wait.CLIENT),
-    (("Sleep", "ACTIVE", 0, None, 0), Wait.CLIENT),
-    (("Query", "IN_TERMINATE", 0, "INSERT", 0), Wait.LOG),
-    (("Query", "IN_TERMINATE", -6001, "UPDATE", 0), Wait.LOG),
-    (("Query", "", -6001, "UPDATE", 0), Wait.LOCK),
-    (("Query", "IMPLICIT_ACTIVE", -6001, "UPDATE", 0), Wait.LOCK),
-    (("Query", "", 0, "SELECT", 0), Wait.BUSY),
-    (("Query", "", 0, "INSERT", 1), Wait.LIMIT),
-    (("Query", "", 0, "SELECT", 1), Wait.BUSY),
+    (("Sleep", "", 0, None, "60"), Wait.CLIENT),
+    (("Sleep", "ACTIVE", 0, None, "60"), Wait.CLIENT),
+    (("Query", "IN_TERMINATE", 0, "INSERT", "60"), Wait.LOG),
+    (("Query", "IN_TERMINATE", -6001, "UPDATE", "60"), Wait.LOG),
+    (("Query", "", -6001, "UPDATE", "60"), Wait.LOCK),
+    (("Query", "IMPLICIT_ACTIVE", -6001, "UPDATE", "60"), Wait.LOCK),
+    (("Query", "", 0, "SELECT", "60"), Wait.BUSY),
+    (("Query", "", 0, "INSERT", "5"), Wait.LIMIT),
+    (("Query", "", 0, "SELECT", "5"), Wait.BUSY),
 ]
 
 
@@ -53,8 +54,8 @@ def of_postgres(row: tuple, sessions: int = 1) -> dict:
 
 
 def of_oceanbase(row: tuple, sessions: int = 1) -> dict:
-    names = ("command", "trans_state", "retry_info", "verb", "braked")
-    return dict(zip(names, row, strict=True)) | {"sessions": sessions}
+    names = ("command", "trans_state", "retry_info", "verb", "brake_percentage")
+    return dict(zip(names, row, strict=True)) | MEMORY | {"sessions": sessions}
 
 
 @pytest.mark.parametrize(("row", "folded"), POSTGRES)

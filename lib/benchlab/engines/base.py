@@ -176,9 +176,13 @@ class Engine(ABC):
     def settle(self) -> None:
         """Bring a freshly loaded dataset into the state in which it is kept (statistics, merges)."""
 
+    def look(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Return what the sessions do right now, as the server tells; ``ask`` runs a statement."""
+        return ask(self.waits_query)
+
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
-        """Fold one row of ``waits_query``: class, the engine's name of the wait, sessions.
+        """Fold one row of :meth:`look`: class, the engine's name of the wait, sessions.
 
         ``None`` is for a session that is not the load's.
         """

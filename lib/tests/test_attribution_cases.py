@@ -1,0 +1,65 @@
+"""Attribution by evidence on the labelled set: captures of runs whose bottleneck was made on purpose.
+
+The files are what ``make bench-attribution`` keeps of its runs (``--keep lib/tests/data/attribution``);
+labels come from how each run was made (``lib/benchmarks/attribution/cases.py``).
+"""
+
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from benchlab.attribution import attribute, binding
+from benchlab.engines import engine_class
+from benchlab.parse import sample, waits
+
+FOLDER = Path(__file__).parent / "data" / "attribution"
+CASES = {path.name.removesuffix(".json.gz"): path for path in sorted(FOLDER.glob("*.json.gz"))}
+
+#: Cases that the method tells wrong, with the reason.
+WRONG: dict[str, str] = {}
+
+
+def tables(name: str) -> dict[str, pl.DataFrame]:
+    """The rows that ingest would derive from a case's captures."""
+    case = json.loads(gzip.decompress(CASES[name].read_bytes()))
+    captures, run = case["captures"], case["run"]
+    facts = [{"fact": fact, "value": str(value)} for fact, value in case["host"].items()]
+    return {
+        "label": case["label"],
+        "run": pl.DataFrame([run]),
+        "host": pl.DataFrame(facts),
+        "os_sample": sample.samples(captures["sample.jsonl"], truncated_ok=True),
+        "engine_wait": waits.looks(
+            captures["waits.jsonl"], engine_class(run["engine"]).wait, truncated_ok=True
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_labelled_run_is_told_right(name):
+    case = tables(name)
+    frame = attribute(case)
+    if name in WRONG:
+        pytest.xfail(WRONG[name])
+    assert binding(frame) == case["label"], frame.filter("binds")["evidence"].to_list()
+    assert frame["confidence"][0] > 0.9
+
+
+def test_the_set_is_large_enough_and_of_both_engines():
+    assert len(CASES) >= 24
+    assert len(WRONG) <= 0.05 * len(CASES)
+    engines = {name.split("-")[0] for name in CASES}
+    assert engines == {"postgres", "oceanbase"}
+    assert sum(path.stat().st_size for path in CASES.values()) < 300_000
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_waits_or_samples_no_case_is_guessed(name):
+    """What is told without a capture is right, or unsure, or not told at all."""
+    case = tables(name)
+    for missing in ("engine_wait", "os_sample"):
+        frame = attribute({key: rows for key, rows in case.items() if key != missing})
+        if binding(frame) not in (case["label"], "unknown"):
+            assert frame["confidence"][0] <= 0.5
