@@ -169,6 +169,18 @@ def test_an_export_holds_the_same_rows(store, tmp_path):
         open_any(folder)
 
 
+def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path):
+    store.export(tmp_path)
+    for path in tmp_path.glob("attribution/**/*.parquet"):
+        pl.read_parquet(path).drop("saturation", "share", "confidence").write_parquet(path)
+    with open_any(tmp_path) as exported:
+        found = exported.sql("FROM attribution")
+        assert found.schema == store.sql("FROM attribution").schema
+        assert found.height == store.sql("FROM attribution").height > 0
+        assert found["share"].is_null().all()
+        assert not found["evidence"].is_null().any()
+
+
 def test_runs_are_filtered_and_in_the_order_of_time(store):
     runs = store.runs()
     assert runs["run_id"].to_list() == sorted(runs["run_id"])

@@ -59,9 +59,12 @@ class OceanBase(MySQLProtocol):
         ]
 
     def look(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """See :meth:`Engine.look`; every row also has how full the memory for new rows is."""
+        """See :meth:`Engine.look`; while rows are written also how full the memory for them is."""
+        rows = super().look(ask)
+        if not any(row["verb"] in _WRITES for row in rows):
+            return rows
         memory = ask(_MEMSTORE)[0] | ask(_BRAKE)[0]
-        return [row | memory for row in super().look(ask)]
+        return [row | memory for row in rows]
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
@@ -73,8 +76,9 @@ class OceanBase(MySQLProtocol):
             return Wait.LOG, "IN_TERMINATE", sessions
         if retried in _ROW_IS_TAKEN:
             return Wait.LOCK, f"retried for error {retried}", sessions
-        brakes_from = row["memstore_limit"] * int(row["brake_percentage"]) / 100
-        if row["verb"] in _WRITES and row["memstore_used"] >= brakes_from:
+        if row["verb"] in _WRITES and (
+            row["memstore_used"] >= row["memstore_limit"] * int(row["brake_percentage"]) / 100
+        ):
             return Wait.LIMIT, "write above writing_throttling_trigger_percentage", sessions
         return Wait.BUSY, row["command"], sessions
 
