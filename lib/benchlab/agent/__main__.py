@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from .config import DISK_LIMITS, ETC, AgentError
 from .engine import Engine
 from .envelope import Envelope
 from .sample import record
+from .system import alone
 
 
 def parser() -> argparse.ArgumentParser:
@@ -102,6 +101,11 @@ def parser() -> argparse.ArgumentParser:
         help="run the observers named on standard input until it ends; their captures come out as tar",
     )
 
+    commands.add_parser(
+        "intervene",
+        help="lower limits block by block, by the schedule on standard input; put them back",
+    )
+
     client = commands.add_parser(
         "client", help="execute a program inside the envelope's client group"
     )
@@ -141,22 +145,10 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
         raise AgentError(f"client: cannot execute {argv[0]}: {error.strerror}") from None
 
 
-@contextlib.contextmanager
-def _alone(options: argparse.Namespace) -> Iterator[None]:
-    """Let calls that change the host wait for each other.
-
-    A restore or start that a killed caller has left under way comes to its end before it is undone.
-    """
+def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Let calls that change the host wait for each other; those that only ask need not."""
     asks_only = options.command == "client" or options.verb in ("status", "snapshots")
-    if asks_only or not options.etc.is_dir():
-        yield
-        return
-    folder = os.open(options.etc, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
+    return contextlib.nullcontext() if asks_only else alone(options.etc)
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, int]:
@@ -174,6 +166,10 @@ def main(argv: list[str] | None = None) -> int:
             from .observe import observe  # tarfile and tempfile double the time of every other call
 
             observe(sys.stdin.buffer, sys.stdout.buffer)
+        elif options.command == "intervene":
+            from .intervene import intervene  # like the observers
+
+            intervene(Envelope(options.etc), sys.stdin.fileno(), sys.stdout)
         elif options.command == "engine" and options.verb == "log":
             engine = Engine(options.engine, Envelope(options.etc))
             sys.stdout.buffer.write(engine.log(options.begin))

@@ -69,10 +69,8 @@ class Envelope:
             raise AgentError(
                 f"enforce is false but {config.image} is mounted: run 'envelope down' first"
             )
-        cores, memory = (config.cores, config.memory_bytes) if config.enforce else (None, None)
-        if self.cgroups.cpu_limit() != (cores and whole_quota(cores)):
-            self.cgroups.set_cpu(cores)
-            changed = True
+        changed |= self._hold_cpu()
+        memory = config.memory_bytes if config.enforce else None
         if self.cgroups.memory_limit() != (memory and _whole_pages(memory)):
             self.cgroups.set_memory(memory)
             changed = True
@@ -82,16 +80,17 @@ class Envelope:
         """Put the disk limits into force, or take them out.
 
         overrides replace configured limits by the names of DISK_LIMITS; 0 is no limit. Without
-        "enforce" there are none: nothing is changed.
+        "enforce" there are none. The CPU limit is put back, too: an intervention that was killed
+        may have left it lowered.
         """
         self.require_up()
-        changed = False
+        changed = self._hold_cpu()
         if self.config.enforce:
             limits = {**self.config.disk_limits, **(overrides or {})}
             device = self._device()
             wanted = {name: value or None for name, value in limits.items()}
             wanted = wanted if on else NO_DISK_LIMITS
-            changed = self.cgroups.disk_limits(device) != wanted
+            changed |= self.cgroups.disk_limits(device) != wanted
             self.cgroups.set_disk(device, wanted)
         return {"changed": changed, **self.status()}
 
@@ -160,6 +159,17 @@ class Envelope:
 
     # For the other subcommands
 
+    def rates(self) -> dict[str, Any]:
+        """The limits of what flows, as the kernel has them: "cores", and those of DISK_LIMITS."""
+        disk = self.cgroups.disk_limits(self._device()) if self.config.enforce else NO_DISK_LIMITS
+        return {"cores": self.cgroups.cpu_limit(), **disk}
+
+    def set_rates(self, rates: dict[str, Any]) -> None:
+        """Set the limits of rates(); None removes one. Without "enforce" there is only "cores"."""
+        self.cgroups.set_cpu(rates["cores"])
+        if self.config.enforce:
+            self.cgroups.set_disk(self._device(), {name: rates[name] for name in NO_DISK_LIMITS})
+
     def require_up(self) -> None:
         """Raises AgentError where the groups or, if enforced, the file system are not there."""
         if not self.cgroups.exists():
@@ -211,6 +221,14 @@ class Envelope:
             self.cgroups.set_disk(device, in_force)
 
     # Steps up
+
+    def _hold_cpu(self) -> bool:
+        """The configured CPU limit; False where it was in force."""
+        cores = self.config.cores if self.config.enforce else None
+        if self.cgroups.cpu_limit() == (cores and whole_quota(cores)):
+            return False
+        self.cgroups.set_cpu(cores)
+        return True
 
     def _mount(self) -> bool:
         """Image, loop device and mount; False where our image was mounted already."""

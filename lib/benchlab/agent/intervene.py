@@ -1,0 +1,142 @@
+"""Carry out a schedule of blocks, in some of which one limit of the envelope is lowered.
+
+The caller writes the schedule as one JSON line, a list of ``{"limit", "factor", "duration_s"}``
+(``limit``: "cores", one of DISK_LIMITS, or null for a block in which all limits are as they were), and
+reads the header: the limits in force. The first block begins with whatever the caller writes next;
+from then on only this host's clock counts. A line is printed for every block that came to its end.
+
+At the begin of every block all limits are written, changed or not: the kernel begins to count anew
+with each writing, and blocks must differ in nothing but a limit. The limits are put back at the end,
+on a signal, and when standard input ends, be it because the caller was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from typing import Any, NoReturn, TextIO
+
+from .cgroup import whole_quota
+from .config import DISK_LIMITS, AgentError
+from .envelope import Envelope
+from .system import alone, keep_time
+
+Limits = dict[str, Any]
+
+_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def intervene(envelope: Envelope, source: int, out: TextIO) -> None:
+    """Carry out the schedule that comes from the file descriptor ``source``.
+
+    Raises AgentError for a limit that is not in force or was changed by somebody else meanwhile, and
+    on a signal. Where ``source`` ends early this is no error: the blocks printed are those carried out.
+    """
+    envelope.require_up()
+    keep_time()
+    blocks = _schedule(_line(source))
+    held = _Held(envelope)
+    limits = [held.lowered(block) for block in blocks]
+    print(json.dumps({"header": {"limits": held.in_force}}), file=out, flush=True)
+    for number in _STOP:
+        signal.signal(number, _stop)
+    try:
+        if not os.read(source, 4096):
+            return
+        end = time.monotonic()
+        for block, wanted in zip(blocks, limits, strict=True):
+            held.set(wanted)
+            begin = time.time()
+            end += block["duration_s"]
+            if _ends_within(source, end - time.monotonic()):
+                return
+            line = {
+                "limit": block["limit"],
+                "factor": block["factor"],
+                "value": wanted[block["limit"]] if block["limit"] else None,
+                "begin_s": round(begin, 6),
+                "end_s": round(time.time(), 6),
+            }
+            print(json.dumps(line), file=out, flush=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+        held.put_back()
+
+
+class _Held:
+    """The envelope's limits, as they were found and as they were last set from here."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        self.envelope = envelope
+        self.found = self.last = envelope.rates()
+        #: What can be lowered: without a quota the host's own CPUs are the limit.
+        self.in_force = {**self.found, "cores": self.found["cores"] or float(os.cpu_count() or 1)}
+
+    def lowered(self, block: Limits) -> Limits:
+        """The limits of a block. Raises AgentError where its limit is not in force."""
+        name, factor = block["limit"], block["factor"]
+        if name is None:
+            return self.found
+        if not (limit := self.in_force[name]):
+            raise AgentError(f"{name} cannot be lowered: no such limit is in force")
+        lowered = whole_quota(limit * factor) if name == "cores" else max(1, int(limit * factor))
+        return {**self.found, name: lowered}
+
+    def set(self, limits: Limits) -> None:
+        """Raises AgentError where the limits are not those last set: nothing is changed then."""
+        with alone(self.envelope.etc):
+            if (now := self.envelope.rates()) != self.last:
+                raise AgentError(f"somebody else changed the limits from {self.last} to {now}")
+            self.last = limits
+            self.envelope.set_rates(limits)
+
+    def put_back(self) -> None:
+        """Put back what was found, unless the envelope was taken down or set anew meanwhile."""
+        with alone(self.envelope.etc):
+            try:
+                self.envelope.require_up()
+            except AgentError:
+                return
+            if self.envelope.rates() == self.last:
+                self.envelope.set_rates(self.found)
+
+
+def _schedule(line: bytes) -> list[Limits]:
+    try:
+        blocks = json.loads(line)
+        for block in blocks:
+            factor, duration = float(block["factor"]), float(block["duration_s"])
+            if block["limit"] not in (None, "cores", *DISK_LIMITS) or not 0 < factor <= 1:
+                raise ValueError(f"no limit to lower: {block}")
+            if duration <= 0:
+                raise ValueError(f"no duration: {block}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise AgentError(f"intervene: no schedule on standard input: {error}") from None
+    return blocks
+
+
+def _line(source: int) -> bytes:
+    """One line, and not a byte more: the next one must still be seen by select."""
+    read = b""
+    while not read.endswith(b"\n") and (byte := os.read(source, 1)):
+        read += byte
+    return read
+
+
+def _ends_within(source: int, timeout_s: float) -> bool:
+    """Wait; True as soon as the source ends."""
+    deadline = time.monotonic() + timeout_s
+    while (left := deadline - time.monotonic()) > 0:
+        readable, _, _ = select.select([source], [], [], left)
+        if readable and not os.read(source, 4096):
+            return True
+    return False
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    raise AgentError(
+        f"intervene: stopped by {signal.Signals(number).name}; the limits are put back"
+    )
