@@ -17,6 +17,7 @@ from benchlab.stats.decisions import (
     exceeds,
     rises,
 )
+from benchlab.stats.elasticity import elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
 from benchlab.stats.trials import Estimate, median, ratio
@@ -31,6 +32,7 @@ __all__ = [
     "block_mean",
     "change_points",
     "drift",
+    "elasticity",
     "equivalent",
     "exceeds",
     "greatest_ratio",
