@@ -22,9 +22,10 @@ from benchlab.errors import BenchlabError, ParseError
 from benchlab.plan import Trial
 from benchlab.study import DEFAULT_ENVELOPE
 
-# History of the record's format:
+# History of the record's format; a record has the lowest version that knows all that it says:
 # 1: first
-RECORD_VERSION = 1
+# 2: a trial may have an intervention, which an older benchlab would overlook
+RECORD_VERSION = 2
 RECORD_NAME = "run.json"
 
 Status = Literal["ok", "failed", "refused"]
@@ -51,7 +52,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    record_version: int = RECORD_VERSION
+    record_version: int
     run_id: str
     status: Status
     error: str | None
@@ -107,6 +108,7 @@ class RunFolder:
             for path in sorted(self.path.iterdir())
         }
         record = Record(
+            record_version=2 if self.trial.intervention else 1,
             run_id=self.run_id,
             status=status,
             error=error,

@@ -4,19 +4,23 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import polars.selectors as cs
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from benchlab import capture, doctor, ingest, repo, results, store, study, sweep, target
 from benchlab.errors import BenchlabError, StoreError
+from benchlab.intervention.model import RESOURCES, Intervention
 from benchlab.repo import Repo
 from benchlab.store import Store
-from benchlab.study import PROFILES
+from benchlab.study import PROFILES, Perturbed
 from benchlab.sweep import Selection
 
 if TYPE_CHECKING:
@@ -107,6 +111,58 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
         )
 
 
+@_typer.command()
+def perturb(
+    study_name: Annotated[str, typer.Argument(help="A study of paper/studies.")],
+    engine: Annotated[str, typer.Option(help="An engine of the study.")],
+    workload: Annotated[str, typer.Option(help="A workload of the study.")],
+    threads: Annotated[int, typer.Option(help="Client threads.")],
+    variant: Annotated[str, typer.Option(help="A variant of the engine.")] = "default",
+    envelope: Annotated[
+        str, typer.Option(help="An envelope rule of the study.")
+    ] = study.DEFAULT_ENVELOPE,
+    profile: Annotated[str, typer.Option(help=f"On which scale: {', '.join(PROFILES)}.")] = "quick",
+    target_name: _TargetName = "local",
+    resource: Annotated[
+        list[str],
+        typer.Option("--resource", help=f"Lower only: {', '.join(RESOURCES)}; repeatable."),
+    ] = (),
+    factor: Annotated[float, typer.Option(help="What a block leaves of the limit in force.")] = 0.8,
+    block_s: Annotated[
+        int, typer.Option("--block", help="Seconds of a block, the first of which does not count.")
+    ] = 5,
+    blocks: Annotated[int, typer.Option(help="Blocks of each resource.")] = 6,
+    trial: Annotated[int, typer.Option(help="Number of the repetition.")] = 1,
+) -> None:
+    """Lower one limit at a time inside one steady run: what is each limit worth?"""
+    checkout = repo.find()
+    try:
+        asked = Intervention(
+            resources=tuple(resource or RESOURCES), factor=factor, block_s=block_s, blocks=blocks
+        )
+        where = Perturbed(
+            engine=engine,
+            variant=variant,
+            workload=workload,
+            concurrency=threads,
+            envelope=envelope,
+        )
+    except ValidationError as error:
+        raise BenchlabError(f"perturb: {capture.problem(error)}") from error
+    selection = Selection(study_name, profile, target_name)
+    planned = partial(sweep.perturbed, where, asked, trial)
+    sweep.run(checkout, selection, console, planned)
+    (curve,) = planned(checkout, selection)
+    with store.open_store(checkout.store, read_only=True) as opened:
+        done = opened.runs(trial_key=curve.trials[0].key, target=target_name, status="ok")
+        if done.is_empty():
+            raise BenchlabError("the run failed or was refused; `benchlab status` says why")
+        run_id = done["run_id"][-1]
+        found = opened.table("elasticity", run_id).drop("run_id")
+    _show(curve.name, found.with_columns(cs.float().round(2)))
+    _say(f"{checkout.raw / run_id}")
+
+
 @_typer.command("ingest")
 def ingest_command(
     rebuild: Annotated[
@@ -134,9 +190,10 @@ def status() -> None:
     with store.open_store(checkout.store, read_only=True) as opened:
         counts = opened.sql(
             "SELECT study, profile, engine, variant,"
-            " count(*) FILTER (status = 'ok') AS ok,"
+            " count(*) FILTER (status = 'ok' AND intervention IS NULL) AS ok,"
             " count(*) FILTER (status = 'failed') AS failed,"
-            " count(*) FILTER (status = 'refused') AS refused"
+            " count(*) FILTER (status = 'refused') AS refused,"
+            " count(*) FILTER (status = 'ok' AND intervention IS NOT NULL) AS perturbed"
             " FROM run GROUP BY ALL ORDER BY ALL"
         )
         reasons = opened.sql(

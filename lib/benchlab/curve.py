@@ -8,10 +8,12 @@ import polars as pl
 from benchlab import plan, repo, study, target
 from benchlab.capture import Record
 from benchlab.errors import UnknownName
+from benchlab.intervention.model import Intervention
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Curve
 from benchlab.progress import RUN_LINE
 from benchlab.session import Session
+from benchlab.study import Perturbed
 from benchlab.trial import run_trial
 
 
@@ -63,6 +65,34 @@ def open_curve(
         raise UnknownName("curve", wanted, matching)
     curve = matching[wanted].only(concurrency)
     return CurveRun(checkout, Session(provisioned, engine), curve)
+
+
+def open_perturbed(
+    study_name: str,
+    profile: str,
+    target_name: str,
+    where: Perturbed,
+    asked: Intervention,
+    trial: int = 1,
+) -> "CurveRun":
+    """Return one point of a study under an intervention, ready to run on a provisioned target.
+
+    Errors are those of :func:`open_curve`, and a target on which no limit can be lowered.
+    """
+    checkout = repo.find()
+    spec = study.load_rerun(checkout, study_name)
+    provisioned = target.provisioned(checkout, target_name)
+    curve = plan.perturb(
+        spec,
+        profile,
+        target.instance_type(checkout, spec.instance),
+        provisioned.versions(spec.engines),
+        provisioned.target.enforce,
+        where,
+        asked,
+        trial,
+    )
+    return CurveRun(checkout, Session(provisioned, where.engine), curve)
 
 
 class CurveRun:

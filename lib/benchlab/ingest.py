@@ -14,8 +14,9 @@ from benchlab import attribution, capture
 from benchlab.capture import Record
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
+from benchlab.intervention import effect
 from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS
-from benchlab.parse import perf
+from benchlab.parse import blocks, perf
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.parse import waits as parse_waits
 from benchlab.repo import Repo
@@ -113,6 +114,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             output = text.get("sysbench.out", "")
             measured = parse_sysbench.summary(output)
             tables["latency_bucket"] = parse_sysbench.histogram(output)
+            tables |= _interventions(record, text, tables["interval"], measured["total_time_s"])
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error
     tables = {
@@ -195,6 +197,7 @@ def _run(record: Record, measured: dict) -> pl.DataFrame:
         "benchlab_version": record.code.version,
         "benchlab_commit": record.code.commit,
         "benchlab_modified": record.code.modified,
+        "intervention": trial.intervention and trial.intervention.model_dump_json(),
     }
     return pl.DataFrame([row])
 
@@ -245,6 +248,28 @@ def _intervals(text: dict[str, str]) -> pl.DataFrame:
         if name in text
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _interventions(
+    record: Record, text: dict[str, str], seconds: pl.DataFrame, total_time_s: float
+) -> dict[str, pl.DataFrame]:
+    """Return the blocks in which limits were lowered, and what these turned out to be worth."""
+    if record.trial.intervention is None:
+        return {}
+    _, measured_end = record.phases["measure"]
+    told, _ = record.phases.get("blocks", (0.0, 0.0))
+    carried_out = effect.block_throughput(
+        blocks.blocks(text.get(blocks.FILE, ""), truncated_ok=True),
+        seconds.filter(phase="measure"),
+        # the load began that long before the run ended, at the latest
+        late_s=max(0.0, told - (measured_end - total_time_s)),
+    )
+    return {
+        "intervention_block": carried_out,
+        "elasticity": effect.elasticities(
+            carried_out, record.trial.intervention, record.trial.point.envelope.enforce
+        ),
+    }
 
 
 def _os_samples(text: dict[str, str], single_host: bool) -> pl.DataFrame:

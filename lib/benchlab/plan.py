@@ -9,22 +9,27 @@ import itertools
 import json
 import random
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from benchlab.envelope import Envelope, resolve
-from benchlab.errors import UnknownName
+from benchlab.errors import TargetError, UnknownName
+from benchlab.intervention.model import WITHOUT_ENVELOPE, Intervention
 from benchlab.study import (
     DEFAULT_ENVELOPE,
     Dataset,
     Instance,
     OfMemory,
+    Perturbed,
     Scalar,
     Settings,
     Study,
     Workload,
 )
+
+#: A perturbed run goes on behind its last block, which may have begun late.
+_AFTER_BLOCKS_S = 2
 
 
 def content_key(content: Any) -> str:
@@ -81,11 +86,14 @@ class Trial(BaseModel):
     point: Point
     number: int
     profile: str
+    # left out of the record where there is none, so that it is the one that it always was
+    intervention: Annotated[Intervention | None, Field(exclude_if=lambda it: it is None)] = None
 
     @property
     def key(self) -> str:
-        """Hash of point and number: the same trial in two profiles is measured once."""
-        return content_key([self.point.key, self.number])
+        """Hash of point, number and intervention: the same trial in two profiles is measured once."""
+        intervention = self.intervention.model_dump(mode="json") if self.intervention else None
+        return content_key([self.point.key, self.number, *([intervention] if intervention else [])])
 
     @property
     def seed(self) -> int:
@@ -114,7 +122,13 @@ class Curve(BaseModel):
     @property
     def name(self) -> str:
         """Name for progress lines and executed notebooks."""
-        return self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
+        name = self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
+        return f"{name}-perturbed{self.trials[0].point.concurrency}" if self.intervention else name
+
+    @property
+    def intervention(self) -> Intervention | None:
+        """What is lowered in its runs, if anything is."""
+        return self.trials[0].intervention
 
     @property
     def keys(self) -> set[str]:
@@ -140,6 +154,87 @@ class Curve(BaseModel):
                 raise UnknownName("concurrency", str(threads), map(str, by_concurrency))
         trials = tuple(by_concurrency[threads] for threads in concurrency)
         return self.model_copy(update={"trials": trials})
+
+
+def perturbed(
+    study: Study,
+    profile_name: str,
+    instance: Instance,
+    versions: dict[str, str],
+    enforce: bool = True,
+    engines: Iterable[str] = (),
+    variants: Iterable[str] = (),
+    workloads: Iterable[str] = (),
+) -> list[Curve]:
+    """Return the interventions of a profile in the study's order, each a curve of one trial.
+
+    Those of which no limit is in force on the target are left out. Arguments and errors are those of
+    :func:`make`.
+    """
+    asked = study.profile(profile_name).intervention
+    wanted = _wanted(study, engines, variants, workloads)
+    if asked is None or asked.within(enforce) is None:
+        return []
+    return [
+        perturb(study, profile_name, instance, versions, enforce, where, asked)
+        for where in study.interventions
+        if profile_name in where.profiles
+        and all(name in names for name, names in zip(where.curve, wanted, strict=True))
+    ]
+
+
+def perturb(
+    study: Study,
+    profile_name: str,
+    instance: Instance,
+    versions: dict[str, str],
+    enforce: bool,
+    where: Perturbed,
+    asked: Intervention,
+    number: int = 1,
+) -> Curve:
+    """Return one point under an intervention, as a curve of one trial as long as the blocks are.
+
+    Resources whose limit is not in force on the target are left out.
+
+    Raises:
+        UnknownName: the study has no such point.
+        TargetError: no limit is left.
+    """
+    profile = study.profile(profile_name)
+    for kind, name, choices in (
+        ("variant", where.variant, study.engine(where.engine).variants),
+        ("workload", where.workload, study.workloads),
+        ("envelope", where.envelope, study.envelopes),
+    ):
+        if name not in choices:
+            raise UnknownName(kind, name, choices)
+    intervention = asked.within(enforce)
+    if intervention is None:
+        raise TargetError(
+            "no limit is in force that could be lowered, since the target enforces no envelope;"
+            f" choose one of: {', '.join(WITHOUT_ENVELOPE)}"
+        )
+    envelope = resolve(study, profile, instance, where.envelope, enforce)
+    point = _point(study, profile_name, envelope, *where.curve, versions)
+    changes = {
+        "concurrency": where.concurrency,
+        "measure_s": intervention.duration_s + _AFTER_BLOCKS_S,
+    }
+    trial = Trial(
+        point=point.model_copy(update=changes),
+        number=number,
+        profile=profile_name,
+        intervention=intervention,
+    )
+    return Curve(
+        engine=where.engine,
+        variant=where.variant,
+        workload=where.workload,
+        envelope=where.envelope,
+        trial=number,
+        trials=(trial,),
+    )
 
 
 def resolve_settings(asked: Settings, memory_bytes: int) -> dict[str, Scalar]:
@@ -179,10 +274,7 @@ def make(
         UnknownName: a profile or a selected name that the study does not have.
     """
     profile = study.profile(profile_name)
-    wanted_engines = _selected("engine", engines, study.engines)
-    all_variants = {v for spec in study.engines.values() for v in spec.variants}
-    wanted_variants = _selected("variant", variants, all_variants)
-    wanted_workloads = _selected("workload", workloads, study.workloads)
+    wanted = _wanted(study, engines, variants, workloads)
     order = random.Random(seed)
     curves = []
     for number in range(1, profile.trials + 1):
@@ -219,9 +311,12 @@ def make(
     return [
         curve
         for curve in curves
-        if curve.engine in wanted_engines
-        and curve.variant in wanted_variants
-        and curve.workload in wanted_workloads
+        if all(
+            name in names
+            for name, names in zip(
+                (curve.engine, curve.variant, curve.workload), wanted, strict=True
+            )
+        )
     ]
 
 
@@ -268,6 +363,18 @@ def _point(
         measure_s=profile.measure_s,
         start=profile.start,
         dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
+    )
+
+
+def _wanted(
+    study: Study, engines: Iterable[str], variants: Iterable[str], workloads: Iterable[str]
+) -> tuple[Collection[str], ...]:
+    """Return the engines, variants and workloads that are selected."""
+    all_variants = {variant for spec in study.engines.values() for variant in spec.variants}
+    return (
+        _selected("engine", engines, study.engines),
+        _selected("variant", variants, all_variants),
+        _selected("workload", workloads, study.workloads),
     )
 
 

@@ -15,7 +15,7 @@ from benchlab.study import PROFILES
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
 _LATEST = """
-    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ?
+    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ? AND intervention IS NULL
     QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
     ORDER BY ALL
 """
@@ -23,6 +23,8 @@ _LATEST = """
 
 def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return the last run of every trial of a study's profile on a target, whatever its status.
+
+    Runs in which limits were lowered are none of these: see :mod:`benchlab.analysis.interventions`.
 
     Args:
         store: the store.
@@ -48,9 +50,11 @@ def largest_profile(store: Store, name: str) -> str:
         StoreError: it has none.
     """
     found = set(
-        store.sql("SELECT DISTINCT profile FROM run WHERE study = ? AND status = 'ok'", name)[
-            "profile"
-        ]
+        store.sql(
+            "SELECT DISTINCT profile FROM run"
+            " WHERE study = ? AND status = 'ok' AND intervention IS NULL",
+            name,
+        )["profile"]
     )
     for profile in reversed(PROFILES):
         if profile in found:
@@ -61,7 +65,8 @@ def largest_profile(store: Store, name: str) -> str:
 def _target(store: Store, study: str, profile: str, wanted: str | None) -> str | None:
     """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
     found = store.sql(
-        "SELECT target FROM run WHERE study = ? AND profile = ? GROUP BY target"
+        "SELECT target FROM run WHERE study = ? AND profile = ? AND intervention IS NULL"
+        " GROUP BY target"
         " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
         study,
         profile,

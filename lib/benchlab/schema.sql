@@ -1,7 +1,7 @@
 -- The store. Tidy tables, units in the column names, run_id in every table that a run fills.
 -- Version 1: first.
--- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; published,
--- claim, verdict.
+-- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; runs with an
+-- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -50,7 +50,8 @@ CREATE TABLE run (
     latency_max_us DOUBLE,
     benchlab_version VARCHAR NOT NULL,
     benchlab_commit VARCHAR,
-    benchlab_modified BOOLEAN
+    benchlab_modified BOOLEAN,
+    intervention VARCHAR                -- what was lowered, as JSON; null: nothing, an ordinary run
 );
 
 CREATE TABLE phase (
@@ -147,6 +148,30 @@ CREATE TABLE attribution (
     binds BOOLEAN NOT NULL,             -- the one that bound longest
     confidence DOUBLE,                  -- how far the run's captures can tell, 0 to 1
     evidence VARCHAR NOT NULL
+);
+
+CREATE TABLE intervention_block (
+    run_id VARCHAR NOT NULL,
+    number INTEGER NOT NULL,            -- in the order of time, from 0
+    resource VARCHAR,                   -- whose limit was lowered; null: none, a baseline block
+    factor DOUBLE NOT NULL,
+    in_force DOUBLE,                    -- the limit: cores, bytes or operations per second
+    lowered_to DOUBLE,
+    begin_s DOUBLE NOT NULL,            -- Unix seconds
+    end_s DOUBLE NOT NULL,
+    seconds INTEGER NOT NULL,           -- that count: whole ones, without the transient
+    tps DOUBLE
+);
+
+CREATE TABLE elasticity (
+    run_id VARCHAR NOT NULL,
+    resource VARCHAR NOT NULL,
+    elasticity DOUBLE,                  -- d ln TPS / d ln limit
+    low DOUBLE,                         -- of its 95 % interval
+    high DOUBLE,
+    blocks INTEGER NOT NULL,            -- that it rests on
+    answer VARCHAR NOT NULL,
+    reason VARCHAR                      -- why it cannot be said
 );
 
 -- What the articles tell and what was concluded of it: made anew from the study files, the published

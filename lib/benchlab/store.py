@@ -16,8 +16,8 @@ from benchlab.errors import StoreError
 # History of the schema: see the head of schema.sql.
 SCHEMA_VERSION = 2
 
-#: Columns that an export of an older schema lacks; they are null then.
-_ADDED = {"attribution": {"saturation", "share", "confidence"}}
+#: Columns that exports of older schemas lack; they are null there.
+_ADDED = {"run": {"intervention"}, "attribution": {"saturation", "share", "confidence"}}
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (
@@ -32,6 +32,8 @@ RUN_TABLES = (
     "engine_counter",
     "engine_wait",
     "attribution",
+    "intervention_block",
+    "elasticity",
     "raw_output",
 )
 
@@ -191,18 +193,21 @@ def open_any(location: str | Path) -> Store:
     connection = duckdb.connect()
     _execute(connection, _schema())
     for name in (*RUN_TABLES, *STUDY_TABLES):
-        pattern = f"{location}/{name}/**/*.parquet"
-        if "://" in str(location) or any(Path(location).glob(f"{name}/**/*.parquet")):
-            source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true)"
-            try:
-                there = {row[0] for row in _execute(connection, f"DESCRIBE FROM {source}")}
-                older = _ADDED.get(name, set()) - there
-                columns = ", ".join(
-                    f'"{column}"' for column in _columns(connection, name) if column not in older
-                )
-                _execute(connection, f'INSERT INTO "{name}" BY NAME SELECT {columns} FROM {source}')
-            except duckdb.Error as error:
-                raise StoreError(f"{location}: {name}: {str(error).splitlines()[0]}") from error
+        exported = (
+            f"read_parquet({_quoted(f'{location}/{name}/**/*.parquet')}, hive_partitioning = true)"
+        )
+        try:
+            held = {row[0] for row in _execute(connection, f"DESCRIBE FROM {exported}")}
+            lacking = _ADDED.get(name, set()) - held
+            columns = [f'"{one}"' for one in _columns(connection, name) if one not in lacking]
+            _execute(
+                connection,
+                f'INSERT INTO "{name}" BY NAME SELECT {", ".join(columns)} FROM {exported}',
+            )
+        except duckdb.Error as error:
+            if "No files found" in str(error):
+                continue  # a table without rows, or one that older exports lack
+            raise StoreError(f"{location}: {name}: {str(error).splitlines()[0]}") from error
     if not _execute(connection, "SELECT count(*) FROM run")[0][0]:
         raise StoreError(f"{location} holds no runs: not a folder that `benchlab export` wrote")
     return Store(connection)

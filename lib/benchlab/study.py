@@ -20,11 +20,13 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from benchlab.attribution import RESOURCES
 from benchlab.claims.model import Bound, Claim
 from benchlab.errors import StudyError, UnknownName
+from benchlab.intervention.model import Intervention
 from benchlab.metrics import METRICS
 from benchlab.repo import Repo
 from benchlab.strict import StrictModel, Unresolved, known
 
 PROFILES = ("smoke", "quick", "standard", "paper")
+ProfileName = Literal["smoke", "quick", "standard", "paper"]
 
 #: Name that every study gives to the envelope rule of its main curves.
 DEFAULT_ENVELOPE = "main"
@@ -132,7 +134,23 @@ class Block(StrictModel):
     variants: Annotated[list[str], Field(min_length=1)]
     workloads: Annotated[list[str], Field(min_length=1)]
     envelope: str = DEFAULT_ENVELOPE
-    profiles: list[Literal["smoke", "quick", "standard", "paper"]] = list(PROFILES)
+    profiles: list[ProfileName] = list(PROFILES)
+
+
+class Perturbed(StrictModel):
+    """A point at which limits are lowered, to see what they are worth."""
+
+    engine: str
+    variant: str
+    workload: str
+    concurrency: Annotated[int, Field(gt=0)]
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
+
+    @property
+    def curve(self) -> tuple[str, str, str]:
+        """Engine, variant and workload."""
+        return self.engine, self.variant, self.workload
 
 
 class Profile(StrictModel):
@@ -151,6 +169,9 @@ class Profile(StrictModel):
         description="restore: before every run of a workload that writes; none: before a curve only"
     )
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
+    intervention: Intervention | None = Field(
+        None, description="of each point of the study's `interventions`; none: they are not run"
+    )
 
 
 class Article(StrictModel):
@@ -178,7 +199,8 @@ class Study(StrictModel):
     workloads: dict[str, Workload] = {}
     envelopes: dict[str, EnvelopeRule] = {}
     matrix: Annotated[list[Block], Field(min_length=1)] = []
-    profiles: dict[Literal["smoke", "quick", "standard", "paper"], Profile] = {}
+    profiles: dict[ProfileName, Profile] = {}
+    interventions: list[Perturbed] = []
     claims: list[Claim] = []
 
     @property
@@ -214,6 +236,13 @@ class Study(StrictModel):
             for engine in profile.overrides:
                 where = ("profiles", name, "overrides", engine)
                 known("engine", engine, self.engines, where)
+        for number, one in enumerate(self.interventions):
+            where = ("interventions", number)
+            known("engine", one.engine, self.engines, (*where, "engine"))
+            variants = self.engines[one.engine].variants
+            known("variant", one.variant, variants, (*where, "variant"))
+            known("workload", one.workload, self.workloads, (*where, "workload"))
+            known("envelope", one.envelope, self.envelopes, (*where, "envelope"))
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 import fcntl
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,16 +23,18 @@ from benchlab import (
 )
 from benchlab.capture import RunFolder, Status
 from benchlab.errors import BenchlabError, NotebookError, StoreError, TargetError
+from benchlab.intervention.model import Intervention
 from benchlab.plan import Curve, Point
 from benchlab.progress import SweepProgress
 from benchlab.provision import provision
 from benchlab.repo import Repo
 from benchlab.session import Session
-from benchlab.study import Study
+from benchlab.study import Instance, Perturbed, Study
 from benchlab.target import Provisioned, Target
 from benchlab.trial import refusal
 
 _TEMPLATE = Path("run") / "sysbench.ipynb"
+_PERTURBED = Path("run") / "perturb.ipynb"
 
 _LOCK = Path("/tmp/benchlab.lock")
 
@@ -52,25 +54,43 @@ class Selection:
 def planned(repo: Repo, selection: Selection) -> list[Curve]:
     """Return all curves of a selection, in the order in which they are to be run.
 
-    Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
-    size and order of the plan are the same.
+    Interventions come last: they explain what the curves show. Before a target is provisioned its
+    engines' versions are unknown, and with them the trials' keys; size and order of the plan are the
+    same.
     """
+    what = _planning(repo, selection)
+    chosen = {
+        "engines": selection.engines,
+        "variants": selection.variants,
+        "workloads": selection.workloads,
+    }
+    return plan.make(*what, **chosen) + plan.perturbed(*what, **chosen)
+
+
+def perturbed(
+    where: Perturbed, asked: Intervention, number: int, repo: Repo, selection: Selection
+) -> list[Curve]:
+    """Return one intervention, whether or not it is the study's own, as a plan of one curve.
+
+    Raises:
+        UnknownName: the study has no such point.
+        TargetError: no limit is in force on the target that could be lowered.
+    """
+    return [plan.perturb(*_planning(repo, selection), where, asked, number)]
+
+
+def _planning(
+    repo: Repo, selection: Selection
+) -> tuple[Study, str, Instance, dict[str, str], bool]:
+    """Return the first arguments of all that plans: what is asked for, and of which target."""
     spec = study.load_rerun(repo, selection.study)
     on = target.load(repo, selection.target)
     try:
         versions = target.provisioned(repo, selection.target).versions(spec.engines)
     except TargetError:
         versions = dict.fromkeys(spec.engines, "unknown")
-    return plan.make(
-        spec,
-        selection.profile,
-        target.instance_type(repo, spec.instance),
-        versions,
-        enforce=on.enforce,
-        engines=selection.engines,
-        variants=selection.variants,
-        workloads=selection.workloads,
-    )
+    instance = target.instance_type(repo, spec.instance)
+    return spec, selection.profile, instance, versions, on.enforce
 
 
 def left(
@@ -89,8 +109,13 @@ def left(
     return [rest for curve in curves if (rest := curve.without(done))]
 
 
-def run(repo: Repo, selection: Selection, console: Console) -> Counter[Status]:
-    """Run what is left of a selection, and take everything down afterwards.
+def run(
+    repo: Repo,
+    selection: Selection,
+    console: Console,
+    planned: Callable[[Repo, Selection], list[Curve]] = planned,
+) -> Counter[Status]:
+    """Run what is left of a plan, by default that of a selection; take everything down afterwards.
 
     Returns:
         How many runs ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
@@ -172,20 +197,27 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
     Raises:
         NotebookError: a cell failed, or the kernel died.
     """
+    parameters = {
+        "study": selection.study,
+        "profile": selection.profile,
+        "target": selection.target,
+        "engine": curve.engine,
+        "variant": curve.variant,
+        "workload": curve.workload,
+        "envelope": curve.envelope,
+        "trial": curve.trial,
+    }
+    concurrency = [trial.point.concurrency for trial in curve.trials]
+    if curve.intervention:
+        template = _PERTURBED
+        parameters |= {"threads": concurrency[0], **curve.intervention.model_dump(mode="json")}
+    else:
+        template = _TEMPLATE
+        parameters |= {"concurrency": concurrency}
     notebooks.execute_copy(
-        repo.notebooks / _TEMPLATE,
+        repo.notebooks / template,
         repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb",
-        {
-            "study": selection.study,
-            "profile": selection.profile,
-            "target": selection.target,
-            "engine": curve.engine,
-            "variant": curve.variant,
-            "workload": curve.workload,
-            "envelope": curve.envelope,
-            "trial": curve.trial,
-            "concurrency": [trial.point.concurrency for trial in curve.trials],
-        },
+        parameters,
         repo.root,
         bar,
     )

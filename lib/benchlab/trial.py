@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchlab import load
 from benchlab.capture import Record, RunFolder
 from benchlab.errors import BenchlabError, RunFailed
+from benchlab.intervention.lowering import Lowering
+from benchlab.intervention.schedule import schedule
 from benchlab.observers import Observers, watch
+from benchlab.parse import blocks
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
@@ -100,8 +104,8 @@ class _Run:
                     # another seed than the measured part's, which would draw the same rows again
                     self._drive("warmup", point.warmup_s, self.trial.seed + 1)
             self.folder.write_json("counters-begin.json", engine.counters())
-            with self._phase("measure"), self._waits():
-                self._drive("sysbench", point.measure_s, self.trial.seed)
+            with self._phase("measure"), self._waits(), self._lowered() as begin:
+                self._drive("sysbench", point.measure_s, self.trial.seed, begin)
             self.folder.write_json("counters-end.json", engine.counters())
         finally:
             for observers in self.observers:
@@ -131,18 +135,47 @@ class _Run:
                     f" asked {setting.asked}, the server says {setting.effective}{unit}"
                 )
 
-    def _drive(self, name: str, duration_s: int, seed: int) -> None:
+    @contextmanager
+    def _lowered(self) -> Iterator[Callable[[], None]]:
+        """Lower limits block by block if the trial is about that; what it gives is called to begin."""
+        intervention = self.trial.intervention
+        if intervention is None:
+            yield lambda: None
+            return
+        lowering = Lowering(self.session.server, schedule(intervention, self.trial.seed))
+
+        def begin() -> None:
+            lowering.begin()
+            told = time.time()
+            self.folder.phases["blocks"] = (told, told + intervention.duration_s)
+
+        try:
+            yield begin
+        finally:
+            printed, problem = lowering.end()
+            self.folder.write(blocks.FILE, printed)
+        if problem:
+            raise RunFailed(problem)
+
+    def _drive(
+        self, name: str, duration_s: int, seed: int, begin: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run the driver; ``begin`` is called as its clients begin."""
         point, engine = self.trial.point, self.session.engine
         command = sysbench.run(
             engine, point.workload, point.dataset, point.concurrency, duration_s, seed
         )
+
+        def on_line(line: bytes) -> None:
+            if line.rstrip() == parse_sysbench.STARTED:
+                begin()
+
         try:
-            done = subprocess.run(
+            done = load.run(
                 self.session.client_argv(command),
-                input=sysbench.config_file(engine),
-                capture_output=True,
-                timeout=duration_s + _DRIVER_GRACE_S,
-                check=False,
+                sysbench.config_file(engine),
+                duration_s + _DRIVER_GRACE_S,
+                on_line,
             )
         except subprocess.TimeoutExpired as error:
             self.folder.write(f"{name}.out", error.stdout or b"")

@@ -24,6 +24,9 @@ import polars as pl
 
 from benchlab.parse._text import fail, shown, whole_lines
 
+#: The line that is printed as the clients begin and the seconds are counted from.
+STARTED = b"Threads started!"
+
 #: Ratio of the values of neighbouring buckets of the histogram.
 BUCKET_RATIO = math.exp(math.log(100_000 / 0.001) / 1023)
 
