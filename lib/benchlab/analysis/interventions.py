@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from benchlab import ingest
-from benchlab.analysis.points import POINT, with_curve
+from benchlab.analysis.points import with_curve
 from benchlab.attribution.utilisation import NONE
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import Answer
 from benchlab.intervention.model import RESOURCES
 from benchlab.repo import Repo
+from benchlab.results import POINT
 from benchlab.store import Store
 
 _BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
