@@ -6,7 +6,7 @@ import polars as pl
 
 from benchlab import ingest
 from benchlab.analysis.points import with_curve
-from benchlab.attribution.utilisation import NONE
+from benchlab.attribution import NONE
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import Answer
