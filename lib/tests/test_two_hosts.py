@@ -87,9 +87,10 @@ def test_a_host_with_another_time_is_refused(monkeypatch, ahead_s):
 # Whose CPU is counted
 
 
-@pytest.mark.parametrize(("used", "bound"), [(3.9, "CPU of the client"), (1.9, "none")])
+@pytest.mark.parametrize(("used", "bound"), [(3.9, "CPU of the client"), (1.9, "concurrency")])
 def test_a_client_is_held_against_the_cores_of_its_own_host(used, bound):
     run = {"single_host": False, "measure_begin": 0.0, "measure_end": 9.0, "limit_cores": 2.0}
+    run |= {"concurrency": 1, "tps": 100.0, "latency_mean_us": 1e4}
     run |= dict.fromkeys(
         f"limit_{way}_{unit}" for way in ("read", "write") for unit in ("bytes_per_s", "iops")
     )
