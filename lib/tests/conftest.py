@@ -163,7 +163,8 @@ def wait_for(condition: Callable[[], object], what: str) -> object:
 def mini_study() -> dict:
     """Return the small study: all engines and variants, one workload, two clients."""
     spec = YAML(typ="safe").load(ROOT / "paper/studies" / f"{STUDY}.yml")
-    del spec["claims"]  # they name engines that the small studies lack
+    # they name engines that the small studies lack
+    del spec["claims"], spec["interventions"]
     # where TiDB can be had, it would be a download of hundreds of MB
     spec["engines"]["tidb"]["role_vars"] = {
         "tidb_source": "path",

@@ -532,3 +532,76 @@ def test_without_enforce_there_are_only_groups(target):
     assert started["cgroup_pids"] == [started["pid"]]
     assert target.run("envelope", "limit", "on")["changed"] is False
     assert target.run("engine", "fake", "stop")["killed"] is False
+
+
+# Interventions
+
+
+def intervention(target: Target, limit: str) -> subprocess.Popen[str]:
+    """Start to lower a limit to a half, for longer than any test takes; return once it is lowered."""
+    process = subprocess.Popen(
+        target.command("intervene"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    before = target.run("envelope", "status")["limits"][limit]
+    schedule = [{"limit": limit, "factor": 0.5, "duration_s": 600}]
+    process.stdin.write(json.dumps(schedule) + "\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["header"]["limits"][limit] == before
+    process.stdin.write("begin\n")
+    process.stdin.flush()
+    wait_for(lambda: target.run("envelope", "status")["limits"][limit] == before / 2)
+    return process
+
+
+@pytest.mark.parametrize("limit", ["cores", "write_bytes_per_s"])
+def test_a_killed_callers_limits_are_put_back(target, limit):
+    target.up()
+    before = target.run("envelope", "limit", "on")["limits"]
+    process = intervention(target, limit)
+    assert process.stdin is not None
+    process.stdin.close()  # as the kernel does for whoever is killed
+    assert process.wait() == 0
+    assert target.run("envelope", "status")["limits"] == before
+
+
+def test_a_stopped_interventions_limits_are_put_back(target):
+    target.up()
+    before = target.run("envelope", "limit", "on")["limits"]
+    process = intervention(target, "read_iops")
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate()
+    assert process.returncode == 1
+    assert error == "benchlab-agent: intervene: stopped by SIGTERM; the limits are put back\n"
+    assert target.run("envelope", "status")["limits"] == before
+
+
+@pytest.mark.parametrize("limit", ["cores", "write_bytes_per_s"])
+def test_the_next_command_puts_a_killed_interventions_limits_back(target, limit):
+    target.up()
+    before = target.run("envelope", "limit", "on")["limits"]
+    intervention(target, limit).kill()
+    again = target.run("envelope", "limit", "on")
+    assert again["changed"] is True
+    assert again["limits"] == before
+    intervention(target, limit).kill()
+    target.run("envelope", "down")
+    assert throttled_devices().isdisjoint({again["device"]})
+    wait_for(lambda: target.leftovers() == [])
+
+
+def test_an_envelope_that_goes_down_takes_an_intervention_with_it(target):
+    target.up()
+    device = target.run("envelope", "limit", "on")["device"]
+    process = intervention(target, "write_bytes_per_s")
+    target.run("envelope", "down")
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait() == 0
+    # it does not set limits on a device that may be somebody else's by now
+    assert device not in throttled_devices()

@@ -36,6 +36,18 @@ UNKNOWN = {
     "target to plan": ("plan --target nosuch", ["target 'nosuch'", "local"]),
     "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),
     "target to tear down": ("teardown --target nosuch", ["target 'nosuch'", "local"]),
+    "engine to perturb": (
+        "perturb postgres_vs_tidb --engine nosuch --workload oltp_insert --threads 4",
+        ["engine 'nosuch'", "oceanbase, postgres, tidb"],
+    ),
+    "variant to perturb": (
+        "perturb postgres_vs_tidb --engine tidb --variant nosuch --workload oltp_insert --threads 4",
+        ["variant 'nosuch'", "default, tuned"],
+    ),
+    "envelope to perturb": (
+        "perturb postgres_vs_tidb --engine tidb --envelope nosuch --workload oltp_insert --threads 4",
+        ["envelope 'nosuch'", "as_sold, main"],
+    ),
     "a name like markup": ("plan --engine [/red]", ["engine '[/red]'"]),
     "a long name": (f"plan --engine {'x' * 200}", [f"engine '{'x' * 200}'", "postgres"]),
 }
@@ -82,6 +94,31 @@ def test_an_unknown_name_is_one_line_with_the_choices(benchlab, checkout, case):
     assert err.count("\n") == 1
     for part in named:
         assert part in err
+    assert tree(checkout.root) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "--resource memory",
+            "'write_bandwidth', 'write_iops', 'read_bandwidth', 'read_iops' or 'cpu'",
+        ),
+        ("--resource cpu --resource cpu", "twice"),
+        ("--factor 1", "factor: Input should be less than 1"),
+        ("--factor 0", "factor: Input should be greater than 0"),
+        ("--block 2", "block_s: Input should be greater than or equal to 3"),
+        ("--blocks 0", "blocks: Input should be greater than 0"),
+        ("--threads 0", "concurrency: Input should be greater than 0"),
+    ],
+)
+def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, options, said):
+    before = tree(checkout.root)
+    point = "postgres_vs_tidb --engine postgres --workload oltp_insert --threads 4"
+    code, out, err = benchlab(f"perturb {point} {options}")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("benchlab: perturb: ")
+    assert said in err
     assert tree(checkout.root) == before
 
 

@@ -1,11 +1,13 @@
 """The plan: every trial once, interleaved, and recognised again by its content alone."""
 
 import itertools
+import json
 from collections import Counter
 
 import pytest
-from benchlab import study, sweep, target
-from benchlab.errors import UnknownName
+from benchlab import plan, study, sweep, target
+from benchlab.errors import TargetError, UnknownName
+from benchlab.intervention.model import Intervention
 from benchlab.plan import Curve, Point, Trial, settings_of
 from benchlab.study import PROFILES
 from benchlab.sweep import Selection
@@ -126,6 +128,85 @@ def test_a_point_is_another_one_when_anything_of_it_changes(curves):
     assert Point.model_validate_json(point.model_dump_json()).key == point.key
     turned = dict(reversed(point.settings.items()))
     assert point.model_copy(update={"settings": turned}).key == point.key
+
+
+# Interventions
+
+
+def interventions(checkout, profile: str, **options) -> list[Curve]:
+    spec = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, spec.instance)
+    versions = dict.fromkeys(spec.engines, "1.0")
+    return plan.perturbed(spec, profile, instance, versions, **options)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_studys_interventions_are_planned_last(checkout, profile):
+    spec = study.load(checkout, STUDY)
+    asked = [(*one.curve, one.concurrency) for one in spec.interventions if profile in one.profiles]
+    planned = interventions(checkout, profile)
+    assert asked == [
+        (curve.engine, curve.variant, curve.workload, curve.trials[0].point.concurrency)
+        for curve in planned
+    ]
+    for curve in planned:
+        (trial,) = curve.trials
+        assert trial.intervention == spec.profiles[profile].intervention
+        assert trial.point.measure_s > trial.intervention.duration_s
+        assert curve.name.endswith("-perturbed16")
+    whole = sweep.planned(checkout, Selection(STUDY, profile))
+    perturbed = [curve.name for curve in whole if curve.intervention]
+    assert perturbed == [curve.name for curve in whole[-len(planned) :]]
+    assert perturbed == [curve.name for curve in planned]
+
+
+def test_interventions_are_selected_as_curves_are(checkout):
+    (one,) = interventions(checkout, "quick", workloads=["oltp_point_select"])
+    assert one.workload == "oltp_point_select"
+    assert interventions(checkout, "quick", engines=["oceanbase"]) == []
+    with pytest.raises(UnknownName, match="variant 'nosuch'"):
+        interventions(checkout, "quick", variants=["nosuch"])
+
+
+def test_limits_that_are_not_in_force_are_not_planned(checkout):
+    for curve in interventions(checkout, "paper", enforce=False):
+        assert curve.intervention.resources == ("cpu",)
+    spec = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, spec.instance)
+    with pytest.raises(TargetError, match=r"no limit is in force .* choose one of: cpu"):
+        plan.perturb(
+            spec,
+            "paper",
+            instance,
+            dict.fromkeys(spec.engines, "1.0"),
+            False,
+            spec.interventions[0],
+            Intervention(resources=("read_iops",), block_s=4, blocks=4),
+        )
+
+
+def test_a_trial_with_an_intervention_is_another_one(curves):
+    trial = curves()[0].trials[0]
+    asked = [
+        Intervention(block_s=4, blocks=2),
+        Intervention(block_s=5, blocks=2),
+        Intervention(block_s=4, blocks=3),
+        Intervention(block_s=4, blocks=2, factor=0.7),
+        Intervention(block_s=4, blocks=2, resources=("cpu",)),
+    ]
+    perturbed = [trial.model_copy(update={"intervention": one}) for one in asked]
+    assert len({one.key for one in (trial, *perturbed)}) == len(asked) + 1
+    for one in (trial, *perturbed):
+        again = Trial.model_validate_json(one.model_dump_json())
+        assert again == one
+        assert again.key == one.key
+
+
+def test_keys_and_records_of_other_trials_are_what_they_were(curves):
+    """Runs that were made before there were interventions are still theirs."""
+    trial = curves()[0].trials[0]
+    assert set(json.loads(trial.model_dump_json())) == {"point", "number", "profile"}
+    assert trial.key == plan.content_key([trial.point.key, trial.number])
 
 
 def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):

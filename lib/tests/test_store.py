@@ -181,6 +181,18 @@ def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path)
         assert not found["evidence"].is_null().any()
 
 
+def test_an_export_of_the_first_schema_opens(store, tmp_path):
+    """It knows of no interventions: none of its runs had one."""
+    folder = tmp_path / "export"
+    store.export(folder)
+    for path in (folder / "run").rglob("*.parquet"):
+        pl.read_parquet(path).drop("intervention").write_parquet(path)
+    assert not list(folder.glob("elasticity/**/*.parquet"))
+    with open_any(folder) as exported:
+        assert everything(exported) == everything(store)
+        assert exported.runs(intervention=None).height == 3
+
+
 def test_runs_are_filtered_and_in_the_order_of_time(store):
     runs = store.runs()
     assert runs["run_id"].to_list() == sorted(runs["run_id"])

@@ -48,6 +48,38 @@ MISTAKES = {
         "      postgrs:\n        init: {wal_segsize_mb: 1}",
         "engine 'postgrs'",
     ),
+    "engine of an intervention": (
+        "{engine: postgres, variant: default, workload: oltp_point_select, concurrency: 16}",
+        "{engine: postgrs, variant: default, workload: oltp_point_select, concurrency: 16}",
+        "interventions.0.engine: unknown engine 'postgrs'",
+    ),
+    "workload of an intervention": (
+        "{engine: postgres, variant: default, workload: oltp_point_select, concurrency: 16}",
+        "{engine: postgres, variant: default, workload: oltp_read_only, concurrency: 16}",
+        "interventions.0.workload: unknown workload 'oltp_read_only'",
+    ),
+    "resource of an intervention": (
+        "{resources: [cpu, write_bandwidth], block_s: 3, blocks: 1}",
+        "{resources: [cpu, memory], block_s: 3, blocks: 1}",
+        "profiles.smoke.intervention.resources.1",
+        "'write_bandwidth', 'write_iops'",
+    ),
+    "resource of an intervention twice": (
+        "{resources: [cpu, write_bandwidth], block_s: 3, blocks: 1}",
+        "{resources: [cpu, cpu], block_s: 3, blocks: 1}",
+        "a resource is there twice",
+    ),
+    "factor of an intervention": (
+        "{resources: [cpu, write_bandwidth], block_s: 3, blocks: 1}",
+        "{resources: [cpu], factor: 1.2, block_s: 3, blocks: 1}",
+        "profiles.smoke.intervention.factor",
+        "less than 1",
+    ),
+    "blocks of an intervention with no second that counts": (
+        "{resources: [cpu, write_bandwidth], block_s: 3, blocks: 1}",
+        "{resources: [cpu], block_s: 2, blocks: 1}",
+        "profiles.smoke.intervention.block_s",
+    ),
     "engine of a claim": (
         "of: {engine: tidb, variant: default, workload: oltp_write_only}",
         "of: {engine: tdib, variant: default, workload: oltp_write_only}",

@@ -52,7 +52,7 @@ def over_time(run: Perturbed) -> alt.LayerChart:
     )
     seconds = (
         alt.Chart(run.seconds)
-        .mark_line(color="#888888", strokeWidth=1)
+        .mark_line(color="#888888", strokeWidth=1, interpolate="step-before")
         .encode(x=x, y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)))
     )
     means = (
@@ -79,7 +79,7 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
         "resource:N",
         title="limit",
         scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
-        legend=None,
+        legend=alt.Legend(titleOrient="left"),
     )
     base = alt.Chart(shown).encode(
         y=alt.Y("point:N", title=None, axis=alt.Axis(labelLimit=260, domain=False, ticks=False)),

@@ -10,7 +10,7 @@ from benchlab.attribution import NONE
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import Answer
-from benchlab.intervention.model import RESOURCES
+from benchlab.intervention.model import RESOURCES, Intervention
 from benchlab.repo import Repo
 from benchlab.results import POINT
 from benchlab.store import Store
@@ -45,11 +45,13 @@ def read(repo: Repo, record: Record) -> Perturbed:
     """Read one run from its raw files.
 
     Raises:
-        BenchlabError: the run does not count; the message is why.
+        BenchlabError: the run does not count, or none of its blocks came to its end.
     """
     if record.status != "ok":
         raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
     tables = ingest.rows(repo.raw / record.run_id)
+    if "intervention_block" not in tables:
+        raise BenchlabError(f"{record.run_id}: no block came to its end")
     return _perturbed(tables["interval"], tables["intervention_block"], tables["elasticity"])
 
 
@@ -108,7 +110,8 @@ def elasticities(store: Store, study: str, profile: str, target: str | None = No
 def answers(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return what bound each point by evidence and by intervention, and whether the two agree.
 
-    Both are of the same run. ``agree``: *yes* if the resource that the evidence names binds by
+    Both are of the same run. ``blocks``: how many of each resource, how long, and what was left of the
+    limit in them. ``agree``: *yes* if the resource that the evidence names binds by
     intervention, or is none that can be lowered and none of the others binds; *no* if another one
     binds, or that one does not; *unclear* if the intervention does not say.
     """
@@ -124,6 +127,7 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
                 "curve": run["curve"],
                 "workload": run["workload"],
                 "concurrency": run["concurrency"],
+                "blocks": _blocks(Intervention.model_validate_json(run["intervention"])),
                 "by evidence": ", ".join(seen) or NONE,
                 "by intervention": _said(said),
                 "agree": _agree({_lowered(name) for name in seen}, said),
@@ -133,6 +137,7 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
         "curve": pl.String,
         "workload": pl.String,
         "concurrency": pl.Int64,
+        "blocks": pl.String,
         "by evidence": pl.String,
         "by intervention": pl.String,
         "agree": pl.String,
@@ -151,6 +156,11 @@ def _perturbed(
         ).sort("number"),
         elasticities.drop("run_id"),
     )
+
+
+def _blocks(intervention: Intervention) -> str:
+    percent = f"{intervention.factor:.0%}".replace("%", " %")
+    return f"{intervention.blocks} of {intervention.block_s} s at {percent}"
 
 
 def _lowered(evidence: str) -> str:

@@ -8,7 +8,16 @@ import altair as alt
 import polars as pl
 
 from benchlab import noise, results, study, target
-from benchlab.analysis import articles, charts, points, tables, verdict_charts, verdicts
+from benchlab.analysis import (
+    articles,
+    charts,
+    intervention_charts,
+    interventions,
+    points,
+    tables,
+    verdict_charts,
+    verdicts,
+)
 from benchlab.claims.judge import judge
 from benchlab.repo import Repo
 from benchlab.results import POINT
@@ -97,6 +106,13 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "costs": tables.costs(own, spec.study, profile),
         "noise": noise.table(own, spec.study, profile),
     }
+    answers = interventions.answers(own, spec.study, profile)
+    made.context["interventions"] = answers.rename(lambda name: name.replace(" ", "_")).to_dicts()
+    if not answers.is_empty():
+        made.tables["interventions"] = answers
+        made.figures["elasticities"] = intervention_charts.elasticities(
+            interventions.elasticities(own, spec.study, profile)
+        )
     if reference is not None:
         shipped = results.largest_profile(reference, spec.study)
         host = _host(reference, results.runs(reference, spec.study, shipped))

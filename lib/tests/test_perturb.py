@@ -1,0 +1,94 @@
+"""`benchlab perturb` on a real server: limits lowered inside a run, and put back whatever happens."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from benchlab import capture
+from benchlab.analysis import points
+from benchlab.host import AGENT
+from benchlab.store import open_store
+from conftest import ETC, MINI, agent, wait_for
+
+pytestmark = pytest.mark.root
+
+POINT = ("--engine", "postgres", "--workload", "oltp_write_only", "--threads", "2")
+PERTURB = ("perturb", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")
+
+
+def limits() -> dict:
+    return agent("envelope", "status")["limits"]
+
+
+def is_up() -> bool:
+    return ETC.exists() and agent("envelope", "status")["up"]
+
+
+def processes(verb: str) -> list[int]:
+    """Those of the agent that carry out a verb."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if AGENT[-1].encode() in words and verb.encode() in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_run_with_its_limits_lowered(machine, tmp_path):
+    data = tmp_path / "data"
+    command = (*PERTURB, "--resource", "write_bandwidth", "--block", "3", "--blocks", "1")
+    code, said = machine.benchlab(data, *command)
+    assert code == 0, said
+    (folder,) = capture.finished(data / "raw")
+    assert str(folder) in said
+    assert "disk write bandwidth" in said
+    assert "too few blocks" in said
+    assert machine.leftovers() == []
+    header, *lines = map(json.loads, (folder / "blocks.jsonl").read_text().splitlines())
+    in_force = header["header"]["limits"]
+    envelope = capture.read(folder).trial.point.envelope
+    assert in_force["cores"] == envelope.cores
+    assert in_force["write_bytes_per_s"] == envelope.write_bytes_per_s
+    lowered = {line["limit"]: line["value"] for line in lines}
+    assert lowered == {
+        None: None,
+        "cores": 0.8 * envelope.cores,
+        "write_bytes_per_s": int(0.8 * envelope.write_bytes_per_s),
+    }
+    with open_store(data / "benchlab.duckdb", read_only=True) as store:
+        blocks = store.sql("SELECT * FROM intervention_block ORDER BY number")
+        assert len(blocks) == 5
+        assert set(blocks["seconds"]) == {2}
+        assert store.sql("SELECT DISTINCT answer FROM elasticity").rows() == [("unclear",)]
+        assert points.runs(store, MINI, "smoke").is_empty()
+    again, _ = machine.benchlab(data, *command)
+    assert again == 0
+    assert len(list(capture.finished(data / "raw"))) == 1
+
+
+def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp_path):
+    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "40")
+    full = sweep.wait_for(lambda: is_up() and limits()["write_iops"] and limits(), "a load")
+    sweep.wait_for(lambda: limits()["cores"] < full["cores"], "a block that lowers the CPU limit")
+    sweep.send(signal.SIGKILL)
+    # the notebook's kernel sees that its parent is gone, and with it the agent
+    wait_for(lambda: not processes("intervene"), "the intervention to end")
+    assert limits() == full
+    assert len(capture.unfinished(tmp_path / "data" / "raw")) == 1
+
+
+def test_an_intervention_that_is_killed_fails_its_run(machine, tmp_path):
+    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "2")
+    sweep.wait_for(lambda: is_up() and processes("intervene"), "an intervention")
+    for pid in processes("intervene"):
+        os.kill(pid, signal.SIGKILL)
+    assert sweep.end() == 1
+    (folder,) = capture.finished(tmp_path / "data" / "raw")
+    record = capture.read(folder)
+    assert record.status == "failed"
+    assert record.error.startswith("intervention broke off: ")
+    assert machine.leftovers() == []

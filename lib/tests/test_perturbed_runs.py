@@ -1,0 +1,162 @@
+"""Runs in which limits were lowered: in the store, out of the curves, beside the evidence."""
+
+import pytest
+from benchlab import capture, ingest
+from benchlab.analysis import intervention_charts, interventions, points
+from benchlab.analysis.manuscript import largest_profile
+from benchlab.errors import BenchlabError, StoreError
+from benchlab.intervention.effect import Answer
+from benchlab.intervention.model import Intervention
+from benchlab.store import open_store
+from conftest import CAPTURES, DATA, STUDY
+
+ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
+FILES = CAPTURES | {
+    "sysbench.out": (DATA / "intervene" / "sysbench.txt").read_bytes(),
+    "blocks.jsonl": (DATA / "intervene" / "blocks.jsonl").read_bytes(),
+}
+
+
+@pytest.fixture
+def perturbed(curves):
+    """A trial of write_only at 16 threads, with and without an intervention."""
+    (curve,) = curves(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
+    (plain,) = curve.only([16]).trials
+    return plain, plain.model_copy(update={"intervention": ASKED})
+
+
+def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, perturbed):
+    record = close_run(trial=perturbed[1], **FILES)
+    assert capture.read(checkout.raw / record.run_id) == record
+    assert ingest.ingest_new(checkout).damaged == {}
+    with open_store(checkout.store, read_only=True) as store:
+        assert len(store.table("intervention_block", record.run_id)) == 17
+        found = store.table("elasticity", record.run_id)
+        assert found["resource"].to_list() == ["disk write bandwidth", "CPU"]
+        (run,) = store.runs().rows(named=True)
+        assert Intervention.model_validate_json(run["intervention"]) == ASKED
+        assert not store.table("attribution", record.run_id).is_empty()
+        # from the store as from the raw files
+        stored = interventions.stored(store, record.run_id)
+        raw = interventions.read(checkout, record)
+        for one, other in zip(vars(stored).values(), vars(raw).values(), strict=True):
+            assert one.select(sorted(one.columns)).equals(other.select(sorted(one.columns)))
+
+
+def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
+    plain, lowered = perturbed
+    close_run(trial=plain)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        alone = points.points(store, STUDY, "quick"), points.costs(store, STUDY, "quick")
+        assert interventions.answers(store, STUDY, "quick").is_empty()
+    close_run(trial=lowered, **FILES)
+    close_run("failed", "it died", trial=lowered)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        both = points.points(store, STUDY, "quick"), points.costs(store, STUDY, "quick")
+        assert len(store.runs()) == 3
+        assert len(interventions.runs(store, STUDY, "quick")) == 1
+        assert points.not_counted(store, STUDY, "quick").is_empty()
+    assert all(one.equals(other) for one, other in zip(alone, both, strict=True))
+
+
+def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, perturbed):
+    close_run(trial=perturbed[1], **FILES)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        assert points.points(store, STUDY, "quick").is_empty()
+        with pytest.raises(StoreError, match="no run of study"):
+            largest_profile(store, STUDY)
+
+
+def test_a_run_that_was_cut_is_unclear(checkout, close_run, perturbed):
+    text = FILES["blocks.jsonl"]
+    for end in (0, 100, 700):
+        record = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": text[:end]})
+        tables = ingest.rows(checkout.raw / record.run_id)
+        assert set(tables["elasticity"]["answer"]) == {Answer.UNCLEAR}
+    assert not interventions.read(checkout, record).blocks.is_empty()
+    empty = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": b""})
+    with pytest.raises(BenchlabError, match="no block came to its end"):
+        interventions.read(checkout, empty)
+
+
+def test_older_benchlabs_are_told_of_such_runs_and_of_no_others(close_run, perturbed):
+    plain, lowered = perturbed
+    assert close_run(trial=plain).record_version == 1
+    assert close_run(trial=lowered, **FILES).record_version == 2
+
+
+def test_a_run_that_failed_is_told_with_its_reason(checkout, close_run, perturbed):
+    record = close_run("failed", "intervention broke off: it died", trial=perturbed[1])
+    with pytest.raises(BenchlabError, match="failed: intervention broke off: it died"):
+        interventions.read(checkout, record)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "answers", "intervention", "agree"),
+    [
+        (["CPU of the engine"], {"CPU": Answer.BINDS}, "CPU", "yes"),
+        (["CPU of the client"], {"CPU": Answer.MORE_THAN_PROPORTIONAL}, "CPU", "yes"),
+        (["disk write bandwidth"], {"CPU": Answer.BINDS}, "CPU", "no"),
+        (
+            ["disk write bandwidth"],
+            {"disk write bandwidth": Answer.DOES_NOT, "CPU": Answer.DOES_NOT},
+            "none that was lowered",
+            "no",
+        ),
+        (["CPU of the engine"], {"CPU": Answer.UNCLEAR}, "unclear", "unclear"),
+        (["CPU of the engine"], {"CPU": Answer.IN_PART}, "CPU in part", "unclear"),
+        (["memory"], {"CPU": Answer.DOES_NOT}, "none that was lowered", "yes"),
+        ([], {"CPU": Answer.DOES_NOT}, "none that was lowered", "yes"),
+        ([], {"CPU": Answer.BINDS}, "CPU", "no"),
+        (
+            ["disk write bandwidth"],
+            {"disk write bandwidth": Answer.NOT_TESTABLE, "CPU": Answer.DOES_NOT},
+            "none that was lowered",
+            "yes",
+        ),
+    ],
+)
+def test_evidence_and_intervention_side_by_side(
+    checkout, close_run, perturbed, evidence, answers, intervention, agree
+):
+    record = close_run(trial=perturbed[1], **FILES)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        for table in ("attribution", "elasticity"):
+            store.connection.execute(f"DELETE FROM {table}")
+        for name in evidence:
+            store.connection.execute(
+                "INSERT INTO attribution BY NAME SELECT ? AS run_id, ? AS resource, true AS binds,"
+                " '' AS evidence",
+                [record.run_id, name],
+            )
+        for name, answer in answers.items():
+            store.connection.execute(
+                "INSERT INTO elasticity BY NAME SELECT ? AS run_id, ? AS resource, 4 AS blocks,"
+                " ? AS answer",
+                [record.run_id, name, str(answer)],
+            )
+        (row,) = interventions.answers(store, STUDY, "quick").rows(named=True)
+    assert row["by evidence"] == (", ".join(evidence) or "none")
+    assert row["by intervention"] == intervention
+    assert row["agree"] == agree
+    assert row["blocks"] == "4 of 4 s at 80 %"
+
+
+def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
+    record = close_run(trial=perturbed[1], **FILES)
+    found = interventions.read(checkout, record)
+    over_time = intervention_charts.over_time(found).to_dict()
+    sizes = sorted(len(rows) for rows in over_time["datasets"].values())
+    assert sizes == [8, 17, len(found.seconds)]
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        chart = intervention_charts.elasticities(
+            interventions.elasticities(store, STUDY, "quick")
+        ).to_dict()
+    (rows,) = chart["datasets"].values()
+    assert {row["point"] for row in rows} == {"PostgreSQL, default, write_only ×16"}
+    assert {row["resource"] for row in rows} == {"CPU", "disk write bandwidth"}
