@@ -37,6 +37,12 @@ def run(
 
     reader = threading.Thread(target=read_along, daemon=True)
     reader.start()
+
+    def said() -> bytes:
+        os.close(writing)
+        reader.join(_LAST_WORDS_S)
+        return b"".join(lines)
+
     try:
         done = subprocess.run(
             argv,
@@ -47,11 +53,10 @@ def run(
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        done = expired
-    finally:
-        os.close(writing)
-        reader.join(_LAST_WORDS_S)
-    done.stdout = b"".join(lines)
-    if isinstance(done, subprocess.TimeoutExpired):
-        raise done
+        expired.output = said()
+        raise
+    except BaseException:
+        said()
+        raise
+    done.stdout = said()
     return done
