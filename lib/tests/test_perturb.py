@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benchlab import capture
-from benchlab.analysis import points
+from benchlab import capture, results
 from benchlab.host import AGENT
 from benchlab.store import open_store
 from conftest import ETC, MINI, agent, wait_for
@@ -64,7 +63,7 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
         assert len(blocks) == 5
         assert set(blocks["seconds"]) == {2}
         assert store.sql("SELECT DISTINCT answer FROM elasticity").rows() == [("unclear",)]
-        assert points.runs(store, MINI, "smoke").is_empty()
+        assert results.runs(store, MINI, "smoke").is_empty()
     again, _ = machine.benchlab(data, *command)
     assert again == 0
     assert len(list(capture.finished(data / "raw"))) == 1

@@ -3,10 +3,10 @@
 import pytest
 from benchlab import capture, ingest
 from benchlab.analysis import intervention_charts, interventions, points
-from benchlab.analysis.manuscript import largest_profile
 from benchlab.errors import BenchlabError, StoreError
 from benchlab.intervention.effect import Answer
 from benchlab.intervention.model import Intervention
+from benchlab.results import largest_profile
 from benchlab.store import open_store
 from conftest import CAPTURES, DATA, STUDY
 
