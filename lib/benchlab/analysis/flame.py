@@ -12,6 +12,10 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
+from benchlab import results
+from benchlab.attribution.resources import ENGINE_CPU
+from benchlab.store import Store
+
 PARSE_PLAN = "parse, plan"
 EXECUTOR = "executor"
 SQL = "SQL, without symbols"
@@ -107,6 +111,22 @@ RULES = {
         by_frame=(*_SYSTEM_CALLS, (SQL, r"(\[seekdb\]|start_thread)")),
     ),
 }
+
+
+def where_cpu_binds(
+    store: Store, study: str, profile: str, engine: str, target: str | None = None
+) -> pl.DataFrame:
+    """Return the stacks, rows of ``perf_stack``, of all counted runs that the engine's CPU bound."""
+    counted = results.counted(store, study, profile, target).filter(engine=engine)
+    bound = store.sql("SELECT run_id FROM attribution WHERE binds AND resource = ?", ENGINE_CPU)
+    stacks = store.sql("SELECT * FROM perf_stack")
+    return (
+        stacks.join(counted.select("run_id"), on="run_id", how="semi")
+        .join(bound, on="run_id", how="semi")
+        .group_by("comm", "stack")
+        .agg(pl.col("samples").sum())
+        .sort("comm", "stack")
+    )
 
 
 def of_engine(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:

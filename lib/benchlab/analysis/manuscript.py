@@ -7,10 +7,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from benchlab import noise, results, study, target
+from benchlab import noise, results, study, target, theme
 from benchlab.analysis import (
     articles,
     charts,
+    flame,
     intervention_charts,
     interventions,
     points,
@@ -22,6 +23,7 @@ from benchlab.claims.judge import judge
 from benchlab.repo import Repo
 from benchlab.results import POINT
 from benchlab.store import Store
+from benchlab.study import Study
 
 _GIB = 1 << 30
 
@@ -113,6 +115,7 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         made.figures["elasticities"] = intervention_charts.elasticities(
             interventions.elasticities(own, spec.study, profile)
         )
+    made.context["profiled"] = _profiled(own, spec, profile, made)
     if reference is not None:
         shipped = results.largest_profile(reference, spec.study)
         host = _host(reference, results.runs(reference, spec.study, shipped))
@@ -149,6 +152,20 @@ def beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
         .select("curve", *POINT[2:], "reference", "here", "here : reference")
         .sort("workload", "curve", "concurrency")
     )
+
+
+def _profiled(store: Store, spec: Study, profile: str, made: Content) -> list[dict[str, str]]:
+    """Add flame graph and table of every engine that its CPU bound anywhere; return which these are."""
+    found = []
+    for engine in spec.engines:
+        stacks = flame.where_cpu_binds(store, spec.study, profile, engine)
+        if flame.of_engine(stacks, engine).is_empty():
+            continue
+        names = {"figure": f"flame-{engine}", "table": f"functions-{engine}"}
+        made.figures[names["figure"]] = flame.flame(stacks, engine)
+        made.tables[names["table"]] = flame.top_functions(stacks, engine)
+        found.append({"engine": theme.label(engine), **names})
+    return found
 
 
 def _host(store: Store, counted: pl.DataFrame) -> dict[str, Any]:
