@@ -144,8 +144,8 @@ def test_a_sample(host):
         "client_nr_periods": 0,
         "client_nr_throttled": 0,
     }
-    # without idle and iowait; a tick is 10 ms
-    ticks = 216615 + 0 + 86399 + 0 + 24694 + 1068
+    # without nice, idle and iowait; a tick is 10 ms
+    ticks = 216615 + 86399 + 0 + 24694 + 1068
     assert line["host"] == {"busy_us": ticks * 10_000, "runnable_tasks": 3}
     assert line["network"] == {"rx_bytes": 0, "tx_bytes": 0, "speed_bytes_per_s": None}
     assert line["psi"]["io"] == {"some_us": 1_094_888, "full_us": 424_885}

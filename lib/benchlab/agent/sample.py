@@ -146,11 +146,12 @@ def _psi(path: Path) -> dict[str, int]:
 def _host(path: Path) -> dict[str, int]:
     """CPU time that anybody has used on the host, and tasks that run or are ready to.
 
-    Documentation/filesystems/proc.rst. What the hypervisor gave to others counts as used.
+    Documentation/filesystems/proc.rst. What the hypervisor gave to others counts as used, that of
+    niced programs does not: it gives way.
     """
     lines = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
-    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, lines["cpu"].split())
-    ticks = user + nice + system + irq + softirq + steal
+    user, _nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, lines["cpu"].split())
+    ticks = user + system + irq + softirq + steal
     return {
         "busy_us": ticks * 1_000_000 // os.sysconf("SC_CLK_TCK"),
         "runnable_tasks": int(lines["procs_running"]),

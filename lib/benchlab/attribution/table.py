@@ -40,8 +40,11 @@ AT_LIMIT = 0.95
 #: Seconds that make a run long enough to tell what bound it.
 _ENOUGH_S = 5
 
-#: Confidence that is left where what the sessions waited for would decide, and was not captured.
-_WITHOUT_WAITS = 0.5
+#: Confidence that is left where what would decide was not captured.
+_UNDECIDED = 0.5
+
+#: And where it would only confirm: that the clients waited for what was used up.
+_UNCONFIRMED = 0.8
 
 _TOLD_BY_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
 
@@ -228,10 +231,10 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
     missing = [rate.words for rate in DISK if rate.name not in timeline.used]
     missing += [_WORDS[name] for name in (ENGINE_CPU, CLIENT_CPU) if name not in timeline.used]
     if missing:
-        confidence *= _WITHOUT_WAITS
+        confidence *= _UNDECIDED
         doubts.append(f"not captured: {', '.join(missing)}")
-    if not timeline.waits and bound in _TOLD_BY_WAITS:
-        confidence *= _WITHOUT_WAITS
+    if not timeline.waits:
+        confidence *= _UNDECIDED if bound in _TOLD_BY_WAITS else _UNCONFIRMED
         doubts.append("what the sessions waited for was not captured")
     if bound == UNKNOWN:
         return 0.0, doubts

@@ -52,6 +52,8 @@ class Case:
     variant: str = "roomy"
     start: str = "read_in"
     options: dict[str, Scalar] = field(default_factory=dict)
+    warmup_s: int = 0
+    """Seconds until the bottleneck is there."""
     client_cores: float | None = None
     """Quota of the load's own group."""
 
@@ -100,8 +102,8 @@ CASES = (
     ),
     *_both(
         *("read-iops", "disk read IOPS", "oltp_point_select", 16),
-        "nothing read in, read operations held to 150 a second",
-        disk={"read_iops": 150},
+        "nothing read in, read operations held to 400 a second",
+        disk={"read_iops": 400},
         start="cold",
     ),
     *_both(
@@ -170,5 +172,6 @@ CASES = (
         *("oceanbase-brake", "oceanbase", ENGINE_LIMIT, "oltp_insert", 16),
         "the engine slows its writers down from 5 % of its memory for new rows",
         variant="brake",
+        warmup_s=8,
     ),
 )

@@ -110,6 +110,7 @@ def _point(repo: Repo, spec: Study, found: Provisioned, host: Host, case: Case) 
             "concurrency": case.threads,
             "envelope": limits,
             "start": case.start,
+            "warmup_s": case.warmup_s,
         }
     )
 
