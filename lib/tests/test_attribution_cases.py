@@ -18,7 +18,10 @@ FOLDER = Path(__file__).parent / "data" / "attribution"
 CASES = {path.name.removesuffix(".json.gz"): path for path in sorted(FOLDER.glob("*.json.gz"))}
 
 #: Cases that the method tells wrong, with the reason.
-WRONG: dict[str, str] = {}
+WRONG = {
+    "postgres-memory": "dropping pages and reading them again from a fast disk takes all of the CPU,"
+    " and what of that is memory's the captures do not tell"
+}
 
 
 def tables(name: str) -> dict[str, pl.DataFrame]:
@@ -41,9 +44,9 @@ def tables(name: str) -> dict[str, pl.DataFrame]:
 def test_a_labelled_run_is_told_right(name):
     case = tables(name)
     frame = attribute(case)
-    if name in WRONG:
-        pytest.xfail(WRONG[name])
-    assert binding(frame) == case["label"], frame.filter("binds")["evidence"].to_list()
+    told_right = binding(frame) == case["label"]
+    # a rule that mends a case is to take it off the list
+    assert told_right != (name in WRONG), frame.filter("binds")["evidence"].to_list()
     assert frame["confidence"][0] > 0.9
 
 
