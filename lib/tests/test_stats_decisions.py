@@ -131,37 +131,6 @@ def test_only_shared_concurrencies_are_compared():
         stats.above_everywhere({1: high}, {2: low})
 
 
-def rising(levels, **said):
-    return shares(lambda seed: stats.rises(simulated(levels, seed), **said).answer)
-
-
-def test_a_curve_that_rises_and_one_that_falls_at_its_end():
-    assert rising([1, 2, 4, 8, 16])[Answer.HOLDS] > 0.8
-    found = rising([1, 2, 4, 8, 2])
-    assert found[Answer.FAILS] > 0.8
-    assert found[Answer.HOLDS] == 0
-
-
-def test_a_slow_fall_is_seen_from_end_to_end():
-    """Each step alone is too small to be shown."""
-    gentle = [1, 0.85, 0.7, 0.57, 0.45]
-    assert rising(gentle)[Answer.FAILS] > 0.8
-
-
-def test_a_plateau_neither_rises_nor_falls():
-    found = rising([1] * 5)
-    assert found[Answer.HOLDS] <= 0.01
-    assert found[Answer.FAILS] <= AT_MOST_ONE_IN_TWENTY
-
-
-def test_a_rise_is_between_two_concurrencies_in_their_order():
-    curve = {64: [3.0, 3.1, 3.2], 1: [1.0, 1.01, 1.02], 16: [2.0, 2.1, 2.2]}
-    found = stats.rises(curve)
-    assert (found.answer, found.at) == (Answer.HOLDS, (16, 64))
-    with pytest.raises(ValueError):
-        stats.rises({1: [1.0, 2.0]})
-
-
 @given(positive, positive, positive, st.floats(1, 2))
 def test_exceeding_is_where_interval_and_value_lie(a, b, least, noise):
     low, high = sorted((a, b))

@@ -15,7 +15,6 @@ from benchlab.stats.decisions import (
     above_everywhere,
     equivalent,
     exceeds,
-    rises,
 )
 from benchlab.stats.elasticity import elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
@@ -45,7 +44,6 @@ __all__ = [
     "pearson",
     "percentile_of_buckets",
     "ratio",
-    "rises",
     "spearman",
     "steady_from",
     "trials_needed",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations, pairwise
 
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
 
@@ -23,7 +22,7 @@ class Answer(StrEnum):
 class Decision:
     """An answer about several ratios at once, with the one that it hangs on.
 
-    ``at`` is its concurrency, or its two. The interval of a FAILS is wider than of 95 %: it is one of
+    ``at`` is its concurrency. The interval of a FAILS is wider than of 95 %: it is one of
     several that hold at once.
 
     HOLDS: the ratio ``at`` is the one that comes nearest to the contrary. FAILS: it speaks against the
@@ -31,7 +30,7 @@ class Decision:
     """
 
     answer: Answer
-    at: int | tuple[int, int]
+    at: int
     ratio: Estimate
 
 
@@ -96,43 +95,16 @@ def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float 
     Raises:
         ValueError: no concurrency in common, or a median of zero.
     """
-    pairs = {at: (above[at], below[at]) for at in sorted(above.keys() & below.keys())}
-    return _decide(pairs, pairs, least, noise)
-
-
-def rises(curve: Curve, noise: float = 1) -> Decision:
-    """Whether throughput rises with concurrency, from each to the next; ``at`` is a pair of them.
-
-    HOLDS: every step is upwards. FAILS: at some concurrency it is lower than at a smaller one, be that
-    its neighbour or not. OPEN: neither is shown, as on a plateau. The errors are those of
-    ``above_everywhere``. For "rises from a to b" give the curve from a to b.
-
-    Args:
-        curve: throughput of the trials at each concurrency.
-        noise: as in ``exceeds``.
-
-    Raises:
-        ValueError: fewer than two concurrencies, or a median of zero.
-    """
-
-    def pairs(which):
-        return {(one, other): (curve[other], curve[one]) for one, other in which}
-
-    order = sorted(curve)
-    return _decide(pairs(pairwise(order)), pairs(combinations(order, 2)), 1, noise)
-
-
-def _decide(every: Mapping, some: Mapping, least: float, noise: float) -> Decision:
-    """HOLDS if every ratio of ``every`` is above ``least``; FAILS if one of ``some`` is below."""
-    if not every:
-        raise ValueError("an order of no pairs")
-    at_once = 1 - (1 - CONFIDENCE) / len(some)
-    below = {at: ratio(*pair, confidence=at_once) for at, pair in some.items()}
-    below = {at: one for at, one in below.items() if exceeds(one, least, noise) is Answer.FAILS}
-    if below:
-        at = min(below, key=lambda at: below[at].high)
-        return Decision(Answer.FAILS, at, below[at])
-    ratios = {at: ratio(*pair) for at, pair in every.items()}
+    shared = sorted(above.keys() & below.keys())
+    if not shared:
+        raise ValueError("two curves with no concurrency in common")
+    at_once = 1 - (1 - CONFIDENCE) / len(shared)
+    lower = {at: ratio(above[at], below[at], confidence=at_once) for at in shared}
+    lower = {at: one for at, one in lower.items() if exceeds(one, least, noise) is Answer.FAILS}
+    if lower:
+        at = min(lower, key=lambda at: lower[at].high)
+        return Decision(Answer.FAILS, at, lower[at])
+    ratios = {at: ratio(above[at], below[at]) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
     unsure = [at for at in lows if exceeds(ratios[at], least, noise) is not Answer.HOLDS]
     at = min(unsure or lows, key=lows.get)
