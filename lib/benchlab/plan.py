@@ -171,14 +171,15 @@ def perturbed(
     Those of which no limit is in force on the target are left out. Arguments and errors are those of
     :func:`make`.
     """
-    asked = study.profile(profile_name).intervention
+    of_profile = study.profile(profile_name).intervention
     wanted = _wanted(study, engines, variants, workloads)
-    if asked is None or asked.within(enforce) is None:
+    if of_profile is None:
         return []
     return [
-        perturb(study, profile_name, instance, versions, enforce, where, asked)
+        perturb(study, profile_name, instance, versions, enforce, where, where.asked(of_profile))
         for where in study.interventions
         if profile_name in where.profiles
+        and where.asked(of_profile).within(enforce)
         and all(name in names for name, names in zip(where.curve, wanted, strict=True))
     ]
 

@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from benchlab.attribution import RESOURCES
 from benchlab.claims.model import Bound, Claim
 from benchlab.errors import StudyError, UnknownName
-from benchlab.intervention.model import Intervention
+from benchlab.intervention.model import Intervention, ResourceKey
 from benchlab.metrics import METRICS
 from benchlab.repo import Repo
 from benchlab.strict import StrictModel, Unresolved, known
@@ -146,6 +146,14 @@ class Perturbed(StrictModel):
     concurrency: Annotated[int, Field(gt=0)]
     envelope: str = DEFAULT_ENVELOPE
     profiles: list[ProfileName] = list(PROFILES)
+    resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] | None = Field(
+        None, description="lowered there instead of the profile's"
+    )
+
+    def asked(self, of_profile: Intervention) -> Intervention:
+        """Return what is lowered there, in a profile."""
+        changes = {"resources": self.resources} if self.resources else {}
+        return of_profile.model_copy(update=changes)
 
     @property
     def curve(self) -> tuple[str, str, str]:

@@ -143,15 +143,17 @@ def interventions(checkout, profile: str, **options) -> list[Curve]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_studys_interventions_are_planned_last(checkout, profile):
     spec = study.load(checkout, STUDY)
-    asked = [(*one.curve, one.concurrency) for one in spec.interventions if profile in one.profiles]
+    listed = [one for one in spec.interventions if profile in one.profiles]
     planned = interventions(checkout, profile)
-    assert asked == [
+    assert [(*one.curve, one.concurrency) for one in listed] == [
         (curve.engine, curve.variant, curve.workload, curve.trials[0].point.concurrency)
         for curve in planned
     ]
-    for curve in planned:
+    for curve, one in zip(planned, listed, strict=True):
         (trial,) = curve.trials
-        assert trial.intervention == spec.profiles[profile].intervention
+        of_profile = spec.profiles[profile].intervention
+        assert trial.intervention.resources == (one.resources or of_profile.resources)
+        assert trial.intervention.factor == of_profile.factor
         assert trial.point.measure_s > trial.intervention.duration_s
         assert curve.name.endswith("-perturbed16")
     whole = sweep.planned(checkout, Selection(STUDY, profile))

@@ -49,13 +49,13 @@ MISTAKES = {
         "engine 'postgrs'",
     ),
     "engine of an intervention": (
-        "{engine: postgres, variant: default, workload: oltp_point_select, concurrency: 16}",
-        "{engine: postgrs, variant: default, workload: oltp_point_select, concurrency: 16}",
+        "- &reads {engine: postgres, variant: default,",
+        "- &reads {engine: postgrs, variant: default,",
         "interventions.0.engine: unknown engine 'postgrs'",
     ),
     "workload of an intervention": (
-        "{engine: postgres, variant: default, workload: oltp_point_select, concurrency: 16}",
-        "{engine: postgres, variant: default, workload: oltp_read_only, concurrency: 16}",
+        "variant: default, workload: oltp_point_select, concurrency: 16,",
+        "variant: default, workload: oltp_read_only, concurrency: 16,",
         "interventions.0.workload: unknown workload 'oltp_read_only'",
     ),
     "resource of an intervention": (
