@@ -26,14 +26,7 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 def over_time(run: Perturbed) -> alt.LayerChart:
     """Throughput of every second, shaded where a limit was lowered, with the mean of every block."""
     lowered = run.blocks.filter(pl.col("resource").is_not_null())
-    known = set(lowered["resource"])
-    names = [name for name in _COLORS if name in known]
-    color = alt.Color(
-        "resource:N",
-        title="lowered",
-        scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
-        legend=alt.Legend(symbolType="square", symbolOpacity=0.35, titleOrient="left"),
-    )
+    color = _color(_names(lowered), "lowered", symbolType="square", symbolOpacity=0.35)
     x = alt.X("second:Q", title="seconds of the measured part", scale=alt.Scale(nice=False))
     shades = (
         alt.Chart(lowered)
@@ -73,18 +66,11 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
             :func:`benchlab.analysis.interventions.elasticities`.
     """
     shown = frame.drop_nulls("elasticity")
-    known = set(shown["resource"])
-    names = [name for name in _COLORS if name in known]
-    color = alt.Color(
-        "resource:N",
-        title="limit",
-        scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
-        legend=alt.Legend(titleOrient="left"),
-    )
+    names = _names(shown)
     base = alt.Chart(shown).encode(
         y=alt.Y("point:N", title=None, axis=alt.Axis(labelLimit=260, domain=False, ticks=False)),
         yOffset=alt.YOffset("resource:N", sort=names),
-        color=color,
+        color=_color(names, "limit"),
         tooltip=[
             alt.Tooltip("point:N"),
             alt.Tooltip("resource:N", title="limit"),
@@ -118,4 +104,18 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
     rows = max(1, shown.select("point", "resource").n_unique())
     return alt.layer(*lines, intervals, dots, data=shown).properties(
         width=_WIDTH - 160, height=max(60, 18 * rows + 12 * shown["point"].n_unique())
+    )
+
+
+def _names(frame: pl.DataFrame) -> list[str]:
+    known = set(frame["resource"])
+    return [name for name in _COLORS if name in known]
+
+
+def _color(names: list[str], title: str, **legend: str | float) -> alt.Color:
+    return alt.Color(
+        "resource:N",
+        title=title,
+        scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
+        legend=alt.Legend(titleOrient="left", **legend),
     )
