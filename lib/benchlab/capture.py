@@ -74,11 +74,12 @@ class Record(BaseModel):
         """Return the run in one line, for people who watch."""
         point = self.trial.point
         rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
+        perturbed = " perturbed" if self.trial.intervention else ""
         outcome = self.status if self.error is None else f"{self.status}: {self.error}"
         seconds = (self.ended - self.started).total_seconds()
         return (
             f"{point.engine} {point.variant} {point.workload_name}{rule} ×{point.concurrency}"
-            f" trial {self.trial.number}: {outcome} ({seconds:.0f} s)"
+            f" trial {self.trial.number}{perturbed}: {outcome} ({seconds:.0f} s)"
         )
 
 
