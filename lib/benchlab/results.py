@@ -21,10 +21,21 @@ _LATEST = """
 """
 
 
+# Of a point whose limits were lowered, one run: each gives elasticities of its own.
+_LATEST_PERTURBED = """
+    SELECT * FROM run
+    WHERE study = ? AND profile = ? AND target = ? AND intervention IS NOT NULL AND status = 'ok'
+    QUALIFY row_number() OVER (
+        PARTITION BY engine, variant, workload, envelope, concurrency ORDER BY started DESC
+    ) = 1
+    ORDER BY engine, variant, workload, envelope, concurrency
+"""
+
+
 def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return the last run of every trial of a study's profile on a target, whatever its status.
 
-    Runs in which limits were lowered are none of these: see :mod:`benchlab.analysis.interventions`.
+    Runs in which limits were lowered are none of these: see :func:`perturbed`.
 
     Args:
         store: the store.
@@ -41,6 +52,12 @@ def runs(store: Store, study: str, profile: str, target: str | None = None) -> p
 def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return those of :func:`runs` that count."""
     return runs(store, study, profile, target).filter(pl.col("status") == "ok")
+
+
+def perturbed(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the last run that counts of every point whose limits were lowered; see :func:`runs`."""
+    chosen = _target(store, study, profile, target, intervened=True)
+    return store.sql(_LATEST_PERTURBED, study, profile, chosen)
 
 
 def largest_profile(store: Store, name: str) -> str:
@@ -62,14 +79,17 @@ def largest_profile(store: Store, name: str) -> str:
     raise StoreError(f"no run of study {name} counts; run `benchlab run {name}`")
 
 
-def _target(store: Store, study: str, profile: str, wanted: str | None) -> str | None:
+def _target(
+    store: Store, study: str, profile: str, wanted: str | None, intervened: bool = False
+) -> str | None:
     """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
     found = store.sql(
-        "SELECT target FROM run WHERE study = ? AND profile = ? AND intervention IS NULL"
+        "SELECT target FROM run WHERE study = ? AND profile = ? AND (intervention IS NOT NULL) = ?"
         " GROUP BY target"
         " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
         study,
         profile,
+        intervened,
     )["target"].to_list()
     if wanted is None:
         return found[0] if found else None

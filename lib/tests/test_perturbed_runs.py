@@ -7,6 +7,7 @@ from benchlab.errors import BenchlabError, StoreError
 from benchlab.intervention.effect import Answer
 from benchlab.intervention.model import Intervention
 from benchlab.results import largest_profile
+from benchlab.results import perturbed as last_perturbed
 from benchlab.store import open_store
 from conftest import CAPTURES, DATA, STUDY
 
@@ -56,7 +57,7 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
     with open_store(checkout.store, read_only=True) as store:
         both = points.points(store, STUDY, "quick"), points.costs(store, STUDY, "quick")
         assert len(store.runs()) == 3
-        assert len(interventions.runs(store, STUDY, "quick")) == 1
+        assert len(last_perturbed(store, STUDY, "quick")) == 1
         assert points.not_counted(store, STUDY, "quick").is_empty()
     assert all(one.equals(other) for one, other in zip(alone, both, strict=True))
 
@@ -140,7 +141,7 @@ def test_evidence_and_intervention_side_by_side(
                 [record.run_id, name, str(answer)],
             )
         (row,) = interventions.answers(store, STUDY, "quick").rows(named=True)
-    assert row["by evidence"] == (", ".join(evidence) or "none")
+    assert row["by evidence"] == (", ".join(evidence) or "unknown")
     assert row["by intervention"] == intervention
     assert row["agree"] == agree
     assert row["blocks"] == "4 of 4 s at 80 %"

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from benchlab import ingest
+from benchlab import ingest, results
 from benchlab.analysis.points import with_curve
-from benchlab.attribution import NONE
+from benchlab.attribution import UNKNOWN
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import Answer
@@ -17,16 +17,6 @@ from benchlab.store import Store
 
 _BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
 _NAMES = {resource.name for resource in RESOURCES.values()}
-
-# The last run of every point that counts.
-_LATEST = """
-    SELECT * FROM run
-    WHERE study = ? AND profile = ? AND intervention IS NOT NULL AND status = 'ok'
-      AND (target = ? OR ? IS NULL)
-    QUALIFY row_number() OVER (
-        PARTITION BY target, engine, variant, workload, envelope, concurrency ORDER BY started DESC
-    ) = 1
-"""
 
 
 @dataclass(frozen=True)
@@ -61,27 +51,15 @@ def stored(store: Store, run_id: str) -> Perturbed:
     return _perturbed(*(store.table(name, run_id) for name in names))
 
 
-def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return the last run of every point of a profile whose limits were lowered, and that counts.
-
-    Args:
-        store: the store.
-        study: name.
-        profile: name.
-        target: name; ``None``: any.
-    """
-    return with_curve(
-        store.sql(f"{_LATEST} ORDER BY {', '.join(POINT)}", study, profile, target, target)
-    )
-
-
 def elasticities(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return the elasticity of throughput to every limit that was lowered; one row each.
 
     Columns: those of a point, ``curve``, ``point`` (as a chart names it), ``resource``,
     ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``, ``reason``.
     """
-    found = runs(store, study, profile, target).select("run_id", "curve", *POINT)
+    found = with_curve(results.perturbed(store, study, profile, target)).select(
+        "run_id", "curve", *POINT
+    )
     rows = store.sql("SELECT * FROM elasticity").join(found, on="run_id")
     name = pl.format(
         "{}, {} ×{}", "curve", pl.col("workload").str.strip_prefix("oltp_"), "concurrency"
@@ -115,7 +93,7 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
     intervention, or is none that can be lowered and none of the others binds; *no* if another one
     binds, or that one does not; *unclear* if the intervention does not say.
     """
-    found = runs(store, study, profile, target)
+    found = with_curve(results.perturbed(store, study, profile, target))
     evidence = store.sql("SELECT run_id, resource FROM attribution WHERE binds ORDER BY ALL")
     measured = store.sql("SELECT run_id, resource, answer FROM elasticity")
     rows = []
@@ -128,7 +106,7 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
                 "workload": run["workload"],
                 "concurrency": run["concurrency"],
                 "blocks": _blocks(Intervention.model_validate_json(run["intervention"])),
-                "by evidence": ", ".join(seen) or NONE,
+                "by evidence": ", ".join(seen) or UNKNOWN,
                 "by intervention": _said(said),
                 "agree": _agree({_lowered(name) for name in seen}, said),
             }
