@@ -7,7 +7,6 @@ the keys of a line.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from typing import Any, TextIO
 
 from .config import AgentError
 from .envelope import Envelope
+from .system import keep_time
 
 RESOURCES = ("cpu", "io", "memory")
 _STOP = (signal.SIGTERM, signal.SIGINT)
@@ -115,10 +115,7 @@ def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
     if interval_s <= 0:
         raise AgentError(f"--interval must be above 0 s, not {interval_s:g}")
     sampler = Sampler(envelope)
-    with contextlib.suppress(PermissionError):  # a container without the right to
-        # A millisecond a second, but on time: an engine that keeps all cores busy has been seen to
-        # hold up a program of usual priority for eight seconds.
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    keep_time()  # a millisecond a second, but on time
     # Blocked, so that they are waited for below and never cut a line in half.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     print(json.dumps(sampler.header(interval_s)), file=out, flush=True)
