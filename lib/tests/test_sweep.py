@@ -90,7 +90,8 @@ def test_every_table_has_rows_of_every_run_that_counts(swept):
     with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
         assert store.run_ids() == {record.run_id for record in swept.records}
         for name in RUN_TABLES:
-            if name == "perf_stack" and not perf:
+            # of runs whose limits were lowered: see test_perturb.py
+            if name in ("intervention_block", "elasticity") or (name == "perf_stack" and not perf):
                 continue
             found = store.sql(f'SELECT DISTINCT run_id FROM "{name}"')["run_id"]
             assert counted <= set(found), name
