@@ -1,4 +1,4 @@
-"""perf: where the CPU's time goes, as call stacks sampled 99 times a second on every CPU.
+"""perf: where the CPU's time goes, as call stacks sampled 49 times a second on every CPU.
 
 ``cpu-clock`` is a timer, which every virtual machine has; hardware counters many have not. Stacks
 are walked by frame pointers, so those of programs built without them are short. ``swapper`` is the
@@ -25,7 +25,7 @@ COMMAND = (
     "-e",
     "cpu-clock",
     "-F",
-    "99",
+    "49",
     "-g",
     "-a",
     "-o",
