@@ -5,6 +5,8 @@ The caller writes one JSON line, a list of
 open for as long as it wants to watch. When the pipe closes, be it because the caller was killed, the
 observers are stopped, and a tar archive of the captures goes to standard output. With ``then`` the
 capture is the output of that second program, run in the same folder after the first has ended.
+
+Observers keep their time, whatever they watch (``system.keep_time``), and none outlives the agent.
 """
 
 from __future__ import annotations
@@ -20,11 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .system import keep_time, take_turns
+
 STOP_TIMEOUT_S = 10.0
 THEN_TIMEOUT_S = 120.0
 
 #: File of the archive that says which observers failed, and how; absent when none did.
 REPORT = "observers.json"
+
+#: An agent that is killed takes its observers along: they would watch for ever.
+_NOT_ALONE = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass
@@ -42,6 +49,7 @@ def observe(source: BinaryIO, target: BinaryIO) -> None:
     folder = Path(tempfile.mkdtemp(prefix="benchlab-observe-"))
     report: dict[str, str] = {}
     try:
+        keep_time()
         observers = [one for entry in wanted if (one := _start(entry, folder, report))]
         # a signal to the whole group must not end the agent before the observers
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -50,8 +58,10 @@ def observe(source: BinaryIO, target: BinaryIO) -> None:
             pass
         for one in observers:
             one.process.send_signal(one.stop_signal)
-        for one in observers:
-            _finish(one, folder, report)
+        codes = [_ended(one.process) for one in observers]
+        take_turns()  # what is left may compute for seconds, and nothing waits for it
+        for one, code in zip(observers, codes, strict=True):
+            _finish(one, code, folder, report)
         if report:
             (folder / REPORT).write_text(json.dumps(report, indent=1))
         names = {entry["file"] for entry in wanted} | {REPORT}
@@ -66,7 +76,7 @@ def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Obse
     try:
         with output.open("wb") as stdout, (folder / f"{entry['file']}.err").open("wb") as stderr:
             process = subprocess.Popen(
-                entry["command"],
+                [*_NOT_ALONE, *entry["command"]],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -81,12 +91,15 @@ def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Obse
     return _Observer(entry["file"], entry["then"], environment, number, process)
 
 
-def _finish(one: _Observer, folder: Path, report: dict[str, str]) -> None:
+def _ended(process: subprocess.Popen[bytes]) -> int:
     try:
-        code = one.process.wait(STOP_TIMEOUT_S)
+        return process.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        one.process.kill()
-        code = one.process.wait()
+        process.kill()
+        return process.wait()
+
+
+def _finish(one: _Observer, code: int, folder: Path, report: dict[str, str]) -> None:
     if one.then:
         with (
             (folder / one.file).open("wb") as stdout,

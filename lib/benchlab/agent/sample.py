@@ -16,7 +16,6 @@ from typing import Any, TextIO
 
 from .config import AgentError
 from .envelope import Envelope
-from .system import keep_time
 
 RESOURCES = ("cpu", "io", "memory")
 _STOP = (signal.SIGTERM, signal.SIGINT)
@@ -115,7 +114,6 @@ def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
     if interval_s <= 0:
         raise AgentError(f"--interval must be above 0 s, not {interval_s:g}")
     sampler = Sampler(envelope)
-    keep_time()  # a millisecond a second, but on time
     # Blocked, so that they are waited for below and never cut a line in half.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     print(json.dumps(sampler.header(interval_s)), file=out, flush=True)

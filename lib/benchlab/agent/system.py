@@ -79,7 +79,7 @@ def alone(etc: Path) -> Iterator[None]:
 
 
 def keep_time() -> None:
-    """Let the calling thread run as soon as its time has come, whatever load the host is under.
+    """Let the calling thread, and what it starts, run as soon as its time has come, under any load.
 
     A load that takes all CPUs and switches a quarter of a million times a second has kept ordinary
     processes outside its group from waking up for 20 s (Linux 6.18). Where the kernel does not allow
@@ -87,6 +87,11 @@ def keep_time() -> None:
     """
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+
+def take_turns() -> None:
+    """Undo :func:`keep_time`: wait for a CPU as ordinary processes do."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 # Processes

@@ -1,0 +1,122 @@
+"""The observers' keeper, with programs that say how they were run in place of observers."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).parents[1]
+
+#: Prints how it is scheduled and its pid, then waits for the signal that stops it.
+SAYS = ("sh", "-c", 'chrt --pid $$; echo "pid $$"; exec sleep 60')
+
+pytestmark = pytest.mark.root
+
+
+def observer(file: str, *command: str, then: tuple[str, ...] = ()) -> dict:
+    return {
+        "file": file,
+        "command": command,
+        "then": then,
+        "environment": {},
+        "stop_signal": "SIGTERM",
+    }
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """Start an agent that observes with these, its captures below ``tmp_path``."""
+    started = []
+
+    def start(*observers: dict) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchlab.agent", "observe"],
+            env={**os.environ, "PYTHONPATH": str(LIBRARY), "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        started.append(process)
+        process.stdin.write(json.dumps(observers).encode() + b"\n")
+        process.stdin.flush()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(tmp_path: Path, file: str, text: str) -> str:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for path in tmp_path.glob(f"*/{file}"):
+            if text in (said := path.read_text()):
+                return said
+        time.sleep(0.02)
+    raise AssertionError(f"{file} never had {text!r}")
+
+
+def captures(process: subprocess.Popen) -> dict[str, str]:
+    archive, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return {one.name: tar.extractfile(one).read().decode() for one in tar.getmembers()}
+
+
+def test_captures_come_when_the_pipe_closes(agent, tmp_path):
+    process = agent(observer("first", *SAYS), observer("second", "sh", "-c", "echo done; sleep 60"))
+    wait_for(tmp_path, "first", "pid")
+    wait_for(tmp_path, "second", "done")
+    found = captures(process)
+    assert set(found) == {"first", "second"}
+    assert found["second"] == "done\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_observers_keep_their_time_and_what_follows_takes_turns(agent, tmp_path):
+    follows = ("sh", "-c", "cat folded.first; echo; chrt --pid $$")
+    process = agent(observer("watched", *SAYS), observer("folded", *SAYS, then=follows))
+    wait_for(tmp_path, "watched", "pid")
+    wait_for(tmp_path, "folded.first", "pid")
+    found = captures(process)
+    before, _, after = found["folded"].partition("\n\n")
+    assert "SCHED_FIFO" in found["watched"]
+    assert "SCHED_FIFO" in before
+    assert "SCHED_OTHER" in after
+
+
+def test_what_an_observer_failed_of_is_told_beside_the_captures_of_the_others(agent, tmp_path):
+    process = agent(
+        observer("good", *SAYS),
+        observer("bad", "sh", "-c", "echo half; echo no such device >&2; exit 3"),
+        observer("absent", "no-such-observer"),
+    )
+    wait_for(tmp_path, "good", "pid")
+    wait_for(tmp_path, "bad", "half")
+    wait_for(tmp_path, "absent.err", "no-such-observer")
+    found = captures(process)
+    assert set(found) == {"good", "bad", "observers.json"}
+    report = json.loads(found["observers.json"])
+    assert report["bad"] == "exit code 3: no such device"
+    assert report["absent"].startswith("exit code 127: ")
+    assert "no-such-observer: No such file" in report["absent"]
+
+
+def test_an_agent_that_is_killed_takes_its_observers_along(agent, tmp_path):
+    process = agent(observer("watched", *SAYS))
+    said = wait_for(tmp_path, "watched", "pid")
+    pid = int(said.split()[-1])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
