@@ -59,7 +59,6 @@ def observe(source: BinaryIO, target: BinaryIO) -> None:
         for one in observers:
             one.process.send_signal(one.stop_signal)
         codes = [_ended(one.process) for one in observers]
-        take_turns()  # what is left may compute for seconds, and nothing waits for it
         for one, code in zip(observers, codes, strict=True):
             _finish(one, code, folder, report)
         if report:
@@ -101,6 +100,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 def _finish(one: _Observer, code: int, folder: Path, report: dict[str, str]) -> None:
     if one.then:
+        take_turns()  # it may compute for seconds, and the load has ended
         with (
             (folder / one.file).open("wb") as stdout,
             (folder / f"{one.file}.err").open("ab") as stderr,

@@ -1,6 +1,8 @@
-"""pidstat (sysstat): per-second CPU, memory, I/O and context switches of every active process.
+"""pidstat (sysstat): CPU, memory, I/O and context switches of every active process, each four seconds.
 
-A sample is one line: one process in one second. A process is named by ``pid command``, the command
+It reads several files of every process, and so costs more than all others that only read a few: once a
+second it took a third of a percent of a CPU-bound load's throughput. A sample is one line: means of one
+process over the seconds since the last one. A process is named by ``pid command``, the command
 being the kernel's 15 characters, which may hold spaces; ``-l`` would print arguments instead, and
 so might print passwords. A kernel thread is a process as any other. Context switches are of a
 process's first thread only: those of a program of many threads are not seen. Values that pidstat
@@ -11,7 +13,7 @@ import polars as pl
 
 from benchlab.parse._text import KIB, OsSamples, fail, shown, whole_lines
 
-COMMAND = ("pidstat", "-h", "-H", "-u", "-r", "-d", "-w", "1")
+COMMAND = ("pidstat", "-h", "-H", "-u", "-r", "-d", "-w", "4")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "S_TIME_FORMAT": "ISO"}
 STOP_SIGNAL = "SIGTERM"
 
