@@ -61,8 +61,7 @@ class Observers:
         self._agent.stdin = None  # or communicate() would try to flush it
 
     def discard(self) -> None:
-        """Stop watching and throw the captures away."""
-        self.stop()
+        """Throw the captures away, of observers that were stopped."""
         self._agent.communicate(timeout=_STOP_TIMEOUT_S)
 
     def collect(self, folder: RunFolder) -> None:
