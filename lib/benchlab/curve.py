@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import polars as pl
 
-from benchlab import plan, repo, study, target
+from benchlab import repo, study, target
 from benchlab.capture import Record
 from benchlab.errors import UnknownName
 from benchlab.intervention.model import Intervention
 from benchlab.parse import sysbench as parse_sysbench
-from benchlab.plan import Curve
+from benchlab.plan import Curve, Planner
 from benchlab.progress import RUN_LINE
 from benchlab.session import Session
 from benchlab.study import Perturbed
+from benchlab.target import Provisioned
 from benchlab.trial import run_trial
 
 
@@ -46,25 +48,14 @@ def open_curve(
         StudyError: the study is not rerun.
         TargetError: the target is not provisioned.
     """
-    checkout = repo.find()
-    spec = study.load_rerun(checkout, study_name)
-    provisioned = target.provisioned(checkout, target_name)
-    curves = plan.make(
-        spec,
-        profile,
-        target.instance_type(checkout, spec.instance),
-        provisioned.versions(spec.engines),
-        enforce=provisioned.target.enforce,
-        engines=[engine],
-        variants=[variant],
-        workloads=[workload],
-    )
+    provisioned, planner = _planner(study_name, profile, target_name)
+    curves = planner.curves(engines=[engine], variants=[variant], workloads=[workload])
     matching = {curve.name: curve for curve in curves}
     wanted = Curve.label(engine, variant, workload, envelope, trial)
     if wanted not in matching:
         raise UnknownName("curve", wanted, matching)
     curve = matching[wanted].only(concurrency)
-    return CurveRun(checkout, Session(provisioned, engine), curve)
+    return CurveRun(repo.find().raw, Session(provisioned, engine), curve)
 
 
 def open_perturbed(
@@ -79,27 +70,25 @@ def open_perturbed(
 
     Errors are those of :func:`open_curve`, and a target on which no limit can be lowered.
     """
+    provisioned, planner = _planner(study_name, profile, target_name)
+    curve = planner.intervention(where, asked, trial)
+    return CurveRun(repo.find().raw, Session(provisioned, where.engine), curve)
+
+
+def _planner(study_name: str, profile: str, target_name: str) -> tuple[Provisioned, Planner]:
     checkout = repo.find()
     spec = study.load_rerun(checkout, study_name)
     provisioned = target.provisioned(checkout, target_name)
-    curve = plan.perturb(
-        spec,
-        profile,
-        target.instance_type(checkout, spec.instance),
-        provisioned.versions(spec.engines),
-        provisioned.target.enforce,
-        where,
-        asked,
-        trial,
-    )
-    return CurveRun(checkout, Session(provisioned, where.engine), curve)
+    instance = target.instance_type(checkout, spec.instance)
+    versions = provisioned.versions(spec.engines)
+    return provisioned, Planner(spec, profile, instance, versions, provisioned.target.enforce)
 
 
 class CurveRun:
     """The trials of one curve on a provisioned target."""
 
-    def __init__(self, checkout: repo.Repo, session: Session, curve: Curve):
-        self.checkout, self.session, self.curve = checkout, session, curve
+    def __init__(self, raw: Path, session: Session, curve: Curve):
+        self.raw, self.session, self.curve = raw, session, curve
 
     def run(self) -> Iterator[Record]:
         """Run the trials one after the other; print a line for each and yield its record."""
@@ -110,7 +99,7 @@ class CurveRun:
                 before_load = closing.result if closing else lambda: None
                 # whatever happens between its runs, a curve begins from the dataset
                 restore = not closing or trial.point.dataset_reset == "restore"
-                close = run_trial(self.session, trial, self.checkout.raw, restore, before_load)
+                close = run_trial(self.session, trial, self.raw, restore, before_load)
                 if closing:
                     yield _reported(closing.result())
                 closing = closer.submit(close)
@@ -143,7 +132,7 @@ class CurveRun:
                 "status": record.status,
             }
             if record.status == "ok":
-                output = self.checkout.raw / record.run_id / "sysbench.out"
+                output = self.raw / record.run_id / "sysbench.out"
                 found = parse_sysbench.summary(output.read_text())
                 row |= {
                     "tps": found["transactions"] / found["total_time_s"],

@@ -9,6 +9,7 @@ import itertools
 import json
 import random
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +23,7 @@ from benchlab.study import (
     Instance,
     OfMemory,
     Perturbed,
+    Profile,
     Scalar,
     Settings,
     Study,
@@ -156,86 +158,174 @@ class Curve(BaseModel):
         return self.model_copy(update={"trials": trials})
 
 
-def perturbed(
-    study: Study,
-    profile_name: str,
-    instance: Instance,
-    versions: dict[str, str],
-    enforce: bool = True,
-    engines: Iterable[str] = (),
-    variants: Iterable[str] = (),
-    workloads: Iterable[str] = (),
-) -> list[Curve]:
-    """Return the interventions of a profile in the study's order, each a curve of one trial.
+@dataclass(frozen=True)
+class Planner:
+    """A profile of a study, to be planned for a target."""
 
-    Those of which no limit is in force on the target are left out. Arguments and errors are those of
-    :func:`make`.
-    """
-    of_profile = study.profile(profile_name).intervention
-    wanted = _wanted(study, engines, variants, workloads)
-    if of_profile is None:
-        return []
-    return [
-        perturb(study, profile_name, instance, versions, enforce, where, where.asked(of_profile))
-        for where in study.interventions
-        if profile_name in where.profiles
-        and where.asked(of_profile).within(enforce)
-        and all(name in names for name, names in zip(where.curve, wanted, strict=True))
-    ]
+    study: Study
+    profile_name: str
+    instance: Instance
+    """The instance type that the study names."""
+    versions: dict[str, str]
+    """Engine → version, for every engine that the study names."""
+    enforce: bool = True
+    """Whether the target is larger than the instance type and must be held to it."""
 
+    def curves(
+        self,
+        engines: Iterable[str] = (),
+        variants: Iterable[str] = (),
+        workloads: Iterable[str] = (),
+        seed: int = 1,
+    ) -> list[Curve]:
+        """Return the curves in the order in which they are to be run.
 
-def perturb(
-    study: Study,
-    profile_name: str,
-    instance: Instance,
-    versions: dict[str, str],
-    enforce: bool,
-    where: Perturbed,
-    asked: Intervention,
-    number: int = 1,
-) -> Curve:
-    """Return one point under an intervention, as a curve of one trial as long as the blocks are.
+        Trials are interleaved: all curves of trial 1 in random order, then all of trial 2, and within
+        a curve the concurrencies in random order, so that a drift of the machine cannot pass for an
+        effect.
 
-    Resources whose limit is not in force on the target are left out.
+        Args:
+            engines: only these (empty: all); likewise ``variants`` and ``workloads``.
+            variants: see ``engines``.
+            workloads: see ``engines``.
+            seed: of the order.
 
-    Raises:
-        UnknownName: the study has no such point.
-        TargetError: no limit is left.
-    """
-    profile = study.profile(profile_name)
-    for kind, name, choices in (
-        ("variant", where.variant, study.engine(where.engine).variants),
-        ("workload", where.workload, study.workloads),
-        ("envelope", where.envelope, study.envelopes),
-    ):
-        if name not in choices:
-            raise UnknownName(kind, name, choices)
-    intervention = asked.within(enforce)
-    if intervention is None:
-        raise TargetError(
-            "no limit is in force that could be lowered, since the target enforces no envelope;"
-            f" choose one of: {', '.join(WITHOUT_ENVELOPE)}"
+        Raises:
+            UnknownName: a profile or a selected name that the study does not have.
+        """
+        wanted = _wanted(self.study, engines, variants, workloads)
+        order = random.Random(seed)
+        curves = []
+        for number in range(1, self._profile.trials + 1):
+            of_trial = []
+            for block in self.study.matrix:
+                if self.profile_name not in block.profiles:
+                    continue
+                envelope = self._envelope(block.envelope)
+                combinations = itertools.product(block.engines, block.variants, block.workloads)
+                for engine, variant, workload in combinations:
+                    point = self._point(envelope, engine, variant, workload)
+                    trials = [
+                        Trial(
+                            point=point.model_copy(update={"concurrency": concurrency}),
+                            number=number,
+                            profile=self.profile_name,
+                        )
+                        for concurrency in self._profile.concurrency
+                    ]
+                    order.shuffle(trials)
+                    of_trial.append(
+                        Curve(
+                            engine=engine,
+                            variant=variant,
+                            workload=workload,
+                            envelope=block.envelope,
+                            trial=number,
+                            trials=tuple(trials),
+                        )
+                    )
+            order.shuffle(of_trial)
+            curves += of_trial
+        # selected last, so that a part of the plan runs in the order that it has in the whole
+        return [
+            curve
+            for curve in curves
+            if _is_selected((curve.engine, curve.variant, curve.workload), wanted)
+        ]
+
+    def interventions(
+        self,
+        engines: Iterable[str] = (),
+        variants: Iterable[str] = (),
+        workloads: Iterable[str] = (),
+    ) -> list[Curve]:
+        """Return the profile's interventions in the study's order, each a curve of one trial.
+
+        Those of which no limit is in force on the target are left out. Arguments and errors are those
+        of :meth:`curves`.
+        """
+        of_profile = self._profile.intervention
+        wanted = _wanted(self.study, engines, variants, workloads)
+        if of_profile is None:
+            return []
+        return [
+            self.intervention(where, where.asked(of_profile))
+            for where in self.study.interventions
+            if self.profile_name in where.profiles
+            and where.asked(of_profile).within(self.enforce)
+            and _is_selected(where.curve, wanted)
+        ]
+
+    def intervention(self, where: Perturbed, asked: Intervention, number: int = 1) -> Curve:
+        """Return one point under an intervention, as a curve of one trial as long as the blocks are.
+
+        Resources whose limit is not in force on the target are left out.
+
+        Raises:
+            UnknownName: the study has no such point.
+            TargetError: no limit is left.
+        """
+        for kind, name, choices in (
+            ("variant", where.variant, self.study.engine(where.engine).variants),
+            ("workload", where.workload, self.study.workloads),
+            ("envelope", where.envelope, self.study.envelopes),
+        ):
+            if name not in choices:
+                raise UnknownName(kind, name, choices)
+        intervention = asked.within(self.enforce)
+        if intervention is None:
+            raise TargetError(
+                "no limit is in force that could be lowered, since the target enforces no envelope;"
+                f" choose one of: {', '.join(WITHOUT_ENVELOPE)}"
+            )
+        point = self._point(self._envelope(where.envelope), *where.curve)
+        changes = {
+            "concurrency": where.concurrency,
+            "measure_s": intervention.duration_s + _AFTER_BLOCKS_S,
+        }
+        trial = Trial(
+            point=point.model_copy(update=changes),
+            number=number,
+            profile=self.profile_name,
+            intervention=intervention,
         )
-    envelope = resolve(study, profile, instance, where.envelope, enforce)
-    point = _point(study, profile_name, envelope, *where.curve, versions)
-    changes = {
-        "concurrency": where.concurrency,
-        "measure_s": intervention.duration_s + _AFTER_BLOCKS_S,
-    }
-    trial = Trial(
-        point=point.model_copy(update=changes),
-        number=number,
-        profile=profile_name,
-        intervention=intervention,
-    )
-    return Curve(
-        engine=where.engine,
-        variant=where.variant,
-        workload=where.workload,
-        envelope=where.envelope,
-        trial=number,
-        trials=(trial,),
-    )
+        return Curve(
+            engine=where.engine,
+            variant=where.variant,
+            workload=where.workload,
+            envelope=where.envelope,
+            trial=number,
+            trials=(trial,),
+        )
+
+    @property
+    def _profile(self) -> Profile:
+        return self.study.profile(self.profile_name)
+
+    def _envelope(self, rule: str) -> Envelope:
+        return resolve(self.study, self._profile, self.instance, rule, self.enforce)
+
+    def _point(self, envelope: Envelope, engine: str, variant: str, workload: str) -> Point:
+        """Return a point without its concurrency."""
+        study, profile = self.study, self._profile
+        return Point(
+            study=study.study,
+            engine=engine,
+            variant=variant,
+            engine_version=self.versions[engine],
+            role_vars=study.engines[engine].role_vars,
+            init=init_of(study, self.profile_name, engine),
+            settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
+            workload_name=workload,
+            workload=study.workloads[workload],
+            dataset=profile.dataset,
+            concurrency=0,
+            envelope=envelope,
+            warmup_s=profile.warmup_s,
+            measure_s=profile.measure_s,
+            start=profile.start,
+            dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
+        )
 
 
 def resolve_settings(asked: Settings, memory_bytes: int) -> dict[str, Scalar]:
@@ -244,81 +334,6 @@ def resolve_settings(asked: Settings, memory_bytes: int) -> dict[str, Scalar]:
         name: value.resolve(memory_bytes) if isinstance(value, OfMemory) else value
         for name, value in asked.items()
     }
-
-
-def make(
-    study: Study,
-    profile_name: str,
-    instance: Instance,
-    versions: dict[str, str],
-    enforce: bool = True,
-    seed: int = 1,
-    engines: Iterable[str] = (),
-    variants: Iterable[str] = (),
-    workloads: Iterable[str] = (),
-) -> list[Curve]:
-    """Return the curves of a profile in the order in which they are to be run.
-
-    Trials are interleaved: all curves of trial 1 in random order, then all of trial 2, and within a
-    curve the concurrencies in random order, so that a drift of the machine cannot pass for an effect.
-
-    Args:
-        study: the study.
-        profile_name: one of its profiles.
-        instance: the instance type that the study names.
-        versions: engine → version, for every engine that the study names.
-        enforce: whether the target is larger than the instance type and must be held to it.
-        seed: of the order.
-        engines: only these (empty: all); likewise ``variants`` and ``workloads``.
-
-    Raises:
-        UnknownName: a profile or a selected name that the study does not have.
-    """
-    profile = study.profile(profile_name)
-    wanted = _wanted(study, engines, variants, workloads)
-    order = random.Random(seed)
-    curves = []
-    for number in range(1, profile.trials + 1):
-        of_trial = []
-        for block in study.matrix:
-            if profile_name not in block.profiles:
-                continue
-            envelope = resolve(study, profile, instance, block.envelope, enforce)
-            combinations = itertools.product(block.engines, block.variants, block.workloads)
-            for engine, variant, workload in combinations:
-                point = _point(study, profile_name, envelope, engine, variant, workload, versions)
-                trials = [
-                    Trial(
-                        point=point.model_copy(update={"concurrency": concurrency}),
-                        number=number,
-                        profile=profile_name,
-                    )
-                    for concurrency in profile.concurrency
-                ]
-                order.shuffle(trials)
-                of_trial.append(
-                    Curve(
-                        engine=engine,
-                        variant=variant,
-                        workload=workload,
-                        envelope=block.envelope,
-                        trial=number,
-                        trials=tuple(trials),
-                    )
-                )
-        order.shuffle(of_trial)
-        curves += of_trial
-    # selected last, so that a part of the plan runs in the order that it has in the whole
-    return [
-        curve
-        for curve in curves
-        if all(
-            name in names
-            for name, names in zip(
-                (curve.engine, curve.variant, curve.workload), wanted, strict=True
-            )
-        )
-    ]
 
 
 def settings_of(
@@ -335,36 +350,6 @@ def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
     """Return what an engine's data directory is initialised with in a profile."""
     overrides = study.profile(profile_name).overrides.get(engine, {})
     return {**study.engine(engine).init, **overrides.get("init", {})}
-
-
-def _point(
-    study: Study,
-    profile_name: str,
-    envelope: Envelope,
-    engine: str,
-    variant: str,
-    workload: str,
-    versions: dict[str, str],
-) -> Point:
-    profile = study.profile(profile_name)
-    return Point(
-        study=study.study,
-        engine=engine,
-        variant=variant,
-        engine_version=versions[engine],
-        role_vars=study.engines[engine].role_vars,
-        init=init_of(study, profile_name, engine),
-        settings=settings_of(study, profile_name, engine, variant, envelope.memory_bytes),
-        workload_name=workload,
-        workload=study.workloads[workload],
-        dataset=profile.dataset,
-        concurrency=0,
-        envelope=envelope,
-        warmup_s=profile.warmup_s,
-        measure_s=profile.measure_s,
-        start=profile.start,
-        dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
-    )
 
 
 def _wanted(
@@ -385,3 +370,7 @@ def _selected(kind: str, asked: Iterable[str], choices: Collection[str]) -> Coll
         if name not in choices:
             raise UnknownName(kind, name, choices)
     return asked or choices
+
+
+def _is_selected(names: Iterable[str], wanted: Iterable[Collection[str]]) -> bool:
+    return all(name in choices for name, choices in zip(names, wanted, strict=True))

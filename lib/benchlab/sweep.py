@@ -16,7 +16,6 @@ from benchlab import (
     envelope,
     ingest,
     notebooks,
-    plan,
     preflight,
     study,
     target,
@@ -24,12 +23,12 @@ from benchlab import (
 from benchlab.capture import RunFolder, Status
 from benchlab.errors import BenchlabError, NotebookError, StoreError, TargetError
 from benchlab.intervention.model import Intervention
-from benchlab.plan import Curve, Point
+from benchlab.plan import Curve, Planner, Point
 from benchlab.progress import SweepProgress
 from benchlab.provision import provision
 from benchlab.repo import Repo
 from benchlab.session import Session
-from benchlab.study import Instance, Perturbed, Study
+from benchlab.study import Perturbed, Study
 from benchlab.target import Provisioned, Target
 from benchlab.trial import refusal
 
@@ -58,13 +57,13 @@ def planned(repo: Repo, selection: Selection) -> list[Curve]:
     engines' versions are unknown, and with them the trials' keys; size and order of the plan are the
     same.
     """
-    what = _planning(repo, selection)
+    planner = _planner(repo, selection)
     chosen = {
         "engines": selection.engines,
         "variants": selection.variants,
         "workloads": selection.workloads,
     }
-    return plan.make(*what, **chosen) + plan.perturbed(*what, **chosen)
+    return planner.curves(**chosen) + planner.interventions(**chosen)
 
 
 def perturbed(
@@ -76,13 +75,10 @@ def perturbed(
         UnknownName: the study has no such point.
         TargetError: no limit is in force on the target that could be lowered.
     """
-    return [plan.perturb(*_planning(repo, selection), where, asked, number)]
+    return [_planner(repo, selection).intervention(where, asked, number)]
 
 
-def _planning(
-    repo: Repo, selection: Selection
-) -> tuple[Study, str, Instance, dict[str, str], bool]:
-    """Return the first arguments of all that plans: what is asked for, and of which target."""
+def _planner(repo: Repo, selection: Selection) -> Planner:
     spec = study.load_rerun(repo, selection.study)
     on = target.load(repo, selection.target)
     try:
@@ -90,7 +86,7 @@ def _planning(
     except TargetError:
         versions = dict.fromkeys(spec.engines, "unknown")
     instance = target.instance_type(repo, spec.instance)
-    return spec, selection.profile, instance, versions, on.enforce
+    return Planner(spec, selection.profile, instance, versions, on.enforce)
 
 
 def left(

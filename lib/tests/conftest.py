@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import capture, envelope, ingest, plan, provision, study, sweep, target
+from benchlab import capture, envelope, ingest, provision, study, sweep, target
 from benchlab.capture import Record, RunFolder, Status
 from benchlab.envelope import Envelope
 from benchlab.host import AGENT
-from benchlab.plan import Curve, Trial
+from benchlab.plan import Curve, Planner, Trial
 from benchlab.repo import Repo
 from benchlab.session import Session
 from benchlab.store import open_store
@@ -57,10 +57,12 @@ def curves(checkout: Repo) -> Callable[..., list[Curve]]:
     """Plan the first study: ``curves("quick", engines=["postgres"])``."""
     spec = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, spec.instance)
-    versions = dict.fromkeys(spec.engines, "1.0")
+    unknown = dict.fromkeys(spec.engines, "1.0")
 
-    def planned(profile: str = "quick", **options) -> list[Curve]:
-        return plan.make(spec, profile, instance, **{"versions": versions} | options)
+    def planned(
+        profile: str = "quick", versions: dict[str, str] = unknown, **options
+    ) -> list[Curve]:
+        return Planner(spec, profile, instance, versions).curves(**options)
 
     return planned
 
@@ -177,7 +179,7 @@ def mini_study() -> dict:
             "workloads": ["oltp_write_only"],
         }
     ]
-    smoke = spec["profiles"]["smoke"] | {"concurrency": [2], "warmup_s": 1, "measure_s": 2}
+    smoke = spec["profiles"]["smoke"] | {"concurrency": [2], "warmup_s": 2, "measure_s": 2}
     spec["profiles"] = {"smoke": smoke}
     return spec
 
@@ -291,7 +293,7 @@ class Machine:
         spec = study.load(self.repo, name)
         instance = target.instance_type(self.repo, spec.instance)
         versions = self.found.versions(spec.engines)
-        return plan.make(spec, profile, instance, versions, **options)
+        return Planner(spec, profile, instance, versions).curves(**options)
 
     def session(self, engine: str) -> Session:
         """An engine here."""

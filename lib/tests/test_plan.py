@@ -5,10 +5,10 @@ import json
 from collections import Counter
 
 import pytest
-from benchlab import plan, study, sweep, target
+from benchlab import study, sweep, target
 from benchlab.errors import TargetError, UnknownName
 from benchlab.intervention.model import Intervention
-from benchlab.plan import Curve, Point, Trial, settings_of
+from benchlab.plan import Curve, Planner, Point, Trial, content_key, settings_of
 from benchlab.study import PROFILES
 from benchlab.sweep import Selection
 from conftest import STUDY
@@ -133,18 +133,17 @@ def test_a_point_is_another_one_when_anything_of_it_changes(curves):
 # Interventions
 
 
-def interventions(checkout, profile: str, **options) -> list[Curve]:
+def planner(checkout, profile: str, **options) -> Planner:
     spec = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, spec.instance)
-    versions = dict.fromkeys(spec.engines, "1.0")
-    return plan.perturbed(spec, profile, instance, versions, **options)
+    return Planner(spec, profile, instance, dict.fromkeys(spec.engines, "1.0"), **options)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_studys_interventions_are_planned_last(checkout, profile):
     spec = study.load(checkout, STUDY)
     listed = [one for one in spec.interventions if profile in one.profiles]
-    planned = interventions(checkout, profile)
+    planned = planner(checkout, profile).interventions()
     assert [(*one.curve, one.concurrency) for one in listed] == [
         (curve.engine, curve.variant, curve.workload, curve.trials[0].point.concurrency)
         for curve in planned
@@ -163,26 +162,21 @@ def test_the_studys_interventions_are_planned_last(checkout, profile):
 
 
 def test_interventions_are_selected_as_curves_are(checkout):
-    (one,) = interventions(checkout, "quick", workloads=["oltp_point_select"])
+    quick = planner(checkout, "quick")
+    (one,) = quick.interventions(workloads=["oltp_point_select"])
     assert one.workload == "oltp_point_select"
-    assert interventions(checkout, "quick", engines=["oceanbase"]) == []
+    assert quick.interventions(engines=["oceanbase"]) == []
     with pytest.raises(UnknownName, match="variant 'nosuch'"):
-        interventions(checkout, "quick", variants=["nosuch"])
+        quick.interventions(variants=["nosuch"])
 
 
 def test_limits_that_are_not_in_force_are_not_planned(checkout):
-    for curve in interventions(checkout, "paper", enforce=False):
+    paper = planner(checkout, "paper", enforce=False)
+    for curve in paper.interventions():
         assert curve.intervention.resources == ("cpu",)
-    spec = study.load(checkout, STUDY)
-    instance = target.instance_type(checkout, spec.instance)
     with pytest.raises(TargetError, match=r"no limit is in force .* choose one of: cpu"):
-        plan.perturb(
-            spec,
-            "paper",
-            instance,
-            dict.fromkeys(spec.engines, "1.0"),
-            False,
-            spec.interventions[0],
+        paper.intervention(
+            paper.study.interventions[0],
             Intervention(resources=("read_iops",), block_s=4, blocks=4),
         )
 
@@ -208,7 +202,7 @@ def test_keys_and_records_of_other_trials_are_what_they_were(curves):
     """Runs that were made before there were interventions are still theirs."""
     trial = curves()[0].trials[0]
     assert set(json.loads(trial.model_dump_json())) == {"point", "number", "profile"}
-    assert trial.key == plan.content_key([trial.point.key, trial.number])
+    assert trial.key == content_key([trial.point.key, trial.number])
 
 
 def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from benchlab import dataset, envelope, ingest, plan, preflight, study, sweep, target
+from benchlab import dataset, envelope, ingest, preflight, study, sweep, target
 from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
 from benchlab.capture import Record
-from benchlab.plan import Point, Trial
+from benchlab.plan import Planner, Point, Trial
 from benchlab.provision import provision
 from benchlab.repo import Repo
 from benchlab.session import Session
@@ -85,15 +85,10 @@ def _run_engine(
 
 
 def _point(repo: Repo, spec: Study, found: Provisioned, host: Host, case: Case) -> Point:
-    curves = plan.make(
-        spec,
-        PROFILE,
-        target.instance_type(repo, spec.instance),
-        found.versions(spec.engines),
-        engines=[case.engine],
-        variants=[case.variant],
-    )
-    point = curves[0].trials[0].point
+    instance = target.instance_type(repo, spec.instance)
+    planner = Planner(spec, PROFILE, instance, found.versions(spec.engines))
+    (curve,) = planner.curves(engines=[case.engine], variants=[case.variant])
+    point = curve.trials[0].point
     options = {**point.workload.options, **case.options}
     workload = Workload(
         driver="sysbench",
