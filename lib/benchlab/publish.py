@@ -4,6 +4,7 @@ from rich.console import Console
 
 from benchlab import ingest, notebooks, paper, store
 from benchlab.analysis import manuscript
+from benchlab.claims import tables
 from benchlab.errors import StoreError
 from benchlab.paper import Built
 from benchlab.repo import Repo
@@ -18,7 +19,8 @@ def publish(repo: Repo, console: Console) -> Built:
     """
     for reason in ingest.ingest_new(repo).damaged.values():
         console.print(f"not in the paper, damaged: {reason}")
-    with store.open_store(repo.store, read_only=True) as own:
+    with store.open_store(repo.store) as own:
+        tables.write(repo, own)
         reference = _reference(repo)
         with console.status("building the paper"):
             made = manuscript.content(repo, own, reference)

@@ -60,6 +60,15 @@ def perturbed(store: Store, study: str, profile: str, target: str | None = None)
     return store.sql(_LATEST_PERTURBED, study, profile, chosen)
 
 
+def ran(store: Store, study: str) -> list[tuple[str, str]]:
+    """Return every profile of a study and target that has a run to judge, counted or not."""
+    return store.sql(
+        "SELECT DISTINCT profile, target FROM run WHERE study = ? AND intervention IS NULL"
+        " ORDER BY ALL",
+        study,
+    ).rows()
+
+
 def largest_profile(store: Store, name: str) -> str:
     """Return the largest profile of which a store has a counted run of a study.
 

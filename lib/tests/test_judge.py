@@ -373,6 +373,16 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     assert store.sql("SELECT count(*) AS n FROM published")["n"].item() > 800
 
 
+def test_a_target_on_which_limits_were_only_lowered_is_not_judged(judged, checkout, measured):
+    judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
+    store = measured({DEFAULT: {1: [5.0]}}, target="lab")
+    store.connection.execute("UPDATE run SET intervention = '{}' WHERE target = 'lab'")
+    tables.write(checkout, store)
+    assert store.sql("SELECT DISTINCT target FROM verdict WHERE study = ?", STUDY).rows() == [
+        ("local",)
+    ]
+
+
 def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout, measured):
     judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
     store = measured({})

@@ -228,8 +228,8 @@ def _level(test: Level, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
     if test.at == "peak":
         at = _highest(test.of, evidence)
-        number = stats.peak_height(curve) if test.of.metric == _THROUGHPUT else None
-        found = {at: number or stats.median(curve[at])}
+        of_itself = test.of.metric == _THROUGHPUT
+        found = {at: stats.peak_height(curve) if of_itself else stats.median(curve[at])}
     elif test.at == "all":
         found = {at: stats.median(values) for at, values in curve.items()}
     else:

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from benchlab import published, study
+from benchlab import published, results, study
 from benchlab.claims import words
 from benchlab.claims.judge import Judgement, judge
 from benchlab.repo import Repo
@@ -74,10 +74,9 @@ def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
 
 
 def _verdicts(repo: Repo, store: Store, name: str) -> list[tuple]:
-    ran = store.sql("SELECT DISTINCT profile, target FROM run WHERE study = ? ORDER BY ALL", name)
     return [
         _row(one, profile, target)
-        for profile, target in ran.rows() or [(None, None)]
+        for profile, target in results.ran(store, name) or [(None, None)]
         for one in judge(repo, store, name, profile, target)
     ]
 
