@@ -35,6 +35,13 @@ _typer = typer.Typer(
 console = Console()
 
 _TargetName = Annotated[str, typer.Option("--target", help="An inventory of ansible/inventories.")]
+_ProfileThatRan = Annotated[
+    str | None,
+    typer.Option("--profile", help="Whose runs; by default of the largest that was run."),
+]
+_TargetThatRan = Annotated[
+    str | None, typer.Option("--target", help="On which; by default that of the last run.")
+]
 
 
 def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[..., None]:
@@ -218,12 +225,8 @@ def status() -> None:
 @_typer.command()
 def verdicts(
     study_name: Annotated[str, typer.Argument(help="A study of paper/studies, or `all`.")] = "all",
-    profile: Annotated[
-        str | None, typer.Option(help="Whose runs; by default of the largest that was run.")
-    ] = None,
-    target_name: Annotated[
-        str | None, typer.Option("--target", help="On which; by default that of the last run.")
-    ] = None,
+    profile: _ProfileThatRan = None,
+    target_name: _TargetThatRan = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -262,12 +265,8 @@ def verdicts(
 @_typer.command("noise")
 def noise_command(
     study_name: Annotated[str, typer.Argument(help="A study that is rerun.")],
-    profile: Annotated[
-        str | None, typer.Option(help="Whose runs; by default of the largest that was run.")
-    ] = None,
-    target_name: Annotated[
-        str | None, typer.Option("--target", help="On which; by default that of the last run.")
-    ] = None,
+    profile: _ProfileThatRan = None,
+    target_name: _TargetThatRan = None,
 ) -> None:
     """Say how much two runs of the same point differ on your machine, and how many trials help."""
     from benchlab import noise  # scipy takes a second to import

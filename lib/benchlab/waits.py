@@ -1,8 +1,8 @@
 """What an engine's sessions wait for, looked at a few times a second through its own connection.
 
 The capture ``waits.jsonl`` has one JSON object a line: ``t`` (Unix seconds) and ``sessions``, the rows
-that the server gave; or ``t`` and ``error``, after which nothing
-follows. What a row means is told by the engine's module when the capture is read.
+that the server gave; or ``t`` and ``error``, after which nothing follows. What a row means is told by
+the engine's module when the capture is read.
 """
 
 from __future__ import annotations
