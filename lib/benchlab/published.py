@@ -128,15 +128,18 @@ def numbers(repo: Repo) -> pl.DataFrame:
     return pl.concat(frames).sort("study", "table", "row", maintain_order=True)
 
 
-def database(repo: Repo) -> duckdb.DuckDBPyConnection:
-    """Return all tables in memory, each as ``<study>.<table>``; a query reaches nothing else."""
+def database(repo: Repo, study: str) -> duckdb.DuckDBPyConnection:
+    """Return a study's tables in memory, each as ``<study>.<table>``; a query reaches nothing else.
+
+    Raises:
+        UnknownName: there are no published numbers of such a study.
+    """
     connection = duckdb.connect()
-    for study in sources(repo)["study"].unique(maintain_order=True):
-        connection.execute(f'CREATE SCHEMA "{study}"')
-        for table in tables(repo, study):
-            connection.register("incoming", read(repo, study, table).to_arrow())
-            connection.execute(f'CREATE TABLE "{study}"."{table}" AS FROM incoming')
-            connection.unregister("incoming")
+    connection.execute(f'CREATE SCHEMA "{study}"')
+    for table in tables(repo, study):
+        connection.register("incoming", read(repo, study, table).to_arrow())
+        connection.execute(f'CREATE TABLE "{study}"."{table}" AS FROM incoming')
+        connection.unregister("incoming")
     for setting in (
         "python_enable_replacements = false",
         "enable_external_access = false",

@@ -24,7 +24,7 @@ def claim(query: str = "SELECT 1 AS found", value: float | bool = 1, **more) -> 
 
 @pytest.fixture(scope="module")
 def tables():
-    with published.database(REPO) as connection:
+    with published.database(REPO, "spec_tree") as connection:
         yield connection
 
 
@@ -53,11 +53,12 @@ def test_an_audit_without_published_tables_names_its_fact():
             assert one.test.source, one.claim.id
 
 
-def test_the_database_holds_every_table_as_published(tables):
+def test_the_database_holds_every_table_as_published():
     for name in published.articles(REPO)["study"]:
-        for table in published.tables(REPO, name):
-            frame = published.read(REPO, name, table)
-            assert tables.sql(f'FROM {name}."{table}"').pl().equals(frame)
+        with published.database(REPO, name) as tables:
+            for table in published.tables(REPO, name):
+                frame = published.read(REPO, name, table)
+                assert tables.sql(f'FROM {name}."{table}"').pl().equals(frame)
 
 
 def test_a_truth_that_does_not_hold_says_what_there_is_instead():

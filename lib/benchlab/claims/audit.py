@@ -14,6 +14,7 @@ from benchlab import published, study
 from benchlab.claims.model import Audit, Claim, Verdict
 from benchlab.errors import ClaimError
 from benchlab.repo import Repo
+from benchlab.study import Study
 
 #: Digits enough for any double: they go from 1e308 to 5e-324.
 _EXACT = Context(prec=700)
@@ -42,13 +43,21 @@ def audit(repo: Repo) -> list[Audited]:
     Raises:
         ClaimError: the first audit whose query does not answer as it must.
     """
-    with published.database(repo) as tables:
-        return [
-            decide(name, claim, tables)
-            for name in published.articles(repo)["study"]
-            for claim in study.load(repo, name).claims
-            if isinstance(claim.decided_by, Audit)
-        ]
+    names = published.articles(repo)["study"]
+    return [one for name in names for one in of_study(repo, study.load(repo, name))]
+
+
+def of_study(repo: Repo, spec: Study) -> list[Audited]:
+    """Decide every audit of one study, in the order of its claims.
+
+    Raises:
+        ClaimError: see :func:`audit`.
+    """
+    audits = [claim for claim in spec.claims if isinstance(claim.decided_by, Audit)]
+    if not audits:
+        return []
+    with published.database(repo, spec.study) as tables:
+        return [decide(spec.study, claim, tables) for claim in audits]
 
 
 def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> Audited:

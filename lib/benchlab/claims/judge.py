@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchlab import noise, published, stats, study, target
+from benchlab import noise, stats, study, target
 from benchlab.claims import audit, words
 from benchlab.claims.evidence import Evidence, NotTestable
 from benchlab.claims.model import (
     Above,
-    Audit,
     Bound,
     Change,
     Claim,
@@ -91,13 +90,11 @@ def judge(
         spec.profile(profile)
         instance = target.instance_type(repo, spec.instance)
         evidence = Evidence(store, spec, instance, profile, target_name)
-    with published.database(repo) as tables:
-        return [
-            _audited(audit.decide(spec.study, claim, tables))
-            if isinstance(claim.decided_by, Audit)
-            else _judged(spec.study, claim, evidence)
-            for claim in spec.claims
-        ]
+    audited = {one.claim.id: one for one in audit.of_study(repo, spec)}
+    return [
+        _audited(audited[claim.id]) if claim.id in audited else _judged(spec.study, claim, evidence)
+        for claim in spec.claims
+    ]
 
 
 def _audited(audited: audit.Audited) -> Judgement:
