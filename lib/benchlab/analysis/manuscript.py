@@ -30,6 +30,16 @@ _GIB = 1 << 30
 #: Concurrency at which the effect of the tuning is told in the text.
 _EFFECT_CONCURRENCY = 16
 
+#: Figure → workload and variants of its curves.
+_THROUGHPUT = {
+    "write-only-default": ("oltp_write_only", ["default"]),
+    "insert-default": ("oltp_insert", ["default"]),
+    "point-select-default": ("oltp_point_select", ["default"]),
+    "write-only": ("oltp_write_only", ["default", "tuned"]),
+    "insert": ("oltp_insert", ["default", "tuned"]),
+    "point-select": ("oltp_point_select", ["default", "tuned"]),
+}
+
 
 @dataclass
 class Content:
@@ -82,17 +92,10 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "effect": _effect(main),
         "reference": None,
     }
-    made.figures = {
-        "write-only-default": charts.throughput(main, "oltp_write_only", ["default"]),
-        "insert-default": charts.throughput(main, "oltp_insert", ["default"]),
-        "point-select-default": charts.throughput(main, "oltp_point_select", ["default"]),
-        "write-only": charts.throughput(main, "oltp_write_only"),
-        "insert": charts.throughput(main, "oltp_insert"),
-        "point-select": charts.throughput(main, "oltp_point_select"),
-        "envelopes": charts.envelopes(
-            measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
-        ),
-    }
+    made.figures = _throughput(main)
+    made.figures["envelopes"] = charts.envelopes(
+        measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
+    )
     if monitored:
         samples, limits = tables.monitor_samples(own, monitored), tables.limits(own, monitored)
         made.figures["monitor"] = charts.monitor(samples, *limits)
@@ -115,6 +118,7 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         made.figures["elasticities"] = intervention_charts.elasticities(
             interventions.elasticities(own, spec.study, profile)
         )
+    made.context["drawn"] = list(made.figures)
     made.context["profiled"] = _profiled(own, spec, profile, made)
     if reference is not None:
         shipped = results.largest_profile(reference, spec.study)
@@ -152,6 +156,17 @@ def beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
         .select("curve", *POINT[2:], "reference", "here", "here : reference")
         .sort("workload", "curve", "concurrency")
     )
+
+
+def _throughput(main: pl.DataFrame) -> dict[str, alt.Chart]:
+    """Return the charts of throughput that there are points for."""
+    return {
+        name: charts.throughput(main, workload, variants)
+        for name, (workload, variants) in _THROUGHPUT.items()
+        if not main.filter(
+            pl.col("workload") == workload, pl.col("variant").is_in(variants)
+        ).is_empty()
+    }
 
 
 def _profiled(store: Store, spec: Study, profile: str, made: Content) -> list[dict[str, str]]:
