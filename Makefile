@@ -46,7 +46,7 @@ lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 	@$(BIN)/python lib/benchmarks
 
-bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (12 min)
+bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (1.5 h)
 	@$(BIN)/python lib/benchmarks/attribution
 
 lock: $(SETUP)  ## write requirements.lock anew from pyproject.toml

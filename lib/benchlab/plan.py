@@ -30,9 +30,6 @@ from benchlab.study import (
     Workload,
 )
 
-#: A perturbed run goes on behind its last block, which may have begun late.
-_AFTER_BLOCKS_S = 2
-
 
 def content_key(content: Any) -> str:
     """First 16 hex digits of the SHA-256 of the canonical JSON of ``content``."""
@@ -281,7 +278,7 @@ class Planner:
         point = self._point(self._envelope(where.envelope), *where.curve)
         changes = {
             "concurrency": where.concurrency,
-            "measure_s": intervention.duration_s + _AFTER_BLOCKS_S,
+            "measure_s": intervention.measure_s,
         }
         trial = Trial(
             point=point.model_copy(update=changes),

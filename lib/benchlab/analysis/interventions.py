@@ -9,13 +9,12 @@ from benchlab.analysis.points import with_curve
 from benchlab.attribution import UNKNOWN
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
-from benchlab.intervention.effect import Answer
+from benchlab.intervention.effect import BINDING, Answer
 from benchlab.intervention.model import RESOURCES, Intervention
 from benchlab.repo import Repo
 from benchlab.results import POINT
 from benchlab.store import Store
 
-_BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
 _NAMES = {resource.name for resource in RESOURCES.values()}
 
 
@@ -147,7 +146,7 @@ def _lowered(evidence: str) -> str:
 
 
 def _said(said: dict[str, str]) -> str:
-    binding = [name for name, answer in said.items() if answer in _BINDING]
+    binding = [name for name, answer in said.items() if answer in BINDING]
     in_part = [f"{name} in part" for name, answer in said.items() if answer == Answer.IN_PART]
     if binding or in_part:
         return ", ".join(binding + in_part)
@@ -155,7 +154,7 @@ def _said(said: dict[str, str]) -> str:
 
 
 def _agree(seen: set[str], said: dict[str, str]) -> str:
-    binding = {name for name, answer in said.items() if answer in _BINDING}
+    binding = {name for name, answer in said.items() if answer in BINDING}
     tested = {name for name, answer in said.items() if answer != Answer.NOT_TESTABLE}
     if seen & tested:
         if seen & binding:

@@ -48,6 +48,9 @@ class Answer(StrEnum):
     NOT_TESTABLE = "not testable"
 
 
+BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
+
+
 def answer(estimate: Estimate) -> Answer:
     """Return what an elasticity says.
 

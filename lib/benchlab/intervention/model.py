@@ -36,6 +36,8 @@ WITHOUT_ENVELOPE = ("cpu",)
 #: then been worked off, and a quota's stalls have spread over all clients.
 TRANSIENT_S = 1
 
+_AFTER_BLOCKS_S = 2
+
 #: A block has at least that many seconds that count.
 _LEAST_COUNTED_S = 2
 
@@ -61,6 +63,11 @@ class Intervention(StrictModel):
     def duration_s(self) -> int:
         """Seconds of all blocks."""
         return (2 * len(self.resources) * self.blocks + 1) * self.block_s
+
+    @property
+    def measure_s(self) -> int:
+        """Seconds of a run that has them all; it goes on behind the last one, which may begin late."""
+        return self.duration_s + _AFTER_BLOCKS_S
 
     def within(self, enforced: bool) -> "Intervention | None":
         """Return it with those resources alone whose limit can be lowered; ``None`` if none can.

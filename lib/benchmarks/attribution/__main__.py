@@ -1,23 +1,20 @@
 """Hold attribution to runs whose bottleneck was made on purpose: `make bench-attribution`.
 
-Prints what each method says of every case, and its confusion matrix. ``--keep FOLDER`` also keeps the
-captures, as the tests have them; names of cases as arguments run only those.
+Prints what each method says of every case, and its confusion matrix. Names of cases as arguments run
+only those, ``--method`` only that one; ``--keep FOLDER`` keeps the captures that evidence is read from,
+as the tests have them.
 """
 
 import argparse
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
-from benchlab import ingest, repo
+from benchlab import repo
 from benchlab.attribution import RESOURCES, UNKNOWN
-from benchlab.attribution import binding as bound_by
-from benchlab.capture import Record
-from benchlab.repo import Repo
 from cases import CASES, Case
+from methods import METHODS, Method
 from rich.console import Console
 from rich.table import Table
 from run import keep, run
@@ -26,22 +23,13 @@ from run import keep, run
 AIM = 0.95
 
 
-def by_evidence(repo: Repo, record: Record) -> tuple[str, str]:
-    """What the captures say, with the evidence."""
-    found: pl.DataFrame = ingest.rows(repo.raw / record.run_id)["attribution"]
-    answer = bound_by(found)
-    rows = found.filter(pl.col("resource") == answer)
-    return answer, rows["evidence"][0] if len(rows) else found["evidence"][0]
-
-
-#: Method → what it says of a run, and why.
-METHODS: dict[str, Callable[[Repo, Record], tuple[str, str]]] = {"evidence": by_evidence}
-
-
 def main() -> None:
-    """Run the set and print both tables; exit code 1 if a method misses the aim."""
+    """Run the set and print the methods' tables; exit code 1 if one misses the aim."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="only these (default: all)")
+    parser.add_argument(
+        "--method", choices=[method.name for method in METHODS], help="only this (default: both)"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the captures there")
     asked = parser.parse_args()
     if unknown := set(asked.cases) - {case.name for case in CASES}:
@@ -49,46 +37,55 @@ def main() -> None:
     chosen = [case for case in CASES if not asked.cases or case.name in asked.cases]
     console = Console()
     checkout = repo.find()
-    told: dict[str, list[tuple[Case, str]]] = {method: [] for method in METHODS}
+    methods = [method for method in METHODS if asked.method in (None, method.name)]
+    told: dict[str, list[tuple[Case, str]]] = {method.name: [] for method in methods}
     with tempfile.TemporaryDirectory(prefix="benchlab-attribution-") as data:
         # runs of the labelled set must not count as results of a study
         os.environ["BENCHLAB_DATA"] = data
-        for case, record in run(checkout, chosen, console):
-            if record.status != "ok":
-                console.print(f"[red]{case.name}: {record.error}[/red]")
-            for method, ask in METHODS.items():
-                answer, why = (
-                    ask(checkout, record) if record.status == "ok" else (UNKNOWN, "the run failed")
-                )
-                told[method].append((case, answer))
-                mark = "right" if answer == case.label else f"WRONG, {case.label}"
-                console.print(
-                    f"{case.name}, {method}: {answer} ({mark}): {why}",
-                    highlight=False,
-                    soft_wrap=True,
-                )
-            if asked.keep and record.status == "ok":
+        for case, method, record in run(checkout, chosen, methods, console):
+            answer, why = (
+                method.tell(checkout, record)
+                if record.status == "ok"
+                else (UNKNOWN, f"the run failed: {record.error}")
+            )
+            told[method.name].append((case, answer))
+            expected = method.expected(case.label)
+            mark = "right" if answer == expected else f"WRONG, {expected}"
+            console.print(
+                f"{case.name}, {method.name}: {answer} ({mark}): {why}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+            if asked.keep and record.status == "ok" and method.intervention is None:
                 keep(checkout, case, record, asked.keep)
     missed = False
-    for method, answers in told.items():
-        right = sum(answer == case.label for case, answer in answers)
+    for method in methods:
+        answers = told[method.name]
+        right = sum(answer == method.expected(case.label) for case, answer in answers)
         console.print(_confusion(method, answers))
-        console.print(f"{method}: {right} of {len(answers)} right ({right / len(answers):.0%})")
+        console.print(
+            f"{method.name}: {right} of {len(answers)} right ({right / len(answers):.0%})"
+        )
         missed |= right < AIM * len(answers)
     raise SystemExit(missed)
 
 
-def _confusion(method: str, answers: list[tuple[Case, str]]) -> Table:
-    counts = Counter((case.label, answer) for case, answer in answers)
-    named = {name for pair in counts for name in pair}
-    names = [name for name in (*RESOURCES, UNKNOWN) if name in named]
-    table = Table(title=f"{method}: rows are labels, columns are answers")
+def _confusion(method: Method, told: list[tuple[Case, str]]) -> Table:
+    """A row per label, a column per answer; an answer that is right stands in brackets."""
+    counts = Counter((case.label, answer) for case, answer in told)
+    columns = [name for name in method.answers if name in {answer for _, answer in counts}]
+    legend = ", ".join(f"{number} {name}" for number, name in enumerate(columns, start=1))
+    table = Table(title=f"{method.name}: labels and answers", caption=legend)
     table.add_column("label")
-    for number, _ in enumerate(names, start=1):
+    for number, _ in enumerate(columns, start=1):
         table.add_column(str(number), justify="right")
-    for number, label in enumerate(names, start=1):
-        cells = [str(counts[label, answer] or "·") for answer in names]
-        table.add_row(f"{number} {label}", *cells)
+    for label in [name for name in RESOURCES if name in {label for label, _ in counts}]:
+        cells = []
+        for answer in columns:
+            count = str(counts[label, answer] or "·")
+            cells.append(f"({count})" if answer == method.expected(label) else count)
+        table.add_row(label, *cells)
     return table
 
 

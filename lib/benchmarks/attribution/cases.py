@@ -96,14 +96,14 @@ CASES = (
     ),
     *_both(
         *("read-bandwidth", "disk read bandwidth", "oltp_point_select", 16),
-        "nothing read in, reads held to 3 MB/s",
-        disk={"read_bytes_per_s": 3 * _MB},
+        "nothing read in, reads held to 1 MB/s",
+        disk={"read_bytes_per_s": _MB},
         start="cold",
     ),
     *_both(
         *("read-iops", "disk read IOPS", "oltp_point_select", 16),
-        "nothing read in, read operations held to 400 a second",
-        disk={"read_iops": 400},
+        "nothing read in, read operations held to 100 a second",
+        disk={"read_iops": 100},
         start="cold",
     ),
     *_both(

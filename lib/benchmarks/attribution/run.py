@@ -18,6 +18,7 @@ from benchlab.study import Study, Workload
 from benchlab.target import Provisioned
 from benchlab.trial import run_trial
 from cases import GENEROUS, Case, Host
+from methods import Method
 from rich.console import Console
 
 STUDY = Path(__file__).with_name("study.yml")
@@ -26,8 +27,10 @@ PROFILE = "smoke"
 _CGROUPS, _GROUP = Path("/sys/fs/cgroup"), "benchlab"
 
 
-def run(repo: Repo, cases: list[Case], console: Console) -> Iterator[tuple[Case, Record]]:
-    """Run the cases one after the other; yield each with its record.
+def run(
+    repo: Repo, cases: list[Case], methods: list[Method], console: Console
+) -> Iterator[tuple[Case, Method, Record]]:
+    """Run the cases one after the other, each once for every method; yield the records.
 
     The host is provisioned anew for each :class:`Host` that they ask for, as CPU and memory of an
     envelope are set there. Everything is taken down at the end.
@@ -41,8 +44,8 @@ def run(repo: Repo, cases: list[Case], console: Console) -> Iterator[tuple[Case,
                 group = list(group)
                 sweep.take_down(on)
                 found = _provisioned(repo, spec, host, sorted({case.engine for case in group}))
-                for engine, members in groupby(group, key=lambda case: case.engine):
-                    yield from _run_engine(repo, spec, found, host, engine, list(members), console)
+                for _, of_engine in groupby(group, key=lambda case: case.engine):
+                    yield from _run_engine(repo, spec, found, list(of_engine), methods, console)
         finally:
             sweep.take_down(on)
 
@@ -66,25 +69,35 @@ def _run_engine(
     repo: Repo,
     spec: Study,
     found: Provisioned,
-    host: Host,
-    engine: str,
     cases: list[Case],
+    methods: list[Method],
     console: Console,
-) -> Iterator[tuple[Case, Record]]:
+) -> Iterator[tuple[Case, Method, Record]]:
+    engine = cases[0].engine
     session = Session(found, engine)
     session.bring_up()
     changed = True
     for case in cases:
-        trial = Trial(point=_point(repo, spec, found, host, case), number=1, profile=PROFILE)
-        dataset.ensure(session, trial.point, spec.engines[engine].load_variant, console.print)
-        with _client_held(case.client_cores):
-            close = run_trial(session, trial, repo.raw, restore=changed, before_load=lambda: None)
-        yield case, close()
-        changed = case.writes
+        point = _point(repo, spec, found, case)
+        dataset.ensure(session, point, spec.engines[engine].load_variant, console.print)
+        for method in methods:
+            yield case, method, _run(repo, session, case, point, method, changed)
+            changed = case.writes
     session.stop()
 
 
-def _point(repo: Repo, spec: Study, found: Provisioned, host: Host, case: Case) -> Point:
+def _run(
+    repo: Repo, session: Session, case: Case, point: Point, method: Method, restore: bool
+) -> Record:
+    asked = method.intervention
+    if asked:
+        point = point.model_copy(update={"measure_s": asked.measure_s})
+    trial = Trial(point=point, number=1, profile=PROFILE, intervention=asked)
+    with _client_held(case.client_cores):
+        return run_trial(session, trial, repo.raw, restore, before_load=lambda: None)()
+
+
+def _point(repo: Repo, spec: Study, found: Provisioned, case: Case) -> Point:
     instance = target.instance_type(repo, spec.instance)
     planner = Planner(spec, PROFILE, instance, found.versions(spec.engines))
     (curve,) = planner.curves(engines=[case.engine], variants=[case.variant])
@@ -97,7 +110,7 @@ def _point(repo: Repo, spec: Study, found: Provisioned, host: Host, case: Case) 
         options=options,
         tolerated_error_share=0.5,
     )
-    limits = _limits(repo, spec, host).model_copy(update=case.disk)
+    limits = _limits(repo, spec, case.host).model_copy(update=case.disk)
     return point.model_copy(
         update={
             "workload_name": case.name,

@@ -1,0 +1,77 @@
+"""The two methods that the labelled set holds to account, and what each is to say of a label."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+from benchlab import ingest
+from benchlab.attribution import RESOURCES, UNKNOWN
+from benchlab.attribution import binding as bound_by
+from benchlab.attribution.resources import DISK, ENGINE_CPU
+from benchlab.capture import Record
+from benchlab.intervention.effect import BINDING, Answer
+from benchlab.intervention.model import RESOURCES as LOWERED
+from benchlab.intervention.model import Intervention
+from benchlab.repo import Repo
+
+#: What the intervention is to say where none of its limits was made the bottleneck.
+NO_LIMIT = "none that was lowered"
+
+#: Deeper than a study's, so that few and short blocks tell what throughput that comes in bursts hides.
+_BLOCKS = Intervention(factor=0.5, block_s=3, blocks=4)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to tell what bound a run."""
+
+    name: str
+    intervention: Intervention | None
+    """What is done to its runs."""
+    tell: Callable[[Repo, Record], tuple[str, str]]
+    """What it says of a run that counts, and why."""
+    expected: Callable[[str], str]
+    """What it is to say of a label."""
+    answers: tuple[str, ...]
+    """All that it can say, in the order of its confusion matrix."""
+
+
+def _by_evidence(repo: Repo, record: Record) -> tuple[str, str]:
+    found: pl.DataFrame = ingest.rows(repo.raw / record.run_id)["attribution"]
+    answer = bound_by(found)
+    rows = found.filter(pl.col("resource") == answer)
+    return answer, rows["evidence"][0] if len(rows) else found["evidence"][0]
+
+
+def _by_intervention(repo: Repo, record: Record) -> tuple[str, str]:
+    tables = ingest.rows(repo.raw / record.run_id)
+    if "elasticity" not in tables:
+        return UNKNOWN, "no block came to its end"
+    found = tables["elasticity"]
+    why = "; ".join(
+        f"{row['resource']} {row['answer']}"
+        + ("" if row["low"] is None else f", {row['low']:.2f} to {row['high']:.2f}")
+        for row in found.iter_rows(named=True)
+    )
+    binding = found.filter(pl.col("answer").is_in(BINDING)).sort("elasticity", descending=True)
+    if not binding.is_empty():
+        return binding["resource"][0], why
+    return (NO_LIMIT if (found["answer"] == Answer.DOES_NOT).all() else UNKNOWN), why
+
+
+def _lowered(label: str) -> str:
+    if label == ENGINE_CPU:
+        return LOWERED["cpu"].name
+    return label if label in {rate.name for rate in DISK} else NO_LIMIT
+
+
+METHODS = (
+    Method("evidence", None, _by_evidence, lambda label: label, (*RESOURCES, UNKNOWN)),
+    Method(
+        "intervention",
+        _BLOCKS,
+        _by_intervention,
+        _lowered,
+        (*(resource.name for resource in LOWERED.values()), NO_LIMIT, UNKNOWN),
+    ),
+)
