@@ -3,17 +3,17 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchlab import load
 from benchlab.capture import Record, RunFolder
-from benchlab.errors import BenchlabError, RunFailed
+from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.intervention.lowering import Lowering
 from benchlab.intervention.schedule import schedule
 from benchlab.observers import Observers, watch
-from benchlab.parse import blocks
+from benchlab.parse import blocks, sample
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
@@ -122,7 +122,19 @@ class _Run:
         """Gather the captures and close the folder."""
         for observers in self.observers:
             observers.collect(self.folder)
+        if error and self._ran_out_of_memory():
+            error += " (the kernel killed a process for want of memory)"
         return self.folder.finish("failed" if error else "ok", error)
+
+    def _ran_out_of_memory(self) -> bool:
+        """Whether the kernel killed a process of engine or load while the run was watched."""
+        captured = self.folder.path / "sample.jsonl"
+        if not captured.exists():
+            return False
+        with suppress(ParseError):
+            found = sample.samples(captured.read_text(), truncated_ok=True)
+            return (found.filter(metric="oom_kills_per_s")["value"] > 0).any()
+        return False
 
     def _check_settings(self) -> None:
         settings = self.session.engine.settings(self.trial.point.settings)
