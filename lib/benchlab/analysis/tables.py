@@ -60,6 +60,12 @@ def similitude(
             "",
         ),
         (
+            "memory per client at the most threads (MB)",
+            instance.memory_bytes / max(study.profiles["paper"].concurrency) / 1e6,
+            memory / counted["concurrency"].max() / 1e6,
+            "what a connection takes is the same on every scale",
+        ),
+        (
             "max_wal_size : dataset, default",
             study.engines["postgres"].variants["default"]["max_wal_size"].of_memory
             * article["memory"]
