@@ -7,6 +7,7 @@ from rich.console import Console
 
 from benchlab import notebooks, results, store, theme
 from benchlab.analysis import charts, points
+from benchlab.claims import tables
 from benchlab.repo import Repo
 
 #: The picture on the README's first page.
@@ -22,7 +23,8 @@ def make(repo: Repo, console: Console) -> None:
     Raises:
         StoreError: the store has no run that counts.
     """
-    with store.open_store(repo.store, read_only=True) as own:
+    with store.open_store(repo.store) as own:
+        tables.write(repo, own)
         profile = results.largest_profile(own, "postgres_vs_tidb")
         shutil.rmtree(repo.reference, ignore_errors=True)
         own.export(repo.reference, profile, raw=False)
