@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
+from conftest import wait_for
 
 LIBRARY = Path(__file__).parents[1]
 
@@ -54,14 +54,14 @@ def agent(tmp_path):
         process.communicate()
 
 
-def wait_for(tmp_path: Path, file: str, text: str) -> str:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for path in tmp_path.glob(f"*/{file}"):
-            if text in (said := path.read_text()):
-                return said
-        time.sleep(0.02)
-    raise AssertionError(f"{file} never had {text!r}")
+def said(folder: Path, file: str, text: str) -> str:
+    """What an observer has written, as soon as ``text`` is in it."""
+    return wait_for(
+        lambda: next(
+            (found for path in folder.glob(f"*/{file}") if text in (found := path.read_text())), ""
+        ),
+        f"{text!r} in {file}",
+    )
 
 
 def captures(process: subprocess.Popen) -> dict[str, str]:
@@ -73,8 +73,8 @@ def captures(process: subprocess.Popen) -> dict[str, str]:
 
 def test_captures_come_when_the_pipe_closes(agent, tmp_path):
     process = agent(observer("first", *SAYS), observer("second", "sh", "-c", "echo done; sleep 60"))
-    wait_for(tmp_path, "first", "pid")
-    wait_for(tmp_path, "second", "done")
+    said(tmp_path, "first", "pid")
+    said(tmp_path, "second", "done")
     found = captures(process)
     assert set(found) == {"first", "second"}
     assert found["second"] == "done\n"
@@ -84,8 +84,8 @@ def test_captures_come_when_the_pipe_closes(agent, tmp_path):
 def test_observers_keep_their_time_and_what_follows_takes_turns(agent, tmp_path):
     follows = ("sh", "-c", "cat folded.first; echo; chrt --pid $$")
     process = agent(observer("watched", *SAYS), observer("folded", *SAYS, then=follows))
-    wait_for(tmp_path, "watched", "pid")
-    wait_for(tmp_path, "folded.first", "pid")
+    said(tmp_path, "watched", "pid")
+    said(tmp_path, "folded.first", "pid")
     found = captures(process)
     before, _, after = found["folded"].partition("\n\n")
     assert "SCHED_FIFO" in found["watched"]
@@ -99,9 +99,9 @@ def test_what_an_observer_failed_of_is_told_beside_the_captures_of_the_others(ag
         observer("bad", "sh", "-c", "echo half; echo no such device >&2; exit 3"),
         observer("absent", "no-such-observer"),
     )
-    wait_for(tmp_path, "good", "pid")
-    wait_for(tmp_path, "bad", "half")
-    wait_for(tmp_path, "absent.err", "no-such-observer")
+    said(tmp_path, "good", "pid")
+    said(tmp_path, "bad", "half")
+    said(tmp_path, "absent.err", "no-such-observer")
     found = captures(process)
     assert set(found) == {"good", "bad", "observers.json"}
     report = json.loads(found["observers.json"])
@@ -112,11 +112,7 @@ def test_what_an_observer_failed_of_is_told_beside_the_captures_of_the_others(ag
 
 def test_an_agent_that_is_killed_takes_its_observers_along(agent, tmp_path):
     process = agent(observer("watched", *SAYS))
-    said = wait_for(tmp_path, "watched", "pid")
-    pid = int(said.split()[-1])
+    pid = int(said(tmp_path, "watched", "pid").split()[-1])
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the observer's end")
