@@ -86,7 +86,6 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         "have": {
             "oceanbase": "oceanbase" in measured["engine"],
             "as_sold": "as_sold" in measured["envelope"],
-            "monitor": monitored != {},
             "unsettled": not unsettled.is_empty(),
         },
         "effect": _effect(main),
@@ -118,7 +117,6 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         made.figures["elasticities"] = intervention_charts.elasticities(
             interventions.elasticities(own, spec.study, profile)
         )
-    made.context["drawn"] = list(made.figures)
     made.context["profiled"] = _profiled(own, spec, profile, made)
     if reference is not None:
         shipped = results.largest_profile(reference, spec.study)
@@ -134,12 +132,12 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     every = verdicts.every_study(repo, judged, own)
     made.figures["verdicts"] = verdict_charts.summary(verdicts.summary(every))
     ratios = verdicts.ratios(of_runs)
-    made.context["have"]["ratios"] = not ratios.is_empty()
     if not ratios.is_empty():
         made.figures["verdict-ratios"] = verdict_charts.ratios(ratios)
     made.context["have"]["noise"] = not made.tables["noise"].is_empty()
     made.context["audits"], audits = audited(repo)
     made.tables |= audits
+    made.context["drawn"] = list(made.figures)
     # ratios of different sizes: three digits each, not the same decimals for all
     made.tables["similitude"] = _digits(made.tables["similitude"], "article", "ours")
     made.tables = {name: _headed(frame) for name, frame in made.tables.items()}
@@ -160,13 +158,12 @@ def beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
 
 def _throughput(main: pl.DataFrame) -> dict[str, alt.Chart]:
     """Return the charts of throughput that there are points for."""
-    return {
-        name: charts.throughput(main, workload, variants)
-        for name, (workload, variants) in _THROUGHPUT.items()
-        if not main.filter(
-            pl.col("workload") == workload, pl.col("variant").is_in(variants)
-        ).is_empty()
-    }
+    figures = {}
+    for name, (workload, variants) in _THROUGHPUT.items():
+        shown = main.filter(pl.col("variant").is_in(variants), workload=workload)
+        if not shown.is_empty():
+            figures[name] = charts.throughput(shown, workload)
+    return figures
 
 
 def _profiled(store: Store, spec: Study, profile: str, made: Content) -> list[dict[str, str]]:
