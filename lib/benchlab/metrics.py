@@ -35,14 +35,20 @@ METRICS = {
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
 }
 
-# Means over the measured seconds of what was sampled; one row a run.
+# Means over the measured seconds of what was sampled; one row a run. Added up in the order of time:
+# in the order in which threads find them, the last digits differ from reading to reading.
 _SAMPLED = """
     SELECT run_id,
-        avg(value) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s') AS engine_cpu_us_per_s,
-        avg(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') AS client_cpu_us_per_s,
-        avg(value) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3 AS written_kb_per_s,
-        avg(value) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3 AS read_kb_per_s,
-        avg(value) FILTER (metric = 'context_switches_per_s') AS context_switches_per_s
+        avg(value ORDER BY t) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s')
+            AS engine_cpu_us_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'client' AND metric = 'cpu_us_per_s')
+            AS client_cpu_us_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3
+            AS written_kb_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3
+            AS read_kb_per_s,
+        avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
+            AS context_switches_per_s
     FROM os_sample JOIN run USING (run_id)
     WHERE t > measure_begin + 1 AND t <= measure_end
         AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))

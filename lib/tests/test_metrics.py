@@ -1,0 +1,15 @@
+"""Metrics of the reference runs."""
+
+from polars.testing import assert_frame_equal
+
+import benchlab
+from benchlab import metrics
+
+
+def test_a_store_tells_the_same_numbers_to_the_last_digit_each_time():
+    with benchlab.open("reference") as store:
+        runs = store.runs(status="ok")
+        first = metrics.of(store, runs)
+        assert first["written_kb_per_transaction"].count() > 100
+        for _ in range(10):
+            assert_frame_equal(metrics.of(store, runs), first, check_exact=True)
