@@ -531,6 +531,10 @@ def test_the_clients_cpu_is_that_of_the_clients_host(swept):
             found = store.table("attribution", record.run_id)
             evidence = dict(found.select("resource", "evidence").iter_rows())
             assert f"of {os.cpu_count()}.00 cores" in evidence["CPU of the client"]
+            # held together, as on one host, only the larger part would be under pressure
+            pressure = dict(found.select("resource", "pressure").iter_rows())
+            assert pressure["CPU of the client"] > 0
+            assert pressure["CPU of the engine"] > 0
 
 
 @pytest.mark.root
