@@ -25,8 +25,8 @@ MISTAKES = {
     "unknown profile": ("  smoke:", "  smoek:", "'smoke', 'quick', 'standard' or 'paper'"),
     "unknown start": ("start: read_in", "start: warm", "'cold' or 'read_in'"),
     "unknown engine in the matrix": (
-        "engines: [postgres, tidb, oceanbase]",
-        "engines: [postgres, tdib, oceanbase]",
+        "engines: [postgres, tidb]",
+        "engines: [postgres, tdib]",
         "engine 'tdib'",
         "oceanbase, postgres, tidb",
     ),
