@@ -276,6 +276,8 @@ class Sweep:
                 # a trial that had failed in an earlier sweep has a status, but none of this one
                 if rest := curve.without(self._statuses(without=earlier)):
                     self._close(rest, "failed", str(error))
+                else:
+                    self.bar.finished(f"{curve.name}: {error}", runs=0)
 
     def _unloaded(self, session: Session, curve: Curve) -> str | None:
         """Load the curve's dataset if need be; return why that failed."""

@@ -39,7 +39,7 @@ def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, pertu
         assert not store.table("attribution", record.run_id).is_empty()
         # from the store as from the raw files
         stored = interventions.stored(store, record.run_id)
-        raw = interventions.read(checkout, record)
+        raw = interventions.read(checkout.raw, record)
         for one, other in zip(vars(stored).values(), vars(raw).values(), strict=True):
             assert one.select(sorted(one.columns)).equals(other.select(sorted(one.columns)))
 
@@ -77,10 +77,10 @@ def test_a_run_that_was_cut_is_unclear(checkout, close_run, perturbed):
         record = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": text[:end]})
         tables = ingest.rows(checkout.raw / record.run_id)
         assert set(tables["elasticity"]["answer"]) == {Answer.UNCLEAR}
-    assert not interventions.read(checkout, record).blocks.is_empty()
+    assert not interventions.read(checkout.raw, record).blocks.is_empty()
     empty = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": b""})
     with pytest.raises(BenchlabError, match="no block came to its end"):
-        interventions.read(checkout, empty)
+        interventions.read(checkout.raw, empty)
 
 
 def test_older_benchlabs_are_told_of_such_runs_and_of_no_others(close_run, perturbed):
@@ -92,7 +92,7 @@ def test_older_benchlabs_are_told_of_such_runs_and_of_no_others(close_run, pertu
 def test_a_run_that_failed_is_told_with_its_reason(checkout, close_run, perturbed):
     record = close_run("failed", "intervention broke off: it died", trial=perturbed[1])
     with pytest.raises(BenchlabError, match="failed: intervention broke off: it died"):
-        interventions.read(checkout, record)
+        interventions.read(checkout.raw, record)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_evidence_and_intervention_side_by_side(
 
 def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
     record = close_run(trial=perturbed[1], **FILES)
-    found = interventions.read(checkout, record)
+    found = interventions.read(checkout.raw, record)
     over_time = intervention_charts.over_time(found).to_dict()
     sizes = sorted(len(rows) for rows in over_time["datasets"].values())
     assert sizes == [8, 17, len(found.seconds)]

@@ -1,6 +1,7 @@
 """What lowering limits has shown, beside what the evidence says: tables for notebooks and paper."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -11,7 +12,6 @@ from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import BINDING, Answer
 from benchlab.intervention.model import RESOURCES, Intervention
-from benchlab.repo import Repo
 from benchlab.results import POINT
 from benchlab.store import Store
 
@@ -30,15 +30,15 @@ class Perturbed:
     """Rows of ``elasticity``."""
 
 
-def read(repo: Repo, record: Record) -> Perturbed:
-    """Read one run from its raw files.
+def read(raw: Path, record: Record) -> Perturbed:
+    """Read one run from its folder among the raw ones.
 
     Raises:
         BenchlabError: the run does not count, or none of its blocks came to its end.
     """
     if record.status != "ok":
         raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
-    tables = ingest.rows(repo.raw / record.run_id)
+    tables = ingest.rows(raw / record.run_id)
     if "intervention_block" not in tables:
         raise BenchlabError(f"{record.run_id}: no block came to its end")
     return _perturbed(tables["interval"], tables["intervention_block"], tables["elasticity"])
