@@ -1,9 +1,8 @@
 """Metrics of the reference runs."""
 
-from polars.testing import assert_frame_equal
-
 import benchlab
 from benchlab import metrics
+from polars.testing import assert_frame_equal
 
 
 def test_a_store_tells_the_same_numbers_to_the_last_digit_each_time():
