@@ -40,9 +40,10 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
         .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
     )
+    prior = stats.common_spread(per_run.group_by(POINT, maintain_order=True).agg("tps")["tps"])
     rows = []
     for key, group in per_run.group_by(POINT, maintain_order=True):
-        estimate = stats.median(group["tps"].to_list())
+        estimate = stats.median(group["tps"].to_list(), prior=prior)
         binding = group["binding"].mode().sort()[0]
         rows.append(
             dict(zip(POINT, key, strict=True))

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from benchlab import metrics, results
+from benchlab import metrics, results, stats
 from benchlab.claims.model import Series
-from benchlab.stats import Curve
+from benchlab.stats import Curve, Spread
 from benchlab.store import Store
 from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
 
@@ -50,6 +50,7 @@ class Evidence:
         runs = runs.filter(envelope=DEFAULT_ENVELOPE)
         self._not_counted = runs.filter(pl.col("status") != "ok").sort("started")
         self._runs = metrics.of(store, runs.filter(status="ok")).sort("started")
+        self._spreads: dict[str, Spread | None] = {}
         self._attribution = store.sql(
             # an export of an older benchlab has no confidence
             "SELECT run_id, resource FROM attribution WHERE binds AND coalesce(confidence, 1) >= ?",
@@ -82,6 +83,16 @@ class Evidence:
         if found.is_empty():
             raise NotTestable(f"no capture of {self._name(series)} tells {name}")
         return self._by_concurrency(found, name)
+
+    def spread(self, metric: str) -> Spread | None:
+        """Return what all points of the rerun have in common in how much their trials spread.
+
+        ``None``: they are too few to say.
+        """
+        if metric not in self._spreads:
+            points = self._runs.drop_nulls(metric).group_by(results.POINT).agg(metric)
+            self._spreads[metric] = stats.common_spread(points[metric])
+        return self._spreads[metric]
 
     def bound(self, series: Series) -> dict[int, list[str]]:
         """Return what bound each trial at each concurrency, of those whose captures tell.

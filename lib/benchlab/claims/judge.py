@@ -145,6 +145,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
         {one: below[one] for one in shared},
         test.by,
         noise.floor(above, below),
+        evidence.spread(test.of.metric),
     )
     sides = (above[decision.at], below[decision.at])
     return _of_ratio(
@@ -154,19 +155,20 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
 
 def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
     bounds = (test.value / test.within, test.value * test.within)
+    prior = evidence.spread(test.of.metric)
     if test.at == "peak":
         number, sides = _at_peaks(test.of, test.over, evidence)
         where = "of their peaks"
     else:
         above, below = _curves(test, evidence)
         if test.at == "greatest":
-            at, number = stats.greatest_ratio(above, below)
+            at, number = stats.greatest_ratio(above, below, prior)
         elif test.at == "least":
-            at, inverse = stats.greatest_ratio(below, above)
+            at, inverse = stats.greatest_ratio(below, above, prior)
             number = _inverse(inverse)
         else:
             at = evidence.among(dict.fromkeys(above.keys() & below.keys()), test.at)
-            number = stats.ratio(above[at], below[at])
+            number = stats.ratio(above[at], below[at], prior=prior)
         sides, where = (above[at], below[at]), _threads(evidence, at)
     answer = stats.equivalent(number, test.value, test.within)
     return _of_ratio(answer, number, where, sides, bounds)
@@ -176,7 +178,7 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
     start, end = (evidence.among(curve, told) for told in (test.start, test.end))
     sides = (curve[end], curve[start])
-    number = stats.ratio(*sides)
+    number = stats.ratio(*sides, prior=evidence.spread(test.of.metric))
     if test.direction == "level":
         answer = stats.equivalent(number, 1, test.by)
         bounds = (1 / test.by, test.by)
@@ -192,12 +194,13 @@ def _peak(test: Peak, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
     if test.over:
         curve = _relative(curve, evidence.curve(test.over))
-    return _position(test, evidence, curve, stats.peak(curve))
+    return _position(test, evidence, curve, stats.peak(curve, evidence.spread(test.of.metric)))
 
 
 def _knee(test: Knee, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
-    return _position(test, evidence, curve, stats.knee(curve))
+    position = stats.knee(curve, prior=evidence.spread(test.of.metric))
+    return _position(test, evidence, curve, position)
 
 
 def _position(
@@ -222,16 +225,17 @@ def _position(
 
 
 def _level(test: Level, evidence: Evidence) -> _Finding:
-    curve = evidence.curve(test.of)
-    if test.at == "peak":
-        at = _highest(test.of, evidence)
-        of_itself = test.of.metric == _THROUGHPUT
-        found = {at: stats.peak_height(curve) if of_itself else stats.median(curve[at])}
-    elif test.at == "all":
-        found = {at: stats.median(values) for at, values in curve.items()}
+    curve, prior = evidence.curve(test.of), evidence.spread(test.of.metric)
+    if test.at == "peak" and test.of.metric == _THROUGHPUT:
+        found = {_highest(test.of, evidence): stats.peak_height(curve, prior=prior)}
     else:
-        at = evidence.among(curve, test.at)
-        found = {at: stats.median(curve[at])}
+        if test.at == "all":
+            places = list(curve)
+        elif test.at == "peak":
+            places = [_highest(test.of, evidence)]
+        else:
+            places = [evidence.among(curve, test.at)]
+        found = {at: stats.median(curve[at], prior=prior) for at in places}
     answers = {
         at: stats.equivalent(number, test.value, test.within) for at, number in found.items()
     }
@@ -243,14 +247,15 @@ def _level(test: Level, evidence: Evidence) -> _Finding:
 
 
 def _bound(test: Bound, evidence: Evidence) -> _Finding:
-    """All trials at all these concurrencies, or at one of them none; one trial decides nothing."""
+    """Most trials at each of these concurrencies, or at one of them none; one trial decides nothing."""
     bound = evidence.bound(test.of)
     at = sorted(bound) if test.at == "all" else evidence.some(bound, test.at)
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
     if any(not any(trials) for trials in held.values()):
         answer = Answer.FAILS
     else:
-        answer = Answer.HOLDS if all(all(trials) for trials in held.values()) else Answer.OPEN
+        most = all(sum(trials) > len(trials) / 2 for trials in held.values())
+        answer = Answer.HOLDS if most else Answer.OPEN
     few = min(len(trials) for trials in held.values())
     if few < 2:
         answer = Answer.OPEN
@@ -286,9 +291,10 @@ def _at_peaks(
     """Ratio of two curves, each where its throughput is highest, and the values that it is of."""
     above, below = evidence.curve(of), evidence.curve(over)
     sides = (above[_highest(of, evidence)], below[_highest(over, evidence)])
+    prior = evidence.spread(of.metric)
     if of.metric == over.metric == _THROUGHPUT:
-        return stats.peak_ratio(above, below), sides
-    return stats.ratio(*sides), sides
+        return stats.peak_ratio(above, below, prior), sides
+    return stats.ratio(*sides, prior=prior), sides
 
 
 def _highest(series: Series, evidence: Evidence) -> int:

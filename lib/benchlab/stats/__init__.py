@@ -19,6 +19,7 @@ from benchlab.stats.decisions import (
 from benchlab.stats.elasticity import elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
+from benchlab.stats.spread import Spread, common_spread
 from benchlab.stats.trials import Estimate, median, ratio
 
 __all__ = [
@@ -27,9 +28,11 @@ __all__ = [
     "Decision",
     "Estimate",
     "Position",
+    "Spread",
     "above_everywhere",
     "block_mean",
     "change_points",
+    "common_spread",
     "drift",
     "elasticity",
     "equivalent",

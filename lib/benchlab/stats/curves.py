@@ -2,11 +2,13 @@
 
 A curve is the throughput of the trials at each concurrency; trials are independent samples. Peak and
 knee are places among the concurrencies that were measured: of what lies between them nothing is said.
+For ``prior`` see :func:`benchlab.stats.median`.
 """
 
 from dataclasses import dataclass
 
 from benchlab.stats.decisions import Answer, Curve
+from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
 
 
@@ -30,7 +32,7 @@ class Position:
         return Answer.HOLDS if all(inside) else Answer.OPEN if any(inside) else Answer.FAILS
 
 
-def peak(curve: Curve) -> Position:
+def peak(curve: Curve, prior: Spread | None = None) -> Position:
     """Concurrency with the highest median throughput.
 
     A concurrency is possible unless another one's throughput is shown to be higher: the subset that
@@ -45,14 +47,14 @@ def peak(curve: Curve) -> Position:
     order, highest = sorted(curve), _highest(curve)
     rivals = len(order) - 1
     # one-sided 5 % among them: the lower bound of a two-sided interval of twice that
-    lows = _lows(curve, 1 - 2 * (1 - CONFIDENCE) / rivals) if rivals else {}
+    lows = _lows(curve, 1 - 2 * (1 - CONFIDENCE) / rivals, prior) if rivals else {}
     possible = [
         one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
     ]
     return Position(highest, tuple(possible))
 
 
-def knee(curve: Curve, share: float = 0.9) -> Position:
+def knee(curve: Curve, share: float = 0.9, prior: Spread | None = None) -> Position:
     """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
 
     "Saturated from 4 threads on" says that it is 4. A concurrency is possible unless it is shown to be
@@ -63,6 +65,7 @@ def knee(curve: Curve, share: float = 0.9) -> Position:
     Args:
         curve: throughput of the trials at each concurrency.
         share: of the peak's throughput, 0 < share < 1.
+        prior: see above.
 
     Raises:
         ValueError: no concurrencies, a median of zero, or a share out of range.
@@ -72,7 +75,7 @@ def knee(curve: Curve, share: float = 0.9) -> Position:
     order, best = sorted(curve), median(curve[_highest(curve)]).value
     value = next(one for one in order if median(curve[one]).value >= share * best)
     rivals = len(order) - 1
-    lows = _lows(curve, 1 - (1 - CONFIDENCE) / rivals) if rivals else {}
+    lows = _lows(curve, 1 - (1 - CONFIDENCE) / rivals, prior) if rivals else {}
     possible = []
     for one in order:
         others = [other for other in order if other != one]
@@ -83,7 +86,9 @@ def knee(curve: Curve, share: float = 0.9) -> Position:
     return Position(value, tuple(possible))
 
 
-def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
+def peak_height(
+    curve: Curve, confidence: float = CONFIDENCE, prior: Spread | None = None
+) -> Estimate:
     """Highest median throughput of a curve, wherever it is; ``n`` is the smallest number of trials.
 
     The highest of several medians is rather too high, as luck has a part in which it is; the interval
@@ -97,14 +102,14 @@ def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
     n = min(len(values) for values in curve.values())
     value = median(curve[_highest(curve)]).value
     at_once = 1 - (1 - confidence) / len(curve)
-    lows = [median(values, confidence=at_once).low for values in curve.values()]
-    highs = [median(values, confidence=confidence).high for values in curve.values()]
+    lows = [median(values, confidence=at_once, prior=prior).low for values in curve.values()]
+    highs = [median(values, confidence=confidence, prior=prior).high for values in curve.values()]
     if None in lows or None in highs:
         return Estimate(value, None, None, n)
     return Estimate(value, max(lows), max(highs), n)
 
 
-def peak_ratio(above: Curve, below: Curve) -> Estimate:
+def peak_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> Estimate:
     """Ratio of the heights of two peaks, each wherever it is.
 
     The interval is that between the extremes of the two heights', which are of 97.5 % (Bonferroni): it
@@ -114,7 +119,7 @@ def peak_ratio(above: Curve, below: Curve) -> Estimate:
         ValueError: no concurrencies, one without trials, or a peak of zero.
     """
     each = 1 - (1 - CONFIDENCE) / 2
-    high, low = peak_height(above, each), peak_height(below, each)
+    high, low = peak_height(above, each, prior), peak_height(below, each, prior)
     if low.value == 0:
         raise ValueError("ratio to a peak of zero")
     value, n = high.value / low.value, min(high.n, low.n)
@@ -123,7 +128,7 @@ def peak_ratio(above: Curve, below: Curve) -> Estimate:
     return Estimate(value, high.low / low.high, high.high / low.low, n)
 
 
-def greatest_ratio(above: Curve, below: Curve) -> tuple[int, Estimate]:
+def greatest_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> tuple[int, Estimate]:
     """Concurrency at which the ratio of two curves is greatest, and that ratio.
 
     Its interval knows that it was chosen for its height, as that of ``peak_height`` does.
@@ -134,10 +139,10 @@ def greatest_ratio(above: Curve, below: Curve) -> tuple[int, Estimate]:
     shared = sorted(above.keys() & below.keys())
     if not shared:
         raise ValueError("two curves with no concurrency in common")
-    ratios = {one: ratio(above[one], below[one]) for one in shared}
+    ratios = {one: ratio(above[one], below[one], prior=prior) for one in shared}
     at = max(shared, key=lambda one: ratios[one].value)
     at_once = 1 - (1 - CONFIDENCE) / len(shared)
-    lows = [ratio(above[one], below[one], confidence=at_once).low for one in shared]
+    lows = [ratio(above[one], below[one], confidence=at_once, prior=prior).low for one in shared]
     highs = [ratios[one].high for one in shared]
     n = min(one.n for one in ratios.values())
     if None in lows or None in highs:
@@ -151,10 +156,10 @@ def _highest(curve: Curve) -> int:
     return max(sorted(curve), key=lambda one: median(curve[one]).value)
 
 
-def _lows(curve: Curve, confidence: float) -> dict[tuple[int, int], float]:
+def _lows(curve: Curve, confidence: float, prior: Spread | None) -> dict[tuple[int, int], float]:
     """Lower bounds of the ratio of each concurrency's throughput to each other one's; 0 if unknown."""
     return {
-        (one, other): ratio(curve[one], curve[other], confidence=confidence).low or 0
+        (one, other): ratio(curve[one], curve[other], confidence=confidence, prior=prior).low or 0
         for one in curve
         for other in curve
         if one != other

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
 
 #: Throughput of the trials at each concurrency.
@@ -75,7 +76,9 @@ def exceeds(estimate: Estimate, least: float, noise: float = 1) -> Answer:
     return Answer.FAILS if below else Answer.OPEN
 
 
-def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float = 1) -> Decision:
+def above_everywhere(
+    above: Curve, below: Curve, least: float = 1, noise: float = 1, prior: Spread | None = None
+) -> Decision:
     """Whether one curve is above another at every concurrency that both have.
 
     HOLDS: every ratio is above ``least``. FAILS: at least one is below. OPEN: neither is shown.
@@ -91,6 +94,7 @@ def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float 
         below: the same of the other curve.
         least: how many times ``below`` the other one is said to be.
         noise: as in ``exceeds``.
+        prior: as in ``median``.
 
     Raises:
         ValueError: no concurrency in common, or a median of zero.
@@ -99,12 +103,12 @@ def above_everywhere(above: Curve, below: Curve, least: float = 1, noise: float 
     if not shared:
         raise ValueError("two curves with no concurrency in common")
     at_once = 1 - (1 - CONFIDENCE) / len(shared)
-    lower = {at: ratio(above[at], below[at], confidence=at_once) for at in shared}
+    lower = {at: ratio(above[at], below[at], confidence=at_once, prior=prior) for at in shared}
     lower = {at: one for at, one in lower.items() if exceeds(one, least, noise) is Answer.FAILS}
     if lower:
         at = min(lower, key=lambda at: lower[at].high)
         return Decision(Answer.FAILS, at, lower[at])
-    ratios = {at: ratio(above[at], below[at]) for at in shared}
+    ratios = {at: ratio(above[at], below[at], prior=prior) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
     unsure = [at for at in lows if exceeds(ratios[at], least, noise) is not Answer.HOLDS]
     at = min(unsure or lows, key=lows.get)

@@ -6,7 +6,8 @@ enclose the median with 1 − 2·0.5ⁿ only (binomial; David & Nagaraja, Order 
 7.1): 50 % with two trials, 75 % with three, 94 % with five. There it is Student's interval over the
 logarithms, for a ratio Welch's, as is the custom for few trials (Georges, Buytaert & Eeckhout, OOPSLA
 2007, section 3.2): wide, and of 95 % as far as the logarithms are normal. Throughput has a floor and a
-long tail, so its logarithms come nearer to that than the values do.
+long tail, so its logarithms come nearer to that than the values do. Where the other points of the
+rerun are known, too, what they tell of the spread makes it narrower (see :mod:`benchlab.stats.spread`).
 
 Where more than 95 % is asked for, since several intervals must hold at once, it is Student's and
 Welch's with any number of trials: that far out the bootstrap's own tails are too short. (With fifteen
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import t as student
+
+from benchlab.stats.spread import Spread, spread
 
 CONFIDENCE = 0.95
 
@@ -49,13 +52,19 @@ class Estimate:
         return not self.low <= value <= self.high
 
 
-def median(values: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE) -> Estimate:
+def median(
+    values: Sequence[float],
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+    prior: Spread | None = None,
+) -> Estimate:
     """Median with its interval.
 
     Args:
         values: one per trial, n ≥ 1. A zero among few leaves no interval: it has no logarithm.
         seed: of the resampling; the same values, in any order, give the same interval.
         confidence: of the interval, below 1.
+        prior: what the points of the rerun have in common in their spread, if that is known.
 
     Raises:
         ValueError: there are no values.
@@ -65,7 +74,7 @@ def median(values: Sequence[float], seed: int = 0, confidence: float = CONFIDENC
         raise ValueError("median of no values")
     value, n = float(np.median(sample)), len(sample)
     if not is_bootstrapped(n, confidence):
-        return _few(value, n, [sample], confidence)
+        return _few(value, n, [sample], confidence, prior)
     return Estimate(value, *bounds(_medians(sample, seed), confidence), n)
 
 
@@ -74,10 +83,12 @@ def ratio(
     denominator: Sequence[float],
     seed: int = 0,
     confidence: float = CONFIDENCE,
+    prior: Spread | None = None,
 ) -> Estimate:
     """Ratio of two medians with its interval; ``n`` is the smaller sample.
 
-    The samples are taken as independent, since trials of different points are not paired.
+    The samples are taken as independent, since trials of different points are not paired. Arguments are
+    those of ``median``.
 
     Raises:
         ValueError: a sample is empty, or the denominator's median is zero.
@@ -90,7 +101,7 @@ def ratio(
         raise ValueError("ratio to zero")
     value, n = float(np.median(above) / base), min(len(above), len(below))
     if not is_bootstrapped(n, confidence):
-        return _few(value, n, [above, below], confidence)
+        return _few(value, n, [above, below], confidence, prior)
     medians = _medians(below, seed + 1)
     ratios = _medians(above, seed)[medians > 0] / medians[medians > 0]
     return Estimate(value, *bounds(ratios, confidence), n)
@@ -113,7 +124,9 @@ def _medians(sample: np.ndarray, seed: int) -> np.ndarray:
     return np.median(drawn, axis=1)
 
 
-def _few(value: float, n: int, samples: Sequence[np.ndarray], confidence: float) -> Estimate:
+def _few(
+    value: float, n: int, samples: Sequence[np.ndarray], confidence: float, prior: Spread | None
+) -> Estimate:
     """Estimate of few values: Student's interval over logarithms, Welch's for the ratio of two.
 
     Where the median lies outside, as it may with two samples of very different sizes, the interval is
@@ -122,15 +135,27 @@ def _few(value: float, n: int, samples: Sequence[np.ndarray], confidence: float)
     if n < 2 or any(sample[0] <= 0 for sample in samples):
         return Estimate(value, None, None, n)
     logs = [np.log(sample) for sample in samples]
-    parts = [log.var(ddof=1) / len(log) for log in logs]
+    spreads = [spread(sample).drawn_to(prior) for sample in samples]
+    parts = [one.variance / len(log) for one, log in zip(spreads, logs, strict=True)]
     centre, variance = logs[0].mean() - sum(log.mean() for log in logs[1:]), sum(parts)
     half = 0.0
     if variance:
-        # Welch-Satterthwaite; with one sample it is n - 1
-        freedom = variance**2 / sum(
-            part**2 / (len(log) - 1) for part, log in zip(parts, logs, strict=True)
-        )
-        half = student.ppf((1 + confidence) / 2, freedom) * np.sqrt(variance)
+        half = _quantile(confidence, parts, spreads, prior) * np.sqrt(variance)
     with np.errstate(over="ignore"):  # two trials that far apart leave any ratio possible
         low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
     return Estimate(value, min(low, value), max(high, value), n)
+
+
+def _quantile(
+    confidence: float, parts: list[float], spreads: list[Spread], prior: Spread | None
+) -> float:
+    """Quantile for a sum of parts: with one sample Student's, with two an approximation of theirs.
+
+    Welch's and Satterthwaite's is for variances that are estimated each by itself. For those drawn to
+    a prior, which are as a posterior's, it is the mean of both (Cochran, Biometrics 20(1), 1964).
+    """
+    freedoms, tail = [one.freedom for one in spreads], (1 + confidence) / 2
+    if prior:
+        return float(np.average(student.ppf(tail, freedoms), weights=parts))
+    pairs = zip(parts, freedoms, strict=True)
+    return float(student.ppf(tail, sum(parts) ** 2 / sum(part**2 / one for part, one in pairs)))

@@ -1,0 +1,84 @@
+"""What the points of a rerun have in common in their spread, against simulated reruns."""
+
+import math
+
+import numpy as np
+import pytest
+from benchlab import stats
+from benchlab.stats import Spread
+from benchlab.stats.spread import spread
+from hypothesis import given
+from hypothesis import strategies as st
+
+POINTS, TRIALS = 60, 3
+SIMULATIONS = 60
+
+
+def rerun(seed: int, freedom: float, deviation: float = 0.1) -> list[np.ndarray]:
+    """Trials of many points, whose variances are drawn as the method supposes: scaled inverse χ²."""
+    random = np.random.default_rng(seed)
+    alike = math.isinf(freedom)
+    variances = [
+        deviation**2 * (1 if alike else freedom / random.chisquare(freedom)) for _ in range(POINTS)
+    ]
+    return [random.lognormal(0, math.sqrt(variance), TRIALS) for variance in variances]
+
+
+@pytest.mark.parametrize("freedom", [1, 4, math.inf])
+def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedom):
+    inside, narrower = [], []
+    for seed in range(SIMULATIONS):
+        points = rerun(seed, freedom)
+        prior = stats.common_spread(points)
+        for one, other in zip(points[::2], points[1::2], strict=True):
+            moderated = stats.ratio(one, other, prior=prior)
+            plain = stats.ratio(one, other)
+            inside.append(not moderated.excludes(1))
+            narrower.append(
+                math.log(moderated.high / moderated.low) / math.log(plain.high / plain.low)
+            )
+    assert np.mean(inside) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(inside))
+    assert np.median(narrower) < 1
+
+
+def test_the_more_alike_the_points_are_the_more_they_tell():
+    found = [
+        np.median([stats.common_spread(rerun(seed, freedom)).freedom for seed in range(20)])
+        for freedom in (1, 4, 1e9)
+    ]
+    assert found == sorted(found)
+    assert found[0] == pytest.approx(1, rel=0.5)
+    assert found[1] == pytest.approx(4, rel=0.5)
+    assert found[2] > 20
+
+
+def test_the_common_variance_is_found():
+    found = [stats.common_spread(rerun(seed, math.inf, 0.2)).variance for seed in range(20)]
+    assert math.sqrt(np.median(found)) == pytest.approx(0.2, rel=0.1)
+
+
+@given(st.floats(1e-6, 1), st.floats(1e-6, 1), st.floats(0.1, 100))
+def test_a_moderated_variance_lies_between_the_two(own, common, freedom):
+    moderated = Spread(own, 2).drawn_to(Spread(common, freedom))
+    assert min(own, common) * 0.999 <= moderated.variance <= max(own, common) * 1.001
+    assert moderated.freedom == 2 + freedom
+
+
+def test_what_nothing_is_known_of_stays_as_it_is():
+    assert Spread(0.1, 2).drawn_to(None) == Spread(0.1, 2)
+    assert spread([1.0, math.e]) == Spread(0.5, 1)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [],
+        [[1.0, 2.0], [1.0, 3.0]],
+        [[5.0, 5.0, 5.0]] * 9,
+        [[1.0]] * 9,
+        [[0.0, 1.0, 2.0]] * 9,
+    ],
+    ids=["none", "two", "all equal", "one trial each", "zeros"],
+)
+def test_too_few_points_tell_nothing(points):
+    assert stats.common_spread(points) is None
