@@ -147,6 +147,45 @@ def test_evidence_and_intervention_side_by_side(
     assert row["blocks"] == "4 of 4 s at 80 %"
 
 
+def test_what_was_used_is_told_for_the_blocks_between_and_for_those_that_lowered_it(
+    checkout, close_run, perturbed
+):
+    record = close_run(trial=perturbed[1], **FILES)
+    ingest.ingest_new(checkout)
+    # of each resource: in the blocks of none, and in its own
+    cores, bytes_per_s = {None: 1.5, "CPU": 1.2}, {None: 30e6, "disk write bandwidth": 24e6}
+    tps = {None: 1000, "CPU": 600, "disk write bandwidth": 800}
+    with open_store(checkout.store) as store:
+        store.connection.execute("DELETE FROM os_sample")
+        samples = [
+            # the first second of a block is of the limit before
+            (block["begin_s"] + second, subject, metric, value if second > 1 else 1e9)
+            for block in store.table("intervention_block", record.run_id).iter_rows(named=True)
+            for second in range(1, int(block["end_s"] - block["begin_s"]) + 1)
+            for subject, metric, value in (
+                ("engine", "cpu_us_per_s", 1e6 * cores.get(block["resource"], 9) - 0.2e6),
+                ("client", "cpu_us_per_s", 0.2e6),
+                ("disk", "write_bytes_per_s", bytes_per_s.get(block["resource"], 9)),
+            )
+        ]
+        store.connection.executemany(
+            "INSERT INTO os_sample BY NAME SELECT ? AS t, ? AS subject, ? AS metric, ? AS value,"
+            f" 'sample' AS observer, '{record.run_id}' AS run_id",
+            samples,
+        )
+        for name, value in tps.items():
+            store.connection.execute(
+                "UPDATE intervention_block SET tps = ? WHERE resource IS NOT DISTINCT FROM ?",
+                [value, name],
+            )
+        found = interventions.used(store, STUDY, "quick")
+    assert found.select("resource", "used", "a transaction takes").rows() == [
+        ("disk write bandwidth", "30.0 → 24.0 MB/s", "30.0 → 30.0 kB"),
+        ("CPU", "1.50 → 1.20 cores", "1,500 → 2,000 µs"),
+    ]
+    assert found["limit"].to_list()[1] == "2.00 → 1.60 cores"
+
+
 def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
     record = close_run(trial=perturbed[1], **FILES)
     found = interventions.read(checkout.raw, record)

@@ -1,5 +1,6 @@
 """What lowering limits has shown, beside what the evidence says: tables for notebooks and paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,39 @@ from benchlab.attribution import UNKNOWN
 from benchlab.capture import Record
 from benchlab.errors import BenchlabError
 from benchlab.intervention.effect import BINDING, Answer
-from benchlab.intervention.model import RESOURCES, Intervention
+from benchlab.intervention.model import RESOURCES, TRANSIENT_S, Intervention
+from benchlab.numbers import number
 from benchlab.results import POINT
 from benchlab.store import Store
 
-_NAMES = {resource.name for resource in RESOURCES.values()}
+#: Resource → its place among all.
+_RANK = {resource.name: rank for rank, resource in enumerate(RESOURCES.values())}
+
+#: Resource → who uses what of it (subjects and metric of `os_sample`), in which unit, one of which is
+#: so many of the metric's; and the same of what a transaction takes.
+_USE = {
+    "CPU": (("engine", "client"), "cpu_us_per_s", "cores", 1e6, "µs", 1),
+    "disk write bandwidth": (("disk",), "write_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
+    "disk write IOPS": (("disk",), "writes_per_s", "1/s", 1, "writes", 1),
+    "disk read bandwidth": (("disk",), "read_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
+    "disk read IOPS": (("disk",), "reads_per_s", "1/s", 1, "reads", 1),
+}
+
+# What some subjects used of a metric, in the blocks of each resource and in those of none (null). A
+# sample is of the second before it, and the first second of a block does not count.
+_USED = """
+    WITH sampled AS (
+        SELECT number, t, sum(value) AS value FROM os_sample JOIN intervention_block USING (run_id)
+        WHERE run_id = ? AND observer = 'sample' AND list_contains(?, subject) AND metric = ?
+            AND t >= begin_s + 1 + ? AND t <= end_s
+        GROUP BY number, t
+    ), of_block AS (
+        SELECT number, avg(value ORDER BY t) AS value FROM sampled GROUP BY number
+    )
+    SELECT resource, avg(value ORDER BY number) AS used, avg(tps ORDER BY number) AS tps
+    FROM of_block JOIN intervention_block USING (number) WHERE run_id = ?
+    GROUP BY resource
+"""
 
 
 @dataclass(frozen=True)
@@ -63,10 +92,9 @@ def elasticities(store: Store, study: str, profile: str, target: str | None = No
     name = pl.format(
         "{}, {} ×{}", "curve", pl.col("workload").str.strip_prefix("oltp_"), "concurrency"
     )
-    order = {resource.name: rank for rank, resource in enumerate(RESOURCES.values())}
     return (
         rows.with_columns(
-            name.alias("point"), pl.col("resource").replace_strict(order).alias("rank")
+            name.alias("point"), pl.col("resource").replace_strict(_RANK).alias("rank")
         )
         .sort(*POINT, "rank")
         .select(
@@ -120,6 +148,58 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
         "agree": pl.String,
     }
     return pl.DataFrame(rows, schema=schema)
+
+
+def used(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return what was used of every limit between the blocks that lowered it, and in them.
+
+    Columns: ``curve``, ``workload``, ``concurrency``, ``resource``; and with both numbers and their
+    unit ``limit``, ``used``, ``a transaction takes``. Where a transaction takes more of what there is
+    less of, throughput falls by more than the cut, and the elasticity is above 1.
+    """
+    rows = []
+    for run in with_curve(results.perturbed(store, study, profile, target)).iter_rows(named=True):
+        limits = store.sql(
+            "SELECT resource, any_value(in_force) AS in_force, any_value(lowered_to) AS lowered_to"
+            " FROM intervention_block WHERE run_id = ? AND resource IS NOT NULL"
+            " GROUP BY resource",
+            run["run_id"],
+        )
+        for name, in_force, lowered_to in sorted(limits.iter_rows(), key=lambda row: _RANK[row[0]]):
+            subjects, metric, unit, scale, unit_of_one, scale_of_one = _USE[name]
+            # the load of another host is under no limit of this one
+            subjects = subjects if run["single_host"] else subjects[:1]
+            of_run = (run["run_id"], list(subjects), metric, TRANSIENT_S, run["run_id"])
+            found = {row[0]: row[1:] for row in store.sql(_USED, *of_run).iter_rows()}
+            if not {None, name} <= found.keys():
+                continue
+            of_limit = 1 if name == "CPU" else scale
+            use = [found[blocks][0] for blocks in (None, name)]
+            of_one = [found[blocks][0] / found[blocks][1] for blocks in (None, name)]
+            rows.append(
+                {
+                    **{key: run[key] for key in ("curve", "workload", "concurrency")},
+                    "resource": name,
+                    "limit": _change([in_force, lowered_to], of_limit, unit),
+                    "used": _change(use, scale, unit),
+                    "a transaction takes": _change(of_one, scale_of_one, unit_of_one),
+                }
+            )
+    columns = (
+        "curve",
+        "workload",
+        "concurrency",
+        "resource",
+        "limit",
+        "used",
+        "a transaction takes",
+    )
+    schema = dict.fromkeys(columns, pl.String) | {"concurrency": pl.Int64}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _change(values: Sequence[float], scale: float, unit: str) -> str:
+    return f"{' → '.join(number(value / scale) for value in values)} {unit}"
 
 
 def _perturbed(

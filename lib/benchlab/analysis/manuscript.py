@@ -114,6 +114,7 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     made.context["interventions"] = answers.rename(lambda name: name.replace(" ", "_")).to_dicts()
     if not answers.is_empty():
         made.tables["interventions"] = answers
+        made.tables["used"] = interventions.used(own, spec.study, profile)
         made.figures["elasticities"] = intervention_charts.elasticities(
             interventions.elasticities(own, spec.study, profile)
         )
