@@ -60,7 +60,8 @@ def provision(
         target=target,
         host=_facts(target.server),
         client_host=None if target.single_host else _facts(target.client),
-        engines=_known(repo, target) | {name: _found(target.server, name) for name in engines},
+        engines=_known(repo, target)
+        | {name: _found(target.server, name, study.engines[name].role) for name in engines},
     )
     found.save(repo)
     return found
@@ -68,7 +69,7 @@ def provision(
 
 def variables(study: Study, profile_name: str, envelope: Envelope, engines: list[str]) -> dict:
     """Return what the playbook ``provision`` is asked for; see ``ansible/README.md``."""
-    asked = {
+    return {
         "benchlab_agent_source": str(Path(__file__).parent / "agent"),
         "benchlab_engines": [
             _engine_variables(study, profile_name, engine, envelope) for engine in engines
@@ -82,9 +83,6 @@ def variables(study: Study, profile_name: str, envelope: Envelope, engines: list
         "envelope_image_bytes": envelope.disk_bytes,
         "envelope_enforce": envelope.enforce,
     }
-    for engine in engines:
-        asked |= study.engines[engine].role_vars
-    return asked
 
 
 def playbook(
@@ -155,12 +153,15 @@ def _failure(run: ansible_runner.Runner) -> str:
 
 
 def _engine_variables(study: Study, profile_name: str, engine: str, envelope: Envelope) -> dict:
-    cls = engine_class(engine)
+    spec = study.engines[engine]
+    cls = engine_class(spec.role or engine)
     init = plan.init_of(study, profile_name, engine)
     return {
         "engine": engine,
+        "role": spec.role,
+        "role_vars": spec.role_vars,
         "init": init,
-        "init_key": plan.content_key([engine, study.engines[engine].role_vars, init]),
+        "init_key": plan.content_key([engine, spec.role_vars, init]),
         "variants": {
             variant: {
                 "settings": {
@@ -170,7 +171,7 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
                     ).items()
                 }
             }
-            for variant in study.engines[engine].variants
+            for variant in spec.variants
         },
     }
 
@@ -195,20 +196,21 @@ def _known(repo: Repo, target: Target) -> dict[str, EngineFound]:
     """Return the engines of earlier sweeps, unless they were wiped from the target since."""
     known = {}
     with suppress(TargetError):
-        for name in provisioned(repo, target.name).engines:
+        for name, earlier in provisioned(repo, target.name).engines.items():
             with suppress(TargetError):
-                known[name] = _found(target.server, name)
+                known[name] = _found(target.server, name, earlier.role)
     return known
 
 
-def _found(server: Host, engine: str) -> EngineFound:
+def _found(server: Host, engine: str, role: str | None) -> EngineFound:
     try:
         refused = json.loads(server.read(ETC / "engines" / f"{engine}.refused.json"))
-        return EngineFound(engine=engine, version="none", refused=refused["reason"])
+        return EngineFound(engine=engine, role=role, version="none", refused=refused["reason"])
     except TargetError:
         found = json.loads(server.read(ETC / "engines" / f"{engine}.json"))
         return EngineFound(
             engine=engine,
+            role=role,
             version=found["version"],
             port=found["port"],
             refused_variants=found.get("refused_variants", {}),

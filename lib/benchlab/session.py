@@ -35,7 +35,7 @@ class Session:
 
         So it needs to listen to nobody but the load.
         """
-        cls = engine_class(self.engine_name)
+        cls = engine_class(self.found.role or self.engine_name)
         target = self.provisioned.target
         secret = self.server.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
         endpoint = Endpoint(

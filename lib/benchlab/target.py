@@ -129,6 +129,7 @@ class EngineFound(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     engine: str
+    role: str | None = None
     version: str
     port: int | None = None
     refused: str | None = None

@@ -2,9 +2,8 @@
 
 init.py USER SERVER_DIR DATA_DIR ETC_DIR PORT DATABASE CLIENT PARAMETER=VALUE...
 
-Runs as root in a network namespace of its own. In ETC_DIR it leaves ``client.cnf`` (the
-administrator's login, readable for the server's user) and ``defaults.json`` (parameter to default, as
-the server says them).
+Runs as root in a network namespace of its own. In ETC_DIR it leaves ``defaults.json``: parameter to
+default, as the server says them.
 """
 
 import json
@@ -70,11 +69,8 @@ def main(user, server, data_dir, etc, port, database, client, *parameters):
             process.wait()
     for name in ("log", "run"):
         shutil.rmtree(draft / name, ignore_errors=True)
-    put(
-        Path(etc) / "defaults.json", json.dumps(defaults, indent=1, sort_keys=True) + "\n", 0, 0o644
-    )
-    login = f"[client]\nuser=root\npassword={password}\nprotocol=tcp\nloose-skip-ssl\n"
-    put(Path(etc) / "client.cnf", login, account.pw_gid, 0o640)
+    text = json.dumps(defaults, indent=1, sort_keys=True) + "\n"
+    (Path(etc) / "defaults.json").write_text(text)
     shutil.rmtree(data_dir, ignore_errors=True)
     draft.rename(data_dir)
 
@@ -116,15 +112,6 @@ class Sql:
         columns = head.split("\t")
         rows = (dict(zip(columns, line.split("\t"), strict=False)) for line in lines)
         return {row["name"]: row["default_value"] for row in rows if row.get("default_value")}
-
-
-def put(path, text, group, mode):
-    """Write a file with owner root, never readable by more than ``mode`` allows."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as out:
-        out.write(text)
-    os.chown(path, 0, group)
-    Path(path).chmod(mode)
 
 
 main(*sys.argv[1:])

@@ -4,7 +4,6 @@ inspect.py SERVER_DIR DATA_DIR ETC_DIR PRISTINE
 """
 
 import json
-import pwd
 import re
 import shutil
 import subprocess
@@ -24,15 +23,6 @@ def server_version(folder):
     return found.group(1).decode() if found else None
 
 
-def user_exists(name):
-    """Whether the account is there."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
-
-
 def main(server, data_dir, etc, pristine):
     """Print it."""
     defaults = Path(etc) / "defaults.json"
@@ -40,7 +30,6 @@ def main(server, data_dir, etc, pristine):
     found = {
         "version": server_version(Path(server)),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
-        "user": user_exists("benchlab-oceanbase"),
         "data": Path(data_dir).is_dir(),
         "configured": Path(etc + ".json").exists(),
         "pristine": whole and Path(pristine).is_dir(),

@@ -1,12 +1,12 @@
-# init.sh USER BIN_DIR DATA_DIR DATABASE [INITDB_OPTION...]: a new cluster at DATA_DIR, whole or
-# not at all, with an empty database.
+# init.sh ENGINE USER BIN_DIR DATA_DIR DATABASE [INITDB_OPTION...]: a new cluster at DATA_DIR, whole
+# or not at all, with an empty database.
 set -eu
-user=$1 bin=$2 data=$3 database=$4
-shift 4
+engine=$1 user=$2 bin=$3 data=$4 database=$5
+shift 5
 draft=$data.partial
-password=$(mktemp /run/benchlab/postgres.XXXXXX)
+password=$(mktemp /run/benchlab/$engine.XXXXXX)
 trap 'rm -f "$password"' EXIT
-cat /etc/benchlab/secrets/postgres > "$password"
+cat "/etc/benchlab/secrets/$engine" > "$password"
 chown "$user" "$password"
 rm -rf "$draft"
 install -d -o "$user" -g "$user" -m 0700 "$draft"

@@ -1,10 +1,11 @@
 """Print, as one JSON object, what there is of PostgreSQL on this host.
 
-inspect.py VERSION DATA_DIR PRISTINE
+inspect.py VERSION DIR DATA_DIR PRISTINE
+
+DIR is where the programs of an exact version lie; empty: the distribution's are meant.
 """
 
 import json
-import pwd
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,13 @@ def server_version(programs):
     return said.stdout.decode().split()[2]
 
 
+def probe(programs):
+    """``pg_isready`` of these programs, else the distribution's newest: an artifact has none."""
+    own = [programs / "pg_isready"] if programs else []
+    known = [*sorted(PACKAGED.glob("*/bin/pg_isready")), *own]
+    return next((str(path) for path in reversed(known) if path.exists()), None)
+
+
 def candidates():
     """Major versions whose server package apt can install."""
     if shutil.which("apt-cache") is None:
@@ -38,28 +46,21 @@ def candidates():
     return sorted((major for major in majors if major.isdigit()), key=int)
 
 
-def user_exists(name):
-    """Whether the account is there."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
-
-
-def main(version, data_dir, pristine):
+def main(version, exact, data_dir, pristine):
     """Print it."""
     packaged = installed()
-    available = [] if version in packaged else candidates()
-    # a distribution carries one major version; where that is another than asked, it is taken
-    major = version if version in [*packaged, *available] else next(reversed(available), None)
-    programs = packaged.get(major)
+    if exact:
+        major, programs = None, Path(exact) / "bin" if Path(exact).is_dir() else None
+    else:
+        available = [] if version in packaged else candidates()
+        # a distribution carries one major version; where that is another than asked, it is taken
+        major = version if version in [*packaged, *available] else next(reversed(available), None)
+        programs = packaged.get(major)
     found = {
         "bin_dir": str(programs) if programs else None,
         "version": server_version(programs) if programs else None,
-        "pg_isready": str(programs / "pg_isready") if programs else None,
+        "pg_isready": probe(programs),
         "major": major,
-        "user": user_exists("benchlab-postgres"),
         "data": Path(data_dir).is_dir(),
         "pristine": Path(pristine).is_dir(),
     }

@@ -1,8 +1,6 @@
 """Make a data directory of TiDB, whole or not at all, with a password and an empty database.
 
 init.py USER DATA_DIR ETC_DIR PORT DATABASE CLIENT VARIANT
-
-In ETC_DIR it leaves ``client.cnf``, the administrator's login, readable for the server's user.
 """
 
 import os
@@ -57,12 +55,6 @@ def main(user, data_dir, etc, port, database, client, variant):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-    login = f"[client]\nuser=root\npassword={password}\nprotocol=tcp\nloose-skip-ssl\n"
-    handle = os.open(etc + "/client.cnf", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as out:
-        out.write(login)
-    os.chown(etc + "/client.cnf", 0, account.pw_gid)
-    Path(etc + "/client.cnf").chmod(0o640)
 
 
 def wait(process, probe, log):

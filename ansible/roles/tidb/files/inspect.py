@@ -4,7 +4,6 @@ inspect.py TIDB_SERVER DATA_DIR ETC_DIR PRISTINE
 """
 
 import json
-import pwd
 import re
 import resource
 import shutil
@@ -23,21 +22,11 @@ def server_version(program):
     return found.group(1).decode() if found else None
 
 
-def user_exists(name):
-    """Whether the account is there."""
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
-
-
 def main(server, data_dir, etc, pristine):
     """Print it."""
     found = {
         "version": server_version(server),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
-        "user": user_exists("benchlab-tidb"),
         "data": Path(data_dir).is_dir(),
         "configured": Path(etc + ".json").exists(),
         "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),

