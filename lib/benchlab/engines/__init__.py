@@ -1,12 +1,16 @@
 """Engines by name."""
 
 from benchlab.engines.base import Endpoint, Engine, EngineSetting
+from benchlab.engines.mariadb import MariaDB
+from benchlab.engines.mysql import MySQL
 from benchlab.engines.oceanbase import OceanBase
 from benchlab.engines.postgres import Postgres
 from benchlab.engines.tidb import TiDB
 from benchlab.errors import UnknownName
 
-ENGINES: dict[str, type[Engine]] = {cls.name: cls for cls in (Postgres, OceanBase, TiDB)}
+ENGINES: dict[str, type[Engine]] = {
+    cls.name: cls for cls in (Postgres, MySQL, MariaDB, OceanBase, TiDB)
+}
 
 __all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class"]
 

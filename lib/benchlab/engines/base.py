@@ -5,12 +5,15 @@ the settings in effect, its counters, the size of the dataset. Both protocols' c
 an engine must bring is stated in :class:`Engine` and tested for all of them by one contract test.
 """
 
+import json
 import re
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import polars as pl
 import psycopg
 import pymysql
 from psycopg.rows import dict_row
@@ -134,15 +137,34 @@ class Engine(ABC):
         Raises:
             EngineError: see :meth:`query`.
         """
+        with self._connected() as connection:
+            cursor = connection.cursor()
+
+            def ask(sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
+                cursor.execute(sql, parameters or None)
+                return list(cursor.fetchall()) if cursor.description else []
+
+            yield ask
+
+    def copy(self, table: str, rows: pl.DataFrame, binary: Collection[str] = ()) -> None:
+        """Bring rows into a table by the server's bulk load, a transaction by itself.
+
+        Args:
+            table: name.
+            rows: columns as the table names them. No text may hold a tab, a line's end or a backslash.
+            binary: columns that hold bytes, here in hex.
+
+        Raises:
+            EngineError: see :meth:`query`.
+        """
+        with self._connected() as connection:
+            self._copy(connection, table, rows, binary)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
         try:
             with self._connect(self._reach()) as connection:
-                cursor = connection.cursor()
-
-                def ask(sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
-                    cursor.execute(sql, parameters or None)
-                    return list(cursor.fetchall()) if cursor.description else []
-
-                yield ask
+                yield connection
         except (psycopg.Error, pymysql.MySQLError) as error:
             # PyMySQL's message stands behind a number
             said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
@@ -151,6 +173,12 @@ class Engine(ABC):
     @abstractmethod
     def _connect(self, endpoint: Endpoint) -> Any:
         """Return a new connection that commits every statement and gives rows as dictionaries."""
+
+    @abstractmethod
+    def _copy(
+        self, connection: Any, table: str, rows: pl.DataFrame, binary: Collection[str]
+    ) -> None:
+        """See :meth:`copy`."""
 
     @abstractmethod
     def version(self) -> str:
@@ -171,6 +199,10 @@ class Engine(ABC):
     @abstractmethod
     def dataset_bytes(self) -> int:
         """Return the size of the dataset on disk, indexes included, as the server reports it."""
+
+    @abstractmethod
+    def explain(self, statement: str) -> str:
+        """Return the plan of a query as the server's JSON, with what each step did where it tells."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -234,6 +266,23 @@ class PostgresProtocol(Engine):
             row_factory=dict_row,
         )
 
+    def explain(self, statement: str) -> str:
+        """See :meth:`Engine.explain`; the query is run for it."""
+        (row,) = self.query(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+        return json.dumps(row["QUERY PLAN"], indent=1)
+
+    def _copy(
+        self,
+        connection: psycopg.Connection,
+        table: str,
+        rows: pl.DataFrame,
+        binary: Collection[str],
+    ) -> None:
+        encoded = rows.with_columns(pl.format(r"\\x{}", name).alias(name) for name in binary)
+        names = ", ".join(rows.columns)
+        with connection.cursor().copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            copy.write(_lines(encoded))
+
 
 class MySQLProtocol(Engine):
     """A server that speaks MySQL's protocol."""
@@ -249,5 +298,39 @@ class MySQLProtocol(Engine):
             database=endpoint.database,
             connect_timeout=_CONNECT_TIMEOUT_S,
             autocommit=True,
+            local_infile=True,
             cursorclass=pymysql.cursors.DictCursor,
         )
+
+    def explain(self, statement: str) -> str:
+        """See :meth:`Engine.explain`; the query is not run for it."""
+        ((plan,),) = (row.values() for row in self.query(f"EXPLAIN FORMAT=JSON {statement}"))
+        return plan
+
+    def _copy(
+        self,
+        connection: pymysql.Connection,
+        table: str,
+        rows: pl.DataFrame,
+        binary: Collection[str],
+    ) -> None:
+        names = ", ".join(f"@{name}" if name in binary else name for name in rows.columns)
+        decoded = ", ".join(f"{name} = UNHEX(@{name})" for name in binary)
+        with tempfile.NamedTemporaryFile(prefix="benchlab-rows-") as file:
+            file.write(_lines(rows))
+            file.flush()
+            connection.cursor().execute(
+                f"LOAD DATA LOCAL INFILE '{file.name}' INTO TABLE {table} CHARACTER SET utf8mb4"
+                r" FIELDS TERMINATED BY '\t' ESCAPED BY '' LINES TERMINATED BY '\n'"
+                f" ({names}){' SET ' if binary else ''}{decoded}"
+            )
+
+
+def _lines(rows: pl.DataFrame) -> bytes:
+    """Return a line a row, columns between tabs."""
+    return rows.write_csv(
+        separator="\t",
+        include_header=False,
+        quote_style="never",
+        datetime_format="%Y-%m-%d %H:%M:%S",
+    ).encode()

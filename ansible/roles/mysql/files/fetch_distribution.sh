@@ -1,0 +1,30 @@
+# fetch_distribution.sh DIR SUITE PACKAGE: MySQL's server with all libraries that it needs, out of
+# another suite of this host's distribution, whole or not at all; DIR/run-mysqld runs it.
+#
+# The packages are unpacked and not installed: the host keeps its own libraries, and none is a daemon.
+set -eu
+dir=$1 suite=$2 package=$3
+draft=$dir.partial
+rm -rf "$draft"
+trap 'rm -rf "$draft"' EXIT
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
+debootstrap --variant=minbase --download-only --include="$package" "$suite" "$draft/fetched" "$mirror" >&2
+for file in "$draft"/fetched/var/cache/apt/archives/lib*.deb \
+    "$draft"/fetched/var/cache/apt/archives/zlib1g_*.deb \
+    "$draft"/fetched/var/cache/apt/archives/mysql-*.deb; do
+    dpkg-deb --extract "$file" "$draft"
+done
+rm -rf "$draft/fetched"
+cat > "$draft/run-mysqld" << EOF
+#!/bin/sh
+# the loader of the suite that the server is built for
+here=$dir
+exec "\$(echo "\$here"/usr/lib/*/ld-linux-*)" --library-path "\$(echo "\$here"/usr/lib/*-linux-gnu)" \\
+    "\$here/usr/sbin/mysqld" "\$@" --basedir="\$here/usr" --lc-messages-dir="\$here/usr/share/mysql" \\
+    --plugin-dir="\$here/usr/lib/mysql/plugin" --character-sets-dir="\$here/usr/share/mysql/charsets" \\
+    --secure-file-priv=NULL
+EOF
+chmod 0755 "$draft" "$draft/run-mysqld"
+rm -rf "$dir"
+mv "$draft" "$dir"
+trap - EXIT

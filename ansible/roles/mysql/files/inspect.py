@@ -1,0 +1,37 @@
+"""Print, as one JSON object, what there is of MySQL on this host.
+
+inspect.py SERVER_DIR DATA_DIR ETC_DIR PRISTINE
+"""
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def server_version(program):
+    """``9.7.4``, from ``.../mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))``; None: not there."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
+    except OSError:
+        return None
+    return re.search(rb"Ver ([\d.]+)", said).group(1).decode()
+
+
+def main(server, data_dir, etc, pristine):
+    """Print it."""
+    found = {
+        "distribution": platform.freedesktop_os_release()["ID"],
+        "version": server_version(server + "/run-mysqld"),
+        "client": shutil.which("mariadb") or shutil.which("mysql"),
+        "data": Path(data_dir).is_dir(),
+        "configured": Path(etc + ".json").exists(),
+        "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
+    }
+    print(json.dumps(found))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,108 @@
+"""MySQL, and what MariaDB has in common with it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.study import Dataset
+from benchlab.waits import Wait
+
+#: A statement of the workload's tables and their indexes, each with its first column.
+_INDEXES = (
+    "SELECT table_name AS name, index_name AS index_, column_name AS first"
+    " FROM information_schema.statistics WHERE table_schema = DATABASE() AND seq_in_index = 1"
+)
+
+#: What a session's state says while it makes its transaction durable: MySQL's, MariaDB's.
+_COMMITS = {"waiting for handler commit", "Commit"}
+
+
+def sessions_of(processes: str) -> str:
+    """Return the query for what the sessions in a table of processes do, and who waits for a row.
+
+    Of a row the server tells that the transaction waits for it, and not the session.
+    """
+    return (
+        "SELECT p.command AS command, p.state AS state, t.trx_state AS trx, COUNT(*) AS sessions"
+        f" FROM {processes} p"
+        " LEFT JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id"
+        " WHERE p.id <> CONNECTION_ID() GROUP BY p.command, p.state, t.trx_state"
+    )
+
+
+class InnoDB(MySQLProtocol):
+    """A server whose tables are InnoDB's."""
+
+    admin_user = "root"
+
+    def version(self) -> str:
+        """See :meth:`Engine.version`; of ``9.7.4-2`` or ``10.11.19-MariaDB-0+deb12u1`` the digits."""
+        return self.query("SELECT VERSION() AS version")[0]["version"].split("-")[0]
+
+    def effective_settings(self, names: list[str]) -> list[EngineSetting]:
+        """See :meth:`Engine.effective_settings`; from ``SHOW GLOBAL VARIABLES``."""
+        rows = {row["Variable_name"]: row["Value"] for row in self.query("SHOW GLOBAL VARIABLES")}
+        return [
+            EngineSetting(name=name, asked=None, effective=rows[name])
+            for name in names
+            if name in rows
+        ]
+
+    def counters(self) -> dict[str, float]:
+        """See :meth:`Engine.counters`: every number of ``SHOW GLOBAL STATUS``."""
+        counters = {
+            f"status.{row['Variable_name']}": float(row["Value"])
+            for row in self.query("SHOW GLOBAL STATUS")
+            if row["Value"].replace(".", "", 1).isdigit()
+        }
+        return counters | {"dataset_bytes": float(self.dataset_bytes())}
+
+    @classmethod
+    def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
+        """See :meth:`Engine.wait`; the name is the session's state."""
+        sessions, state = row["sessions"], row["state"] or row["command"]
+        if row["command"] in ("Daemon", "Binlog Dump"):
+            return None
+        if row["command"] == "Sleep":
+            return Wait.CLIENT, "Sleep", sessions
+        if row["trx"] == "LOCK WAIT":
+            return Wait.LOCK, row["trx"], sessions
+        if state.startswith("Waiting for") and state.endswith("lock"):
+            return Wait.LOCK, state, sessions
+        return Wait.LOG if state in _COMMITS else Wait.BUSY, state, sessions
+
+    def read_in(self, dataset: Dataset) -> None:
+        """See :meth:`Engine.read_in`: a scan of every index, the clustered one among them."""
+        del dataset  # the database holds nothing else
+        for row in self.query(_INDEXES):
+            self.query(
+                f"SELECT SUM(LENGTH({row['first']})) FROM {row['name']} FORCE INDEX ({row['index_']})"
+            )
+
+    def settle(self) -> None:
+        """See :meth:`Engine.settle`: statistics of every table."""
+        for row in self.query("SHOW TABLES"):
+            (name,) = row.values()
+            self.query(f"ANALYZE TABLE {name}")
+
+
+class MySQL(InnoDB):
+    """MySQL, any version from 8.0."""
+
+    name = "mysql"
+    waits_query = sessions_of("performance_schema.processlist")
+
+    def explain(self, statement: str) -> str:
+        """See :meth:`Engine.explain`; the query is run for it."""
+        with self.asking() as ask:
+            ask("SET explain_json_format_version = 2")
+            ((plan,),) = (row.values() for row in ask(f"EXPLAIN ANALYZE FORMAT=JSON {statement}"))
+        return plan
+
+    def dataset_bytes(self) -> int:
+        """See :meth:`Engine.dataset_bytes`: the tables' files."""
+        rows = self.query(
+            "SELECT SUM(file_size) AS size FROM information_schema.innodb_tablespaces"
+            " WHERE name LIKE CONCAT(DATABASE(), '/%')"
+        )
+        return int(rows[0]["size"] or 0)
