@@ -20,13 +20,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import benchlab
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.plan import Trial
-from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study import DEFAULT_ENVELOPE, SpecTree
 
 # History of the record's format; a record has the lowest version that knows all that it says:
 # 1: first
 # 2: a trial may have an intervention, which an older benchlab would overlook
-RECORD_VERSION = 2
+# 3: datasets that are not sysbench's; requests that are due at times of their own
+RECORD_VERSION = 3
 RECORD_NAME = "run.json"
+
+#: Capture of the rate at which transactions are due, and of the peak that it is a share of.
+RATE = "rate.json"
+
+#: Capture of how the server carries out the workload's query, where it has one.
+PLAN = "plan.json"
 
 Status = Literal["ok", "failed", "refused"]
 
@@ -74,12 +81,14 @@ class Record(BaseModel):
         """Return the run in one line, for people who watch."""
         point = self.trial.point
         rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
+        share = point.share_of_peak
+        loop = f" at {share:.0%} of the peak" if share else ""
         perturbed = " perturbed" if self.trial.intervention else ""
         outcome = self.status if self.error is None else f"{self.status}: {self.error}"
         seconds = (self.ended - self.started).total_seconds()
         return (
             f"{point.engine} {point.variant} {point.workload_name}{rule} ×{point.concurrency}"
-            f" trial {self.trial.number}{perturbed}: {outcome} ({seconds:.0f} s)"
+            f"{loop} trial {self.trial.number}{perturbed}: {outcome} ({seconds:.0f} s)"
         )
 
 
@@ -109,7 +118,7 @@ class RunFolder:
             for path in sorted(self.path.iterdir())
         }
         record = Record(
-            record_version=2 if self.trial.intervention else 1,
+            record_version=_least_version(self.trial),
             run_id=self.run_id,
             status=status,
             error=error,
@@ -132,6 +141,13 @@ class RunFolder:
             os.fsync(stream.fileno())
         draft.replace(self.path / RECORD_NAME)
         return record
+
+
+def _least_version(trial: Trial) -> int:
+    """Return the oldest version of the record that can tell of a trial."""
+    if isinstance(trial.point.dataset, SpecTree) or trial.point.share_of_peak is not None:
+        return 3
+    return 2 if trial.intervention else 1
 
 
 @cache

@@ -87,10 +87,12 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         table = Table(
             title=f"{selection.study}, profile {selection.profile}, target {selection.target}"
         )
-        for heading in ("curve", "concurrency, in order", "left"):
+        for heading in ("curve", "points, in order", "left"):
             table.add_column(heading, justify="right" if heading == "left" else "left")
         for curve in curves:
-            order = " ".join(str(trial.point.concurrency) for trial in curve.trials)
+            order = " ".join(
+                f"{place:.0%}" if curve.is_open else str(place) for place in curve.places
+            )
             table.add_row(curve.name, order, f"{len(curve.keys & todo)} of {len(curve.trials)}")
         console.print(table)
         trials = [trial for curve in curves for trial in curve.trials]

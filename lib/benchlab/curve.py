@@ -6,14 +6,15 @@ from pathlib import Path
 
 import polars as pl
 
-from benchlab import repo, study, target
+from benchlab import ingest, repo, results, study, target
 from benchlab.capture import Record
-from benchlab.errors import UnknownName
+from benchlab.errors import StoreError, UnknownName
 from benchlab.intervention.model import Intervention
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Curve, Planner
 from benchlab.progress import RUN_LINE
 from benchlab.session import Session
+from benchlab.store import open_store
 from benchlab.study import Perturbed
 from benchlab.target import Provisioned
 from benchlab.trial import run_trial
@@ -50,12 +51,41 @@ def open_curve(
     """
     provisioned, planner = _planner(study_name, profile, target_name)
     curves = planner.curves(engines=[engine], variants=[variant], workloads=[workload])
-    matching = {curve.name: curve for curve in curves}
-    wanted = Curve.label(engine, variant, workload, envelope, trial)
-    if wanted not in matching:
-        raise UnknownName("curve", wanted, matching)
-    curve = matching[wanted].only(concurrency)
+    curve = _named(curves, engine, variant, workload, envelope, trial).only(concurrency)
     return CurveRun(repo.find().raw, Session(provisioned, engine), curve)
+
+
+def open_at_rates(
+    study_name: str,
+    profile: str,
+    target_name: str,
+    engine: str,
+    variant: str,
+    workload: str,
+    envelope: str,
+    trial: int,
+    shares: Sequence[float] = (),
+) -> "CurveRun":
+    """Return one curve along shares of the closed loop's peak, which must have been measured before.
+
+    Arguments and errors are those of :func:`open_curve`.
+
+    Raises:
+        StoreError: no run of the closed loop counts.
+    """
+    checkout = repo.find()
+    provisioned, planner = _planner(study_name, profile, target_name)
+    curves = planner.open_loops(engines=[engine], variants=[variant], workloads=[workload])
+    curve = _named(curves, engine, variant, workload, envelope, trial).only(shares)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        names = (engine, variant, workload, envelope)
+        peak_tps = results.peak(store, study_name, profile, target_name, *names)
+    if peak_tps is None:
+        raise StoreError(
+            f"{curve.name}: no run of the closed loop counts, of whose peak it is a share"
+        )
+    return CurveRun(checkout.raw, Session(provisioned, engine), curve, peak_tps)
 
 
 def open_perturbed(
@@ -84,11 +114,20 @@ def _planner(study_name: str, profile: str, target_name: str) -> tuple[Provision
     return provisioned, Planner(spec, profile, instance, versions, provisioned.target.enforce)
 
 
+def _named(curves: list[Curve], *names: str | int) -> Curve:
+    matching = {
+        (one.engine, one.variant, one.workload, one.envelope, one.trial): one for one in curves
+    }
+    if names not in matching:
+        raise UnknownName("curve", Curve.label(*names), [one.name for one in curves])
+    return matching[names]
+
+
 class CurveRun:
     """The trials of one curve on a provisioned target."""
 
-    def __init__(self, raw: Path, session: Session, curve: Curve):
-        self.raw, self.session, self.curve = raw, session, curve
+    def __init__(self, raw: Path, session: Session, curve: Curve, peak_tps: float | None = None):
+        self.raw, self.session, self.curve, self.peak_tps = raw, session, curve, peak_tps
 
     def run(self) -> Iterator[Record]:
         """Run the trials one after the other; print a line for each and yield its record."""
@@ -99,7 +138,9 @@ class CurveRun:
                 before_load = closing.result if closing else lambda: None
                 # whatever happens between its runs, a curve begins from the dataset
                 restore = not closing or trial.point.dataset_reset == "restore"
-                close = run_trial(self.session, trial, self.raw, restore, before_load)
+                close = run_trial(
+                    self.session, trial, self.raw, restore, before_load, self.peak_tps
+                )
                 if closing:
                     yield _reported(closing.result())
                 closing = closer.submit(close)

@@ -38,6 +38,10 @@ class EngineError(BenchlabError):
     """An engine that did not start, stop, answer, or take a setting."""
 
 
+class DatasetError(BenchlabError):
+    """A dataset that cannot be made, or that engines answer differently from."""
+
+
 class RunFailed(BenchlabError):
     """A run that cannot count; the rest of the plan goes on."""
 

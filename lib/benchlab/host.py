@@ -101,6 +101,11 @@ class Host(BaseModel):
             return Path(path).read_bytes()
         return self.run("cat", str(path))
 
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file of the host, in a folder that is made if need be."""
+        script = 'mkdir -p "$1" && cat > "$1/$2"'
+        self.run("sh", "-c", script, "sh", str(path.parent), path.name, stdin=content)
+
     def tunnel(self, address: str, port: int) -> "Tunnel":
         """Open a way from here to an address that this host can connect to.
 

@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from benchlab import attribution, capture
-from benchlab.capture import Record
+from benchlab.capture import PLAN, RATE, Record
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.intervention import effect
@@ -19,6 +19,7 @@ from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVER
 from benchlab.parse import blocks, perf
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.parse import waits as parse_waits
+from benchlab.plan import Point
 from benchlab.repo import Repo
 from benchlab.store import Store, open_store
 from benchlab.waits import NAME as WAITS
@@ -27,6 +28,7 @@ from benchlab.waits import NAME as WAITS
 _FACTS = TypeAdapter(dict[str, Any])
 _SETTINGS = TypeAdapter(list[EngineSetting])
 _COUNTERS = TypeAdapter(dict[str, float])
+_RATE = TypeAdapter(dict[str, float])
 
 
 @dataclass
@@ -106,7 +108,8 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "os_sample": _os_samples(text, record.single_host),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": _counters(text),
-            "engine_wait": _waits(text, record.trial.point.engine),
+            "engine_wait": _waits(text, record.trial.point),
+            "query_plan": _plan(text),
             "raw_output": _raw_output(record, contents),
         }
         measured = {}
@@ -122,7 +125,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         for name, frame in tables.items()
         if not frame.is_empty()
     }
-    tables["run"] = _run(record, measured)
+    tables["run"] = _run(record, measured, _rate(text))
     if record.status == "ok":
         tables["attribution"] = attribution.attribute(tables).with_columns(
             pl.lit(record.run_id).alias("run_id")
@@ -147,7 +150,7 @@ def _contents(folder: Path, record: Record) -> dict[str, bytes]:
     return contents
 
 
-def _run(record: Record, measured: dict) -> pl.DataFrame:
+def _run(record: Record, measured: dict, rate_per_s: float | None) -> pl.DataFrame:
     point, trial = record.trial.point, record.trial
     begin, end = record.phases.get("measure", (None, None))
     seconds = measured.get("total_time_s")
@@ -163,8 +166,9 @@ def _run(record: Record, measured: dict) -> pl.DataFrame:
         "engine_version": point.engine_version,
         "variant": point.variant,
         "workload": point.workload_name,
-        "tables": point.dataset.tables,
-        "rows_per_table": point.dataset.rows_per_table,
+        "dataset": point.dataset.model_dump_json(),
+        "tables": getattr(point.dataset, "tables", None),
+        "rows_per_table": getattr(point.dataset, "rows_per_table", None),
         "concurrency": point.concurrency,
         "trial": trial.number,
         "trial_key": record.trial_key,
@@ -198,6 +202,8 @@ def _run(record: Record, measured: dict) -> pl.DataFrame:
         "benchlab_commit": record.code.commit,
         "benchlab_modified": record.code.modified,
         "intervention": trial.intervention and trial.intervention.model_dump_json(),
+        "share_of_peak": point.share_of_peak,
+        "rate_per_s": rate_per_s,
     }
     return pl.DataFrame([row])
 
@@ -219,6 +225,10 @@ def _json(text: dict[str, str], name: str, kind: TypeAdapter) -> Any:
         return kind.validate_json(text[name])
     except ValidationError as error:
         raise ParseError(f"{name}: {capture.problem(error)}") from error
+
+
+def _rate(text: dict[str, str]) -> float | None:
+    return _json(text, RATE, _RATE)["rate_per_s"] if RATE in text else None
 
 
 def _host(text: dict[str, str]) -> pl.DataFrame:
@@ -302,10 +312,16 @@ def _counters(text: dict[str, str]) -> pl.DataFrame:
     )
 
 
-def _waits(text: dict[str, str], engine: str) -> pl.DataFrame:
+def _waits(text: dict[str, str], point: Point) -> pl.DataFrame:
     if WAITS not in text:
         return pl.DataFrame()
-    return parse_waits.looks(text[WAITS], engine_class(engine).wait, truncated_ok=True)
+    return parse_waits.looks(
+        text[WAITS], engine_class(point.role or point.engine).wait, truncated_ok=True
+    )
+
+
+def _plan(text: dict[str, str]) -> pl.DataFrame:
+    return pl.DataFrame({"plan": [text[PLAN]]}) if PLAN in text else pl.DataFrame()
 
 
 def _raw_output(record: Record, contents: dict[str, bytes]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -19,9 +19,11 @@ from benchlab.errors import TargetError, UnknownName
 from benchlab.intervention.model import WITHOUT_ENVELOPE, Intervention
 from benchlab.study import (
     DEFAULT_ENVELOPE,
+    Block,
     Dataset,
     Instance,
     OfMemory,
+    OpenLoop,
     Perturbed,
     Profile,
     Scalar,
@@ -44,6 +46,8 @@ class Point(BaseModel):
 
     study: str
     engine: str
+    # of an engine that is named otherwise; left out of the key and the record where it is not
+    role: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
     variant: str
     engine_version: str
     role_vars: dict[str, Scalar]
@@ -56,6 +60,8 @@ class Point(BaseModel):
     envelope: Envelope
     warmup_s: int
     measure_s: int
+    # of the highest throughput of the closed loop; left out of key and record where the loop is closed
+    share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
     start: str
     dataset_reset: str
 
@@ -101,7 +107,7 @@ class Trial(BaseModel):
 
 
 class Curve(BaseModel):
-    """The trials of one number along concurrency: what one run notebook executes."""
+    """The trials of one number along concurrency or load: what one run notebook executes."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -122,12 +128,25 @@ class Curve(BaseModel):
     def name(self) -> str:
         """Name for progress lines and executed notebooks."""
         name = self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
-        return f"{name}-perturbed{self.trials[0].point.concurrency}" if self.intervention else name
+        if self.intervention:
+            return f"{name}-perturbed{self.trials[0].point.concurrency}"
+        return f"{name}-open" if self.is_open else name
 
     @property
     def intervention(self) -> Intervention | None:
         """What is lowered in its runs, if anything is."""
         return self.trials[0].intervention
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are due at times of their own."""
+        return self.trials[0].point.share_of_peak is not None
+
+    @property
+    def places(self) -> list[float]:
+        """Where its trials are along the curve: concurrency, or share of the peak if it is open."""
+        points = [trial.point for trial in self.trials]
+        return [point.share_of_peak if self.is_open else point.concurrency for point in points]
 
     @property
     def keys(self) -> set[str]:
@@ -139,20 +158,20 @@ class Curve(BaseModel):
         left = tuple(trial for trial in self.trials if trial.key not in done)
         return self.model_copy(update={"trials": left}) if left else None
 
-    def only(self, concurrency: Sequence[int]) -> "Curve":
-        """Return the curve with only these concurrencies, in this order; none given: all.
+    def only(self, places: Sequence[float]) -> "Curve":
+        """Return the curve with only these of its :attr:`places`, in this order; none given: all.
 
         Raises:
-            UnknownName: the curve has no such concurrency.
+            UnknownName: the curve has no such place.
         """
-        if not concurrency:
+        if not places:
             return self
-        by_concurrency = {trial.point.concurrency: trial for trial in self.trials}
-        for threads in concurrency:
-            if threads not in by_concurrency:
-                raise UnknownName("concurrency", str(threads), map(str, by_concurrency))
-        trials = tuple(by_concurrency[threads] for threads in concurrency)
-        return self.model_copy(update={"trials": trials})
+        trials = dict(zip(self.places, self.trials, strict=True))
+        for place in places:
+            if place not in trials:
+                kind = "share of the peak" if self.is_open else "concurrency"
+                raise UnknownName(kind, str(place), map(str, trials))
+        return self.model_copy(update={"trials": tuple(trials[place] for place in places)})
 
 
 @dataclass(frozen=True)
@@ -190,45 +209,29 @@ class Planner:
         Raises:
             UnknownName: a profile or a selected name that the study does not have.
         """
-        wanted = _wanted(self.study, engines, variants, workloads)
-        order = random.Random(seed)
-        curves = []
-        for number in range(1, self._profile.trials + 1):
-            of_trial = []
-            for block in self.study.matrix:
-                if self.profile_name not in block.profiles:
-                    continue
-                envelope = self._envelope(block.envelope)
-                combinations = itertools.product(block.engines, block.variants, block.workloads)
-                for engine, variant, workload in combinations:
-                    point = self._point(envelope, engine, variant, workload)
-                    trials = [
-                        Trial(
-                            point=point.model_copy(update={"concurrency": concurrency}),
-                            number=number,
-                            profile=self.profile_name,
-                        )
-                        for concurrency in self._profile.concurrency
-                    ]
-                    order.shuffle(trials)
-                    of_trial.append(
-                        Curve(
-                            engine=engine,
-                            variant=variant,
-                            workload=workload,
-                            envelope=block.envelope,
-                            trial=number,
-                            trials=tuple(trials),
-                        )
-                    )
-            order.shuffle(of_trial)
-            curves += of_trial
+        concurrency = self._profile.concurrency
+        curves = self._interleaved(
+            self.study.matrix, lambda _: [{"concurrency": threads} for threads in concurrency], seed
+        )
         # selected last, so that a part of the plan runs in the order that it has in the whole
-        return [
-            curve
-            for curve in curves
-            if _is_selected((curve.engine, curve.variant, curve.workload), wanted)
-        ]
+        return _selection(curves, _wanted(self.study, engines, variants, workloads))
+
+    def open_loops(
+        self,
+        engines: Iterable[str] = (),
+        variants: Iterable[str] = (),
+        workloads: Iterable[str] = (),
+        seed: int = 1,
+    ) -> list[Curve]:
+        """Return the curves along shares of the highest throughput; see :meth:`curves`."""
+        curves = self._interleaved(
+            self.study.open_loops,
+            lambda block: [
+                {"concurrency": block.concurrency, "share_of_peak": share} for share in block.shares
+            ],
+            seed,
+        )
+        return _selection(curves, _wanted(self.study, engines, variants, workloads))
 
     def interventions(
         self,
@@ -295,6 +298,49 @@ class Planner:
             trials=(trial,),
         )
 
+    def _interleaved(
+        self,
+        blocks: Iterable[Block | OpenLoop],
+        points: Callable[[Any], list[dict[str, Any]]],
+        seed: int,
+    ) -> list[Curve]:
+        """Return the curves of all trials in a random order; ``points`` tells those of a block."""
+        order, curves = random.Random(seed), []
+        for number in range(1, self._profile.trials + 1):
+            of_trial = [
+                self._curve(block, combination, points(block), number, order)
+                for block in blocks
+                if self.profile_name in block.profiles
+                for combination in itertools.product(block.engines, block.variants, block.workloads)
+            ]
+            order.shuffle(of_trial)
+            curves += of_trial
+        return curves
+
+    def _curve(
+        self,
+        block: Block | OpenLoop,
+        combination: tuple[str, str, str],
+        points: list[dict[str, Any]],
+        number: int,
+        order: random.Random,
+    ) -> Curve:
+        engine, variant, workload = combination
+        point = self._point(self._envelope(block.envelope), engine, variant, workload)
+        trials = [
+            Trial(point=point.model_copy(update=one), number=number, profile=self.profile_name)
+            for one in points
+        ]
+        order.shuffle(trials)
+        return Curve(
+            engine=engine,
+            variant=variant,
+            workload=workload,
+            envelope=block.envelope,
+            trial=number,
+            trials=tuple(trials),
+        )
+
     @property
     def _profile(self) -> Profile:
         return self.study.profile(self.profile_name)
@@ -308,6 +354,7 @@ class Planner:
         return Point(
             study=study.study,
             engine=engine,
+            role=study.engines[engine].role,
             variant=variant,
             engine_version=self.versions[engine],
             role_vars=study.engines[engine].role_vars,
@@ -315,7 +362,7 @@ class Planner:
             settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
             workload_name=workload,
             workload=study.workloads[workload],
-            dataset=profile.dataset,
+            dataset=study.dataset(profile, workload),
             concurrency=0,
             envelope=envelope,
             warmup_s=profile.warmup_s,
@@ -367,6 +414,14 @@ def _selected(kind: str, asked: Iterable[str], choices: Collection[str]) -> Coll
         if name not in choices:
             raise UnknownName(kind, name, choices)
     return asked or choices
+
+
+def _selection(curves: Iterable[Curve], wanted: tuple[Collection[str], ...]) -> list[Curve]:
+    return [
+        curve
+        for curve in curves
+        if _is_selected((curve.engine, curve.variant, curve.workload), wanted)
+    ]
 
 
 def _is_selected(names: Iterable[str], wanted: Iterable[Collection[str]]) -> bool:

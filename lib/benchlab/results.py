@@ -16,10 +16,21 @@ POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
 _LATEST = """
     SELECT * FROM run WHERE study = ? AND profile = ? AND target = ? AND intervention IS NULL
+        AND (share_of_peak IS NOT NULL) = ?
     QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
     ORDER BY ALL
 """
 
+
+_PEAK = """
+    SELECT max(tps) FROM (
+        SELECT median(tps) AS tps FROM run
+        WHERE status = 'ok' AND intervention IS NULL AND share_of_peak IS NULL
+            AND study = ? AND profile = ? AND target = ?
+            AND engine = ? AND variant = ? AND workload = ? AND envelope = ?
+        GROUP BY concurrency
+    )
+"""
 
 # Of a point whose limits were lowered, one run: each gives elasticities of its own.
 _LATEST_PERTURBED = """
@@ -35,7 +46,8 @@ _LATEST_PERTURBED = """
 def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return the last run of every trial of a study's profile on a target, whatever its status.
 
-    Runs in which limits were lowered are none of these: see :func:`perturbed`.
+    Runs in which limits were lowered are none of these, nor are those whose requests were due at times
+    of their own: see :func:`perturbed` and :func:`open_loop`.
 
     Args:
         store: the store.
@@ -46,7 +58,29 @@ def runs(store: Store, study: str, profile: str, target: str | None = None) -> p
     Raises:
         UnknownName: the study's profile was never run on that target.
     """
-    return store.sql(_LATEST, study, profile, _target(store, study, profile, target))
+    return store.sql(_LATEST, study, profile, _target(store, study, profile, target), False)
+
+
+def open_loop(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the last run that counts of every trial whose requests were due at times of their own."""
+    chosen = _target(store, study, profile, target)
+    return store.sql(_LATEST, study, profile, chosen, True).filter(pl.col("status") == "ok")
+
+
+def peak(store: Store, study: str, profile: str, target: str, *curve: str) -> float | None:
+    """Return the highest median throughput over the concurrencies of a curve in the closed loop.
+
+    Args:
+        store: the store.
+        study: name.
+        profile: name.
+        target: name.
+        curve: engine, variant, workload and envelope.
+
+    Returns:
+        Transactions per second; ``None`` if no run counts.
+    """
+    return store.sql(_PEAK, study, profile, target, *curve).item()
 
 
 def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 -- Version 1: first.
 -- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; runs with an
 -- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
+-- Version 3: datasets that are not sysbench's (run.dataset), open loops (run.share_of_peak, rate_per_s); query_plan.
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -17,8 +18,9 @@ CREATE TABLE run (
     engine_version VARCHAR NOT NULL,
     variant VARCHAR NOT NULL,
     workload VARCHAR NOT NULL,
-    tables INTEGER NOT NULL,
-    rows_per_table BIGINT NOT NULL,
+    dataset VARCHAR,                    -- what was loaded, as JSON
+    tables INTEGER,                     -- of sysbench's own scripts; null: another dataset
+    rows_per_table BIGINT,
     concurrency INTEGER NOT NULL,
     trial INTEGER NOT NULL,
     trial_key VARCHAR NOT NULL,
@@ -51,7 +53,9 @@ CREATE TABLE run (
     benchlab_version VARCHAR NOT NULL,
     benchlab_commit VARCHAR,
     benchlab_modified BOOLEAN,
-    intervention VARCHAR                -- what was lowered, as JSON; null: nothing, an ordinary run
+    intervention VARCHAR,               -- what was lowered, as JSON; null: nothing, an ordinary run
+    share_of_peak DOUBLE,               -- of the closed loop's throughput; null: a closed loop
+    rate_per_s DOUBLE                   -- at which transactions were due
 );
 
 CREATE TABLE phase (
@@ -135,6 +139,11 @@ CREATE TABLE engine_wait (
     wait_class VARCHAR NOT NULL,        -- benchlab.waits.Wait
     wait VARCHAR NOT NULL,              -- as the engine names it
     sessions INTEGER NOT NULL           -- of the load that waited so
+);
+
+CREATE TABLE query_plan (
+    run_id VARCHAR NOT NULL,
+    plan VARCHAR NOT NULL               -- of the workload's query, as the server's JSON
 );
 
 CREATE TABLE attribution (

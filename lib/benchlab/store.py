@@ -14,10 +14,13 @@ import polars as pl
 from benchlab.errors import StoreError
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 #: Columns that exports of older schemas lack; they are null there.
-_ADDED = {"run": {"intervention"}, "attribution": {"saturation", "share", "confidence"}}
+_ADDED = {
+    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s"},
+    "attribution": {"saturation", "share", "confidence"},
+}
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (
@@ -31,6 +34,7 @@ RUN_TABLES = (
     "perf_stack",
     "engine_counter",
     "engine_wait",
+    "query_plan",
     "attribution",
     "intervention_block",
     "elasticity",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ByteSize, Field, ValidationError, model_validator
+from pydantic import ByteSize, Discriminator, Field, Tag, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -48,6 +48,7 @@ _SYSBENCH_TAKEN = {
     **dict.fromkeys(
         ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"
     ),
+    **dict.fromkeys(("rate", "tx-rate"), "the study's open_loops"),
     "rand-seed": "the trial",
     **dict.fromkeys(
         ("config-file", "histogram", "percentile", "report-interval", "test"),
@@ -96,6 +97,9 @@ class EngineSpec(StrictModel):
     """One engine of a study: the role's variables, the settings of all variants, the variants."""
 
     label: str
+    role: str | None = Field(
+        None, description="whose Ansible role and class it has; none: those of the engine's name"
+    )
     role_vars: dict[str, Scalar] = {}
     init: dict[str, Scalar] = {}
     settings: Settings = {}
@@ -109,14 +113,16 @@ class Workload(StrictModel):
     driver: Literal["sysbench"]
     script: str
     writes: bool
+    dataset: Annotated[dict[str, Scalar], Field(exclude_if=lambda it: not it)] = {}
+    """What it changes of the profile's dataset."""
     options: dict[str, Scalar] = {}
     tolerated_error_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Errors per transaction that the workload brings about by itself, such as two clients that
     insert the same row; with more of them a run has failed."""
 
 
-class Dataset(StrictModel):
-    """What the sysbench tables hold at the start."""
+class SysbenchTables(StrictModel):
+    """What the tables of sysbench's OLTP scripts hold at the start."""
 
     tables: Annotated[int, Field(gt=0)]
     rows_per_table: Annotated[int, Field(gt=0)]
@@ -125,6 +131,39 @@ class Dataset(StrictModel):
     def rows(self) -> int:
         """Rows over all tables."""
         return self.tables * self.rows_per_table
+
+
+class SpecTree(StrictModel):
+    """Product catalogues of telephone companies; see :mod:`benchlab.workloads.spec_tree`."""
+
+    operators: Annotated[int, Field(gt=0)]
+    entities: Annotated[int, Field(gt=0, description="of an operator, on all levels")]
+    revisions: Annotated[int, Field(ge=0, description="entities of an operator with a second one")]
+    seed: Annotated[int, Field(ge=0)] = 1
+    partitioned: bool = Field(False, description="by operator")
+
+    @model_validator(mode="after")
+    def _entities_are_enough(self) -> "SpecTree":
+        if self.revisions > self.entities:
+            raise Unresolved("cannot be more than the entities", ("revisions",))
+        return self
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table of specifications."""
+        return self.operators * (self.entities + self.revisions)
+
+
+def _kind_of_dataset(value: object) -> str:
+    """Name the model that a dataset is meant to be, so that a mistake is told in its terms."""
+    given = value if isinstance(value, Mapping) else vars(value)
+    return "spec_tree" if "operators" in given else "sysbench"
+
+
+Dataset = Annotated[
+    Annotated[SysbenchTables, Tag("sysbench")] | Annotated[SpecTree, Tag("spec_tree")],
+    Discriminator(_kind_of_dataset),
+]
 
 
 class Block(StrictModel):
@@ -159,6 +198,22 @@ class Perturbed(StrictModel):
     def curve(self) -> tuple[str, str, str]:
         """Engine, variant and workload."""
         return self.engine, self.variant, self.workload
+
+
+class OpenLoop(StrictModel):
+    """Points whose requests are due at times of their own, whether or not earlier ones are done.
+
+    Their rate is a share of the highest throughput of the same engine, variant and workload in the
+    closed loop, so these are run before.
+    """
+
+    engines: Annotated[list[str], Field(min_length=1)]
+    variants: Annotated[list[str], Field(min_length=1)]
+    workloads: Annotated[list[str], Field(min_length=1)]
+    concurrency: Annotated[int, Field(gt=0, description="requests under way at once, at most")]
+    shares: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1)]
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
 
 
 class Profile(StrictModel):
@@ -209,6 +264,7 @@ class Study(StrictModel):
     matrix: Annotated[list[Block], Field(min_length=1)] = []
     profiles: dict[ProfileName, Profile] = {}
     interventions: list[Perturbed] = []
+    open_loops: list[OpenLoop] = []
     claims: list[Claim] = []
 
     @property
@@ -231,8 +287,9 @@ class Study(StrictModel):
         for name, engine in self.engines.items():
             where = ("engines", name, "load_variant")
             known("variant", engine.load_variant, engine.variants, where)
-        for number, block in enumerate(self.matrix):
-            where = ("matrix", number)
+        blocks = [(("matrix", number), block) for number, block in enumerate(self.matrix)]
+        blocks += [(("open_loops", number), block) for number, block in enumerate(self.open_loops)]
+        for where, block in blocks:
             for engine in block.engines:
                 known("engine", engine, self.engines, (*where, "engines"))
                 for variant in block.variants:
@@ -251,6 +308,18 @@ class Study(StrictModel):
             known("variant", one.variant, variants, (*where, "variant"))
             known("workload", one.workload, self.workloads, (*where, "workload"))
             known("envelope", one.envelope, self.envelopes, (*where, "envelope"))
+        return self
+
+    @model_validator(mode="after")
+    def _datasets_resolve(self) -> "Study":
+        for name in self.workloads:
+            for profile in self.profiles.values():
+                try:
+                    self.dataset(profile, name)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ("workloads", name, "dataset", *first["loc"])
+                    raise Unresolved(first["msg"].lower(), where) from error
         return self
 
     @model_validator(mode="after")
@@ -293,6 +362,11 @@ class Study(StrictModel):
         if name not in self.profiles:
             raise UnknownName("profile", name, self.profiles)
         return self.profiles[name]
+
+    def dataset(self, profile: Profile, workload: str) -> SysbenchTables | SpecTree:
+        """Return what a workload of this study runs on in a profile."""
+        changes = self.workloads[workload].dataset
+        return profile.dataset.model_validate(profile.dataset.model_dump() | changes)
 
     def engine(self, name: str) -> EngineSpec:
         """Return an engine of this study by name."""

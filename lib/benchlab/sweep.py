@@ -21,7 +21,13 @@ from benchlab import (
     target,
 )
 from benchlab.capture import RunFolder, Status
-from benchlab.errors import BenchlabError, NotebookError, StoreError, TargetError
+from benchlab.errors import (
+    BenchlabError,
+    DatasetError,
+    NotebookError,
+    StoreError,
+    TargetError,
+)
 from benchlab.intervention.model import Intervention
 from benchlab.plan import Curve, Planner, Point
 from benchlab.progress import SweepProgress
@@ -33,6 +39,7 @@ from benchlab.target import Provisioned, Target
 from benchlab.trial import refusal
 
 _TEMPLATE = Path("run") / "sysbench.ipynb"
+_OPEN = Path("run") / "open_loop.ipynb"
 _PERTURBED = Path("run") / "perturb.ipynb"
 
 _LOCK = Path("/tmp/benchlab.lock")
@@ -53,7 +60,8 @@ class Selection:
 def planned(repo: Repo, selection: Selection) -> list[Curve]:
     """Return all curves of a selection, in the order in which they are to be run.
 
-    Interventions come last: they explain what the curves show. Before a target is provisioned its
+    Open loops come after the curves whose peaks tell their rates, and interventions last: they explain
+    what the curves show. Before a target is provisioned its
     engines' versions are unknown, and with them the trials' keys; size and order of the plan are the
     same.
     """
@@ -63,7 +71,11 @@ def planned(repo: Repo, selection: Selection) -> list[Curve]:
         "variants": selection.variants,
         "workloads": selection.workloads,
     }
-    return planner.curves(**chosen) + planner.interventions(**chosen)
+    return [
+        *planner.curves(**chosen),
+        *planner.open_loops(**chosen),
+        *planner.interventions(**chosen),
+    ]
 
 
 def perturbed(
@@ -207,6 +219,9 @@ def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepP
     if curve.intervention:
         template = _PERTURBED
         parameters |= {"threads": concurrency[0], **curve.intervention.model_dump(mode="json")}
+    elif curve.is_open:
+        template = _OPEN
+        parameters |= {"shares": curve.places}
     else:
         template = _TEMPLATE
         parameters |= {"concurrency": concurrency}
@@ -285,8 +300,11 @@ class Sweep:
             try:
                 self._stop_others(curve.engine)
                 variant = self.spec.engines[curve.engine].load_variant
-                dataset.ensure(session, curve.trials[0].point, variant, self.bar.step)
+                point, kept = curve.trials[0].point, self.repo.raw / "answers"
+                dataset.ensure(session, point, variant, kept, self.bar.step)
                 return None
+            except DatasetError:
+                raise  # engines that answer differently, or nothing to compare: not one is timed
             except BenchlabError as error:
                 self.broken[curve.engine] = str(error)
         return self.broken[curve.engine]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchlab import load
-from benchlab.capture import Record, RunFolder
+from benchlab.capture import PLAN, RATE, Record, RunFolder
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.intervention.lowering import Lowering
 from benchlab.intervention.schedule import schedule
@@ -17,9 +17,11 @@ from benchlab.parse import blocks, sample
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
+from benchlab.study import SpecTree
 from benchlab.waits import NAME as WAITS
 from benchlab.waits import Looks
 from benchlab.workloads import sysbench
+from benchlab.workloads.spec_tree import query
 
 #: Seconds that a driver may take beyond its run time: connecting, the last transactions.
 _DRIVER_GRACE_S = 120
@@ -29,7 +31,12 @@ _MESSAGE_LIMIT = 300
 
 
 def run_trial(
-    session: Session, trial: Trial, raw: Path, restore: bool, before_load: Callable[[], object]
+    session: Session,
+    trial: Trial,
+    raw: Path,
+    restore: bool,
+    before_load: Callable[[], object],
+    peak_tps: float | None = None,
 ) -> Callable[[], Record]:
     """Run a trial; whatever goes wrong with the engine or the load fails this run only.
 
@@ -42,6 +49,7 @@ def run_trial(
         raw: where run folders lie.
         restore: begin from the dataset, not from what the last run left of it.
         before_load: called right before the load begins; what still goes on must have ended by then.
+        peak_tps: highest throughput of the closed loop, for a trial that runs at a share of it.
 
     Returns:
         Call it to close the run's folder and get its record.
@@ -54,6 +62,9 @@ def run_trial(
     if session.provisioned.client_host:
         folder.write_json("client-host.json", session.provisioned.client_host)
     run = _Run(session, trial, folder)
+    if peak_tps:
+        run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
+        folder.write_json(RATE, {"peak_tps": peak_tps, "rate_per_s": run.rate_per_s})
     error = None
     try:
         run.start(restore)
@@ -79,6 +90,7 @@ class _Run:
     trial: Trial
     folder: RunFolder
     log_begin: int = 0
+    rate_per_s: int | None = None
     observers: list[Observers] = field(default_factory=list)
 
     def start(self, restore: bool) -> None:
@@ -89,9 +101,15 @@ class _Run:
             self.log_begin = cold["log_begin"]
             self.folder.write_json("cold.json", cold)
         self._check_settings()
+        for name, content in sysbench.files(session.engine, point.dataset).items():
+            session.client.write(sysbench.FOLDER / name, content)
         if point.start == "read_in":
             with self._phase("read_in"):
                 session.engine.read_in(point.dataset)
+        if isinstance(point.dataset, SpecTree):
+            (first,) = query.parameters(point.dataset, 1)
+            statement = query.filled_in(session.engine.sysbench_driver, first)
+            self.folder.write(PLAN, session.engine.explain(statement).encode())
 
     def measure(self) -> None:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
@@ -175,7 +193,13 @@ class _Run:
         """Run the driver; ``begin`` is called as its clients begin."""
         point, engine = self.trial.point, self.session.engine
         command = sysbench.run(
-            engine, point.workload, point.dataset, point.concurrency, duration_s, seed
+            engine,
+            point.workload,
+            point.dataset,
+            point.concurrency,
+            duration_s,
+            seed,
+            self.rate_per_s,
         )
 
         def on_line(line: bytes) -> None:

@@ -80,9 +80,8 @@ def main() -> None:
             curve = _curves(checkout)[0]
             session = Session(found, "postgres")
             spec = study.load(checkout, SELECTION.study)
-            dataset.ensure(
-                session, curve.trials[0].point, spec.engines["postgres"].load_variant, console.print
-            )
+            variant, kept = spec.engines["postgres"].load_variant, checkout.raw / "answers"
+            dataset.ensure(session, curve.trials[0].point, variant, kept, console.print)
             rows = [
                 _sweep_cost(checkout, spec, found, curve, console),
                 _observer_cost(session, curve.trials[0]),

@@ -146,6 +146,9 @@ def measured(checkout, close_run):
 #: A study of the first one's engines and settings that takes seconds.
 MINI = "mini"
 
+#: The same with every engine that there is, for the contract that all of them keep.
+EVERY_ENGINE = "every_engine"
+
 ETC = Path("/etc/benchlab")
 HOME = Path("/var/lib/benchlab")
 
@@ -153,12 +156,12 @@ HOME = Path("/var/lib/benchlab")
 _TIMEOUT_S = 120
 
 
-def wait_for(condition: Callable[[], object], what: str) -> object:
+def wait_for(condition: Callable[[], object], what: str, every_s: float = 0.02) -> object:
     """Return the condition's value as soon as it is true of something."""
     deadline = time.monotonic() + _TIMEOUT_S
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {_TIMEOUT_S} s in vain for: {what}"
-        time.sleep(0.02)
+        time.sleep(every_s)
     return value
 
 
@@ -181,6 +184,31 @@ def mini_study() -> dict:
     ]
     smoke = spec["profiles"]["smoke"] | {"concurrency": [2], "warmup_s": 2, "measure_s": 2}
     spec["profiles"] = {"smoke": smoke}
+    return spec
+
+
+def every_engine() -> dict:
+    """Return the small study with the engines, too, that the first study lacks."""
+    spec = mini_study()
+    mib = 1 << 20
+    for name in ("mariadb", "mysql"):
+        variants = {"default": 128 * mib, "tuned": 256 * mib}
+        spec["engines"][name] = {
+            "label": name,
+            "load_variant": "tuned",
+            "settings": {"local_infile": True, "innodb_lock_wait_timeout": 20},
+            "variants": {
+                variant: {"innodb_buffer_pool_size": size} for variant, size in variants.items()
+            },
+        }
+    # another version beside the first: a name, a user and data of its own
+    first = spec["engines"]["postgres"]
+    first["role_vars"] = {"postgres_version": "15", "postgres_source": "distribution"}
+    exact = {"postgres_version": "13.4", "postgres_source": "maven"}
+    spec["engines"]["postgres13"] = first | {"role": "postgres", "role_vars": exact}
+    overrides = spec["profiles"]["smoke"]["overrides"]
+    spec["profiles"]["smoke"]["overrides"] = {"postgres13": overrides["postgres"], **overrides}
+    spec["matrix"][0]["engines"] = sorted(spec["engines"])
     return spec
 
 
@@ -257,6 +285,7 @@ class Machine:
         for folder in ("ansible", "notebooks"):
             (root / folder).symlink_to(ROOT / folder)
         self.write_study(MINI, mini_study())
+        self.write_study(EVERY_ENGINE, every_engine())
         self.converged = False
 
     def write_study(self, name: str, spec: dict) -> None:
@@ -266,18 +295,18 @@ class Machine:
 
     @property
     def variables(self) -> dict:
-        """What the small study asks the playbooks for."""
+        """What the small study of every engine asks the playbooks for."""
         _, spec, limits = self._asked()
         return provision.variables(spec, "smoke", limits, sorted(spec.engines))
 
     def provision(self) -> None:
-        """Converge to what the small study asks for, as a sweep does."""
+        """Converge to what the small study of every engine asks for, as a sweep does."""
         on, spec, limits = self._asked()
         self.found = provision.provision(self.repo, on, spec, "smoke", limits, sorted(spec.engines))
         self.converged = True
 
     def _asked(self) -> tuple[Target, Study, Envelope]:
-        on, spec = target.load(self.repo, "local"), study.load(self.repo, MINI)
+        on, spec = target.load(self.repo, "local"), study.load(self.repo, EVERY_ENGINE)
         instance = target.instance_type(self.repo, spec.instance)
         return on, spec, envelope.resolve(spec, spec.profile("smoke"), instance, "main", on.enforce)
 

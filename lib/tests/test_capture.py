@@ -9,12 +9,13 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from benchlab import capture, ingest
+from benchlab import capture, ingest, results
 from benchlab.capture import RunFolder
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.ingest import Ingested
 from benchlab.parse import sysbench
 from benchlab.store import RUN_TABLES, open_store
+from benchlab.study import SpecTree
 from conftest import CAPTURES, DATA
 
 BROKEN = ("client_killed", "connection_lost_mysql", "refused", "server_killed", "sql_error")
@@ -152,6 +153,42 @@ def test_a_run_refused_before_it_began_is_stored(checkout, close_run):
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
         assert store.runs(status="refused")["error"].to_list() == ["no build of it"]
+
+
+def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, close_run):
+    trial = curves()[0].trials[0]
+    point = trial.point.model_copy(update={"share_of_peak": 0.8})
+    closed = close_run(trial=trial)
+    rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": 800}).encode()
+    due = close_run(
+        trial=trial.model_copy(update={"point": point}), **CAPTURES, **{capture.RATE: rate}
+    )
+    assert (closed.record_version, due.record_version) == (1, 3)
+    assert "at 80% of the peak" in due.line()
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        (one,) = results.open_loop(store, point.study, trial.profile).to_dicts()
+        assert (one["share_of_peak"], one["rate_per_s"]) == (0.8, 800)
+        # it belongs to no curve of the closed loop, nor to its peak
+        (other,) = results.runs(store, point.study, trial.profile).to_dicts()
+        assert other["run_id"] == closed.run_id
+        curve = (point.engine, point.variant, point.workload_name, point.envelope.name)
+        on = (point.study, trial.profile, "local")
+        assert results.peak(store, *on, *curve) == other["tps"]
+        assert results.peak(store, point.study, "paper", "local", *curve) is None
+
+
+def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):
+    trial = curves()[0].trials[0]
+    dataset = SpecTree(operators=2, entities=500, revisions=50)
+    point = trial.point.model_copy(update={"dataset": dataset})
+    record = close_run(trial=trial.model_copy(update={"point": point}))
+    assert capture.read(checkout.raw / record.run_id) == record
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        (run,) = store.runs().to_dicts()
+    assert run["tables"] is None
+    assert SpecTree.model_validate_json(run["dataset"]) == dataset
 
 
 def cut(path: Path) -> None:

@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from benchlab import study, sweep, target
 from benchlab.errors import TargetError, UnknownName
 from benchlab.intervention.model import Intervention
 from benchlab.plan import Curve, Planner, Point, Trial, content_key, settings_of
-from benchlab.study import PROFILES
+from benchlab.study import PROFILES, OpenLoop
 from benchlab.sweep import Selection
 from conftest import STUDY
 from hypothesis import HealthCheck, given, settings
@@ -97,6 +98,7 @@ def test_a_name_that_is_not_there_is_refused_with_the_choices(curves, kind, choi
 CHANGES = {
     "study": "another",
     "engine": "another",
+    "role": "another",
     "variant": "another",
     "engine_version": "15.19",
     "role_vars": {"postgres_version": "16"},
@@ -106,6 +108,7 @@ CHANGES = {
     "concurrency": 65,
     "warmup_s": 3,
     "measure_s": 7,
+    "share_of_peak": 0.5,
     "start": "cold",
     "dataset_reset": "none",
 }
@@ -170,6 +173,44 @@ def test_interventions_are_selected_as_curves_are(checkout):
         quick.interventions(variants=["nosuch"])
 
 
+# Open loops
+
+
+@pytest.fixture
+def open_loops(checkout):
+    """Plan the first study with its point_select at shares of the peak, too."""
+    planner_ = planner(checkout, "standard")
+    block = OpenLoop(
+        engines=["postgres"],
+        variants=["default", "tuned"],
+        workloads=["oltp_point_select"],
+        concurrency=16,
+        shares=[0.5, 0.8, 0.95],
+    )
+    spec = planner_.study.model_copy(update={"open_loops": [block]})
+    return replace(planner_, study=spec).open_loops
+
+
+def test_open_loops_run_at_every_share_of_the_peak_in_every_trial(open_loops):
+    planned = open_loops()
+    assert len(planned) == 2 * 3
+    for curve in planned:
+        assert sorted(curve.places) == [0.5, 0.8, 0.95]
+        assert {trial.point.concurrency for trial in curve.trials} == {16}
+        assert curve.name == f"postgres-{curve.variant}-oltp_point_select-trial{curve.trial}-open"
+    assert len({trial.key for trial in trials(planned)}) == 2 * 3 * 3
+    (one, *_) = open_loops(variants=["tuned"])
+    assert one.only([0.95, 0.5]).places == [0.95, 0.5]
+    with pytest.raises(UnknownName, match=r"share of the peak '0.7'; choose one of: "):
+        one.only([0.7])
+
+
+def test_a_curve_of_the_closed_loop_is_not_open(curves):
+    (curve, *_) = curves()
+    assert not curve.is_open
+    assert curve.places == [trial.point.concurrency for trial in curve.trials]
+
+
 def test_limits_that_are_not_in_force_are_not_planned(checkout):
     paper = planner(checkout, "paper", enforce=False)
     for curve in paper.interventions():
@@ -203,6 +244,20 @@ def test_keys_and_records_of_other_trials_are_what_they_were(curves):
     trial = curves()[0].trials[0]
     assert set(json.loads(trial.model_dump_json())) == {"point", "number", "profile"}
     assert trial.key == content_key([trial.point.key, trial.number])
+
+
+def test_points_of_older_runs_are_what_they_were(curves):
+    """What came later is said of the points only that have it."""
+    point = json.loads(curves()[0].trials[0].point.model_dump_json())
+    assert not {"role", "share_of_peak"} & point.keys()
+    assert set(point["workload"]) == {
+        "driver",
+        "script",
+        "writes",
+        "options",
+        "tolerated_error_share",
+    }
+    assert set(point["dataset"]) == {"tables", "rows_per_table"}
 
 
 def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):

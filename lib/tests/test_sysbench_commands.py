@@ -3,7 +3,9 @@
 import pytest
 from benchlab import study
 from benchlab.engines import ENGINES, Endpoint
+from benchlab.study import SpecTree, Workload
 from benchlab.workloads import sysbench
+from benchlab.workloads.spec_tree import query
 from conftest import STUDY
 
 PASSWORD = "s3cret, with = and spaces"
@@ -76,6 +78,36 @@ def test_loading_makes_the_tables_that_runs_use(engine, spec):
     shared = ("tables", "table-size", *engine.sysbench_options())
     assert [options(load)[name] for name in shared] == [options(run)[name] for name in shared]
     assert int(options(load)["threads"]) <= dataset.tables  # sysbench refuses more
+
+
+CATALOGUES = SpecTree(operators=2, entities=500, revisions=50)
+
+
+def test_the_recursive_query_is_run_by_a_script_of_its_own(engine):
+    workload = Workload(driver="sysbench", script="spec_tree", writes=False)
+    command = sysbench.run(engine, workload, CATALOGUES, threads=10, duration_s=6, seed=1)
+    assert command[1] == str(sysbench.FOLDER / "spec_tree.lua")
+    found = options(command)
+    files = sysbench.files(engine, CATALOGUES)
+    named = {found["statement"], found["parameters"], command[1]}
+    assert named == {str(sysbench.FOLDER / name) for name in files}
+    assert "tables" not in found
+    dialect = engine.sysbench_driver
+    assert files["statement.sql"].decode().strip() == query.statement(dialect)
+    lines = files["parameters.tsv"].decode().splitlines()
+    drawn = query.parameters(CATALOGUES, len(lines))
+    assert [tuple(line.split("\t")) for line in lines] == list(drawn)
+
+
+def test_the_tables_of_sysbench_need_no_files(engine, spec):
+    assert sysbench.files(engine, spec.profiles["quick"].dataset) == {}
+
+
+def test_transactions_are_due_at_a_rate_only_if_asked_for(engine, spec):
+    point = (engine, spec.workloads["oltp_point_select"], spec.profiles["quick"].dataset)
+    assert "rate" not in options(sysbench.run(*point, threads=1, duration_s=1, seed=1))
+    due = sysbench.run(*point, threads=1, duration_s=1, seed=1, rate_per_s=500)
+    assert options(due)["rate"] == "500"
 
 
 def test_the_password_is_in_no_process_list(engine, spec):

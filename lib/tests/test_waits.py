@@ -75,7 +75,7 @@ def test_oceanbase_names(row, folded):
 
 def test_every_engine_that_tells_its_waits_can_fold_them():
     for cls in ENGINES.values():
-        overrides = "wait" in vars(cls)
+        overrides = cls.wait.__func__ is not Engine.wait.__func__
         assert overrides == bool(cls.waits_query)
 
 

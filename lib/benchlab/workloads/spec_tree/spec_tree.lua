@@ -1,0 +1,34 @@
+-- The recursive query over the product tree: every event sends it once, with parameters drawn from a
+-- file that is read before the clients begin.
+
+sysbench.cmdline.options = {
+  statement = {"File with the statement; :operator, :root and :at stand for its parameters"},
+  parameters = {"File with an operator, a root's id and a time between tabs on every line"},
+}
+
+local function lines(path)
+  local found = {}
+  for line in io.lines(path) do found[#found + 1] = line end
+  return found
+end
+
+local connection, statement, choices
+
+function thread_init()
+  connection = sysbench.sql.driver():connect()
+  statement = table.concat(lines(sysbench.opt.statement), " ")
+  choices = {}
+  for number, line in ipairs(lines(sysbench.opt.parameters)) do
+    local operator, root, at = line:match("^([^\t]+)\t([^\t]+)\t([^\t]+)$")
+    choices[number] = {operator = operator, root = root, at = at}
+  end
+end
+
+function event()
+  local chosen = choices[sysbench.rand.uniform(1, #choices)]
+  connection:query((statement:gsub(":(%l+)", chosen)))
+end
+
+function thread_done()
+  connection:disconnect()
+end
