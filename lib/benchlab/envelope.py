@@ -40,8 +40,8 @@ def resolve(
     spec = profile.envelope
     cores = spec.cores if spec else instance.cores
     share = cores / instance.cores
-    bandwidth = int(instance.disk_bytes_per_s * share)
-    iops = int(instance.disk_iops * share * rule.iops_headroom)
+    bandwidth = _scaled(instance.disk_bytes_per_s, share)
+    iops = _scaled(instance.disk_iops, share * rule.iops_headroom)
     return Envelope(
         name=rule_name,
         cores=cores,
@@ -53,3 +53,7 @@ def resolve(
         disk_bytes=int(spec.disk) if spec else instance.disk_bytes,
         enforce=enforce,
     )
+
+
+def _scaled(limit: int | None, share: float) -> int | None:
+    return None if limit is None else int(limit * share)

@@ -25,6 +25,7 @@ METRICS = {
     "p99_us": Metric("99th percentile of the latency", "µs"),
     "latency_mean_us": Metric("mean latency", "µs"),
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
+    "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
     "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
@@ -33,6 +34,7 @@ METRICS = {
     "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
+    "dataset_bytes": Metric("size of the dataset, as the server tells it", "bytes"),
 }
 
 # Means over the measured seconds of what was sampled; one row a run. Added up in the order of time:
@@ -63,7 +65,8 @@ _COUNTED = """
             'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
         )) AS checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
-        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages
+        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
+        max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes
     FROM engine_counter GROUP BY run_id
 """
 
@@ -86,6 +89,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     )
     return joined.with_columns(
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
+        (pl.col("engine_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("engine_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),
         (pl.col("written_kb_per_s") / pl.col("tps")).alias("written_kb_per_transaction"),
         (pl.col("read_kb_per_s") / pl.col("tps")).alias("read_kb_per_transaction"),

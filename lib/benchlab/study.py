@@ -74,13 +74,16 @@ Settings = dict[str, Value]
 
 
 class Instance(StrictModel):
-    """A named hardware size, as its vendor sells it (inventory variable ``instance_type``)."""
+    """A named hardware size, as its vendor sells it (inventory variable ``instance_type``).
+
+    A disk that nothing is told of has no limits.
+    """
 
     name: str
     cores: int
     memory_bytes: int
-    disk_bytes_per_s: int
-    disk_iops: int
+    disk_bytes_per_s: int | None
+    disk_iops: int | None
     disk_bytes: int
     source: str
 
@@ -258,6 +261,10 @@ class Study(StrictModel):
     study: str
     article: Article
     instance: str = ""
+    clients_per_core: bool = Field(
+        True,
+        description="whether the article's concurrency is as many clients a core here, or else as many",
+    )
     engines: dict[str, EngineSpec] = {}
     workloads: dict[str, Workload] = {}
     envelopes: dict[str, EnvelopeRule] = {}

@@ -87,7 +87,7 @@ def test_the_readmes_example_is_json():
     assert {entry["engine"] for entry in json.loads(example.group(1))["benchlab_engines"]} <= roles
 
 
-@pytest.mark.parametrize("name", ["local", "ssh-example", "tencent-s5-2xlarge32"])
+@pytest.mark.parametrize("name", ["local", "nvme-8c16t", "ssh-example", "tencent-s5-2xlarge32"])
 def test_inventories_name_server_and_client(name):
     hosts = load(ANSIBLE / "inventories" / name / "hosts.yml")
     assert set(hosts) == {"server", "client"}

@@ -31,7 +31,7 @@ UNKNOWN = {
     ),
     "target": (
         "run --target nosuch",
-        ["target 'nosuch'", "local, ssh-example, tencent-s5-2xlarge32"],
+        ["target 'nosuch'", "local, nvme-8c16t, ssh-example, tencent-s5-2xlarge32"],
     ),
     "target to plan": ("plan --target nosuch", ["target 'nosuch'", "local"]),
     "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),

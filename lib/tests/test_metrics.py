@@ -10,5 +10,7 @@ def test_a_store_tells_the_same_numbers_to_the_last_digit_each_time():
         runs = store.runs(status="ok")
         first = metrics.of(store, runs)
         assert first["written_kb_per_transaction"].count() > 100
+        assert first["engine_cpu_percent"].is_between(0, 100).all()
+        assert first.filter(engine="postgres")["dataset_bytes"].min() > 500e6
         for _ in range(10):
             assert_frame_equal(metrics.of(store, runs), first, check_exact=True)

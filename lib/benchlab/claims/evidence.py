@@ -1,7 +1,8 @@
 """Evidence: the runs of one profile on one target, as the tests of claims ask for them.
 
 Concurrencies of claims are the article's. On a machine with fewer cores they stand for the same number
-of clients a core: the article's 64 threads on 8 cores are 16 threads on 2.
+of clients a core: the article's 64 threads on 8 cores are 16 threads on 2. (Unless the study says that
+they are run as they are.)
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Evidence:
         Raises:
             UnknownName: the study's profile was never run on that target.
         """
-        self._profile, self._instance = profile, instance
+        self._profile, self._instance, self._study = profile, instance, study
         runs = results.runs(store, study.study, profile, target)
         runs = runs.filter(envelope=DEFAULT_ENVELOPE)
         self._not_counted = runs.filter(pl.col("status") != "ok").sort("started")
@@ -106,12 +107,12 @@ class Evidence:
         return self._by_concurrency(runs, "resource")
 
     def here(self, told: int) -> float:
-        """Return the concurrency here that has as many clients a core as the article's."""
-        return told * self._cores / self._instance.cores
+        """Return the concurrency here that stands for the article's."""
+        return told * self._share_of_cores
 
     def told(self, here: int) -> float:
-        """Return the article's concurrency that has as many clients a core as one here."""
-        return here * self._instance.cores / self._cores
+        """Return the article's concurrency that one here stands for."""
+        return here / self._share_of_cores
 
     def among(self, curve: dict, told: int) -> int:
         """Return the concurrency of a curve that stands for the article's.
@@ -139,8 +140,10 @@ class Evidence:
         return found
 
     @property
-    def _cores(self) -> float:
-        return self._runs["limit_cores"][0]
+    def _share_of_cores(self) -> float:
+        if not self._study.clients_per_core:
+            return 1.0
+        return self._runs["limit_cores"][0] / self._instance.cores
 
     def _of(self, series: Series) -> pl.DataFrame:
         found = self._runs.filter(**_key(series))
