@@ -22,16 +22,6 @@ _LATEST = """
 """
 
 
-_PEAK = """
-    SELECT max(tps) FROM (
-        SELECT median(tps) AS tps FROM run
-        WHERE status = 'ok' AND intervention IS NULL AND share_of_peak IS NULL
-            AND study = ? AND profile = ? AND target = ?
-            AND engine = ? AND variant = ? AND workload = ? AND envelope = ?
-        GROUP BY concurrency
-    )
-"""
-
 # Of a point whose limits were lowered, one run: each gives elasticities of its own.
 _LATEST_PERTURBED = """
     SELECT * FROM run
@@ -80,7 +70,9 @@ def peak(store: Store, study: str, profile: str, target: str, *curve: str) -> fl
     Returns:
         Transactions per second; ``None`` if no run counts.
     """
-    return store.sql(_PEAK, study, profile, target, *curve).item()
+    names = dict(zip(POINT, curve, strict=False))
+    runs = counted(store, study, profile, target).filter(**names)
+    return runs.group_by("concurrency").agg(pl.col("tps").median())["tps"].max()
 
 
 def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:

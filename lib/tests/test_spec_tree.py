@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 
+import duckdb
 import polars as pl
 import pytest
 from benchlab.errors import DatasetError
@@ -149,7 +150,6 @@ def test_parameters_name_offerings_and_times_of_the_dataset(tables):
 
 def test_the_expected_answer_is_that_of_the_recursive_query(tables):
     """DuckDB has WITH RECURSIVE, too: the same statement over the same rows."""
-    duckdb = pytest.importorskip("duckdb")
     expected = load.expected_answers(SMALL)
     with duckdb.connect() as connection:
         for name, frame in zip(("specification", "spec_relationship"), tables, strict=True):

@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.engines.base import Engine
+from benchlab.engines.mariadb import MariaDB
+from benchlab.engines.mysql import MySQL
 from benchlab.engines.oceanbase import OceanBase
 from benchlab.engines.postgres import Postgres
 from benchlab.errors import EngineError, ParseError
@@ -47,6 +49,29 @@ OCEANBASE = [
     (("Query", "", 0, "SELECT", "5"), Wait.BUSY),
 ]
 
+# MySQL 9.7.4 and MariaDB 10.11 under oltp_insert, write_only and point_select
+MYSQL = [
+    (("Query", "waiting for handler commit", "RUNNING"), Wait.LOG),
+    (("Execute", "waiting for handler commit", None), Wait.LOG),
+    (("Execute", "updating", "LOCK WAIT"), Wait.LOCK),
+    (("Execute", "updating", "RUNNING"), Wait.BUSY),
+    (("Execute", "System lock", "RUNNING"), Wait.BUSY),
+    (("Execute", "closing tables", None), Wait.BUSY),
+    (("Sleep", "", "RUNNING"), Wait.CLIENT),
+    (("Sleep", "", None), Wait.CLIENT),
+    (("Daemon", "Waiting on empty queue", None), None),
+    (("Daemon", "Suspending", None), None),
+]
+MARIADB = [
+    (("Query", "Updating status", None), Wait.LOG),
+    (("Execute", "Commit", "RUNNING"), Wait.LOG),
+    (("Execute", "Updating", "LOCK WAIT"), Wait.LOCK),
+    (("Execute", "Updating", "RUNNING"), Wait.BUSY),
+    (("Execute", "Writing to net", None), Wait.BUSY),
+    (("Execute", "Statistics", "RUNNING"), Wait.BUSY),
+    (("Sleep", "", None), Wait.CLIENT),
+]
+
 
 def of_postgres(row: tuple, sessions: int = 1) -> dict:
     names = ("backend_type", "state", "wait_event_type", "wait_event")
@@ -56,6 +81,10 @@ def of_postgres(row: tuple, sessions: int = 1) -> dict:
 def of_oceanbase(row: tuple, sessions: int = 1) -> dict:
     names = ("command", "trans_state", "retry_info", "verb", "brake_percentage")
     return dict(zip(names, row, strict=True)) | MEMORY | {"sessions": sessions}
+
+
+def of_innodb(row: tuple, sessions: int = 1) -> dict:
+    return dict(zip(("command", "state", "trx"), row, strict=True)) | {"sessions": sessions}
 
 
 @pytest.mark.parametrize(("row", "folded"), POSTGRES)
@@ -71,6 +100,16 @@ def test_oceanbase_names(row, folded):
     assert found[0] == folded
     assert found[1]
     assert found[2] == 3
+
+
+@pytest.mark.parametrize(
+    ("engine", "row", "folded"),
+    [(MySQL, *line) for line in MYSQL] + [(MariaDB, *line) for line in MARIADB],
+)
+def test_innodb_names(engine, row, folded):
+    found = engine.wait(of_innodb(row, sessions=3))
+    assert (found and found[0]) == folded
+    assert found is None or (found[1] and found[2] == 3)
 
 
 def test_every_engine_that_tells_its_waits_can_fold_them():

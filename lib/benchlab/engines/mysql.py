@@ -1,7 +1,7 @@
 """MySQL, and what MariaDB has in common with it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from benchlab.engines.base import EngineSetting, MySQLProtocol
 from benchlab.study import Dataset
@@ -13,8 +13,9 @@ _INDEXES = (
     " FROM information_schema.statistics WHERE table_schema = DATABASE() AND seq_in_index = 1"
 )
 
-#: What a session's state says while it makes its transaction durable: MySQL's, MariaDB's.
-_COMMITS = {"waiting for handler commit", "Commit"}
+#: What a session's state says while it makes its transaction durable: MySQL's; MariaDB's, whose InnoDB
+#: leaves the log to be synchronised by one thread for many and waits last, before the answer is sent.
+_COMMITS = {"waiting for handler commit", "Commit", "Updating status"}
 
 
 def sessions_of(processes: str) -> str:
@@ -34,6 +35,8 @@ class InnoDB(MySQLProtocol):
     """A server whose tables are InnoDB's."""
 
     admin_user = "root"
+    #: Table of the tables' files in `information_schema`.
+    tablespaces: ClassVar[str]
 
     def version(self) -> str:
         """See :meth:`Engine.version`; of ``9.7.4-2`` or ``10.11.19-MariaDB-0+deb12u1`` the digits."""
@@ -79,6 +82,14 @@ class InnoDB(MySQLProtocol):
                 f"SELECT SUM(LENGTH({row['first']})) FROM {row['name']} FORCE INDEX ({row['index_']})"
             )
 
+    def dataset_bytes(self) -> int:
+        """See :meth:`Engine.dataset_bytes`: the tables' files."""
+        rows = self.query(
+            f"SELECT SUM(file_size) AS size FROM information_schema.{self.tablespaces}"
+            " WHERE name LIKE CONCAT(DATABASE(), '/%')"
+        )
+        return int(rows[0]["size"] or 0)
+
     def settle(self) -> None:
         """See :meth:`Engine.settle`: statistics of every table."""
         for row in self.query("SHOW TABLES"):
@@ -91,6 +102,7 @@ class MySQL(InnoDB):
 
     name = "mysql"
     waits_query = sessions_of("performance_schema.processlist")
+    tablespaces = "innodb_tablespaces"
 
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; the query is run for it."""
@@ -98,11 +110,3 @@ class MySQL(InnoDB):
             ask("SET explain_json_format_version = 2")
             ((plan,),) = (row.values() for row in ask(f"EXPLAIN ANALYZE FORMAT=JSON {statement}"))
         return plan
-
-    def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`: the tables' files."""
-        rows = self.query(
-            "SELECT SUM(file_size) AS size FROM information_schema.innodb_tablespaces"
-            " WHERE name LIKE CONCAT(DATABASE(), '/%')"
-        )
-        return int(rows[0]["size"] or 0)
