@@ -46,6 +46,11 @@ class Repo:
         return self.data / "raw"
 
     @property
+    def answers(self) -> Path:
+        """What an engine answered otherwise than it should, beside what it should."""
+        return self.raw / "answers"
+
+    @property
     def targets(self) -> Path:
         """What provisioning found out about each target, one JSON file each."""
         return self.data / "targets"

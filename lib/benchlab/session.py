@@ -18,6 +18,7 @@ class Session:
         self.engine_name = engine
         self.found = provisioned.engines[engine]
         self._tunnel: Tunnel | None = None
+        self._log_begin = 0
 
     @property
     def server(self) -> Host:
@@ -63,7 +64,9 @@ class Session:
             EngineError: it did not stop, start or answer; the message ends with its last log line.
         """
         options = ["--restore", restore] if restore else []
-        return self._verb("cold", "--variant", variant, *options)
+        done = self._verb("cold", "--variant", variant, *options)
+        self._log_begin = done["log_begin"]
+        return done
 
     def start(self, variant: str) -> dict:
         """Start with a variant and wait until it answers."""
@@ -89,9 +92,10 @@ class Session:
         """Keys of the snapshots that are whole."""
         return [snapshot["key"] for snapshot in self._verb("snapshots")["snapshots"]]
 
-    def log(self, begin: int) -> bytes:
-        """Return what the engine has logged since its log was ``begin`` bytes long."""
-        return self.server.agent("engine", self.engine_name, "log", "--begin", str(begin))
+    def log(self) -> bytes:
+        """Return what the engine has logged since the last cold start of this session began."""
+        begin = str(self._log_begin)
+        return self.server.agent("engine", self.engine_name, "log", "--begin", begin)
 
     def limit(self, envelope: Envelope) -> None:
         """Put the envelope's disk limits in force, until the next cold start lifts them."""

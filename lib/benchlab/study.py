@@ -43,7 +43,7 @@ _SYSBENCH_TAKEN = {
         for driver in ("mysql", "pgsql")
         for part in ("db", "host", "password", "port", "socket", "user")
     },
-    **dict.fromkeys(("tables", "table-size"), "the profile's dataset"),
+    **dict.fromkeys(("tables", "table-size", "statement", "parameters"), "the profile's dataset"),
     **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
     **dict.fromkeys(
         ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"

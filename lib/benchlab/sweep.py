@@ -300,8 +300,8 @@ class Sweep:
             try:
                 self._stop_others(curve.engine)
                 variant = self.spec.engines[curve.engine].load_variant
-                point, kept = curve.trials[0].point, self.repo.raw / "answers"
-                dataset.ensure(session, point, variant, kept, self.bar.step)
+                point = curve.trials[0].point
+                dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
                 return None
             except DatasetError:
                 raise  # engines that answer differently, or nothing to compare: not one is timed

@@ -17,11 +17,9 @@ from benchlab.parse import blocks, sample
 from benchlab.parse import sysbench as parse_sysbench
 from benchlab.plan import Point, Trial
 from benchlab.session import Session
-from benchlab.study import SpecTree
 from benchlab.waits import NAME as WAITS
 from benchlab.waits import Looks
-from benchlab.workloads import sysbench
-from benchlab.workloads.spec_tree import query
+from benchlab.workloads import Tables, sysbench, tables_of
 
 #: Seconds that a driver may take beyond its run time: connecting, the last transactions.
 _DRIVER_GRACE_S = 120
@@ -89,27 +87,28 @@ class _Run:
     session: Session
     trial: Trial
     folder: RunFolder
-    log_begin: int = 0
     rate_per_s: int | None = None
     observers: list[Observers] = field(default_factory=list)
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of the point's dataset."""
+        return tables_of(self.trial.point.dataset)
 
     def start(self, restore: bool) -> None:
         """Cold start, settings checked, data read in if the profile asks for it."""
         point, session = self.trial.point, self.session
         with self._phase("cold"):
             cold = session.cold(point.variant, point.dataset_key if restore else None)
-            self.log_begin = cold["log_begin"]
             self.folder.write_json("cold.json", cold)
         self._check_settings()
-        for name, content in sysbench.files(session.engine, point.dataset).items():
-            session.client.write(sysbench.FOLDER / name, content)
+        for name, content in self.tables.files(session.engine).items():
+            session.client.write(self.tables.folder / name, content)
         if point.start == "read_in":
             with self._phase("read_in"):
                 session.engine.read_in(point.dataset)
-        if isinstance(point.dataset, SpecTree):
-            (first,) = query.parameters(point.dataset, 1)
-            statement = query.filled_in(session.engine.sysbench_driver, first)
-            self.folder.write(PLAN, session.engine.explain(statement).encode())
+        if query := self.tables.query(session.engine):
+            self.folder.write(PLAN, session.engine.explain(query).encode())
 
     def measure(self) -> None:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
@@ -132,7 +131,7 @@ class _Run:
     def keep_log(self) -> None:
         """Keep what the engine logged since the cold start."""
         try:
-            self.folder.write("engine.log", self.session.log(self.log_begin))
+            self.folder.write("engine.log", self.session.log())
         except BenchlabError as error:
             self.folder.write("engine.log", f"benchlab: not readable: {error}\n".encode())
 
@@ -194,8 +193,8 @@ class _Run:
         point, engine = self.trial.point, self.session.engine
         command = sysbench.run(
             engine,
-            point.workload,
-            point.dataset,
+            self.tables.script(point.workload),
+            {**point.workload.options, **self.tables.options()},
             point.concurrency,
             duration_s,
             seed,

@@ -26,7 +26,7 @@ from benchlab.session import Session
 from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.sweep import Selection, Sweep
 from benchlab.target import Provisioned
-from benchlab.workloads import sysbench
+from benchlab.workloads import sysbench, tables_of
 from rich.console import Console
 from rich.table import Table
 
@@ -80,8 +80,8 @@ def main() -> None:
             curve = _curves(checkout)[0]
             session = Session(found, "postgres")
             spec = study.load(checkout, SELECTION.study)
-            variant, kept = spec.engines["postgres"].load_variant, checkout.raw / "answers"
-            dataset.ensure(session, curve.trials[0].point, variant, kept, console.print)
+            variant, point = spec.engines["postgres"].load_variant, curve.trials[0].point
+            dataset.ensure(session, point, variant, checkout.answers, console.print)
             rows = [
                 _sweep_cost(checkout, spec, found, curve, console),
                 _observer_cost(session, curve.trials[0]),
@@ -137,12 +137,12 @@ def _observer_cost(session: Session, trial: Trial) -> tuple[str, ...]:
     point = trial.point
     session.cold(point.variant, restore=point.dataset_key)
     session.engine.read_in(point.dataset)
-    workload = point.workload.model_copy(update={"script": OBSERVED_SCRIPT, "writes": False})
     order = random.Random(1)
     blocks = [on for _ in range(OBSERVER_ROUNDS) for on in order.sample((True, False), 2)]
     duration_s = len(blocks) * BLOCK_S
+    options = {**point.workload.options, **tables_of(point.dataset).options()}
     command = sysbench.run(
-        session.engine, workload, point.dataset, OBSERVED_THREADS, duration_s, trial.seed
+        session.engine, OBSERVED_SCRIPT, options, OBSERVED_THREADS, duration_s, trial.seed
     )
     begin: Future[float] = Future()
 

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 from benchlab.errors import DatasetError
 from benchlab.study import SpecTree
-from benchlab.workloads.spec_tree import generate, load, query, schema
+from benchlab.workloads.spec_tree import answers, generate, query, schema
+from benchlab.workloads.spec_tree.tables import CHECKED, SpecTreeTables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,7 +151,7 @@ def test_parameters_name_offerings_and_times_of_the_dataset(tables):
 
 def test_the_expected_answer_is_that_of_the_recursive_query(tables):
     """DuckDB has WITH RECURSIVE, too: the same statement over the same rows."""
-    expected = load.expected_answers(SMALL)
+    expected = answers.expected(SMALL)
     with duckdb.connect() as connection:
         for name, frame in zip(("specification", "spec_relationship"), tables, strict=True):
             connection.register(name, frame.to_arrow())
@@ -181,7 +182,7 @@ class Server:
 
     def __init__(self, wrong_at: int | None):
         self.wrong_at, self.asked = wrong_at, 0
-        self.expected = load.expected_answers(SMALL)
+        self.expected = answers.expected(SMALL)
 
     def asking(self) -> "Server":
         return self
@@ -193,7 +194,7 @@ class Server:
         pass
 
     def answer(self, text: str) -> list[dict]:
-        parameters = query.parameters(SMALL, load.ANSWERS)[self.asked]
+        parameters = query.parameters(SMALL, CHECKED)[self.asked]
         assert text == query.filled_in("pgsql", parameters)
         rows = [dict(enumerate(row)) for row in self.expected(parameters)]
         self.asked += 1
@@ -202,15 +203,15 @@ class Server:
 
 def test_an_engine_that_answers_as_it_should_is_asked_for_every_parameter(tmp_path):
     server = Server(wrong_at=None)
-    load.check(server, SMALL, tmp_path / "answers" / "kept.json")
-    assert server.asked == load.ANSWERS
+    SpecTreeTables(SMALL).check(server, tmp_path / "answers" / "kept.json")
+    assert server.asked == CHECKED
     assert not list(tmp_path.iterdir())
 
 
 def test_an_engine_that_answers_otherwise_is_told_with_both_row_sets(tmp_path):
     kept = tmp_path / "answers" / "kept.json"
     with pytest.raises(DatasetError) as error:
-        load.check(Server(wrong_at=7), SMALL, kept)
+        SpecTreeTables(SMALL).check(Server(wrong_at=7), kept)
     first = query.parameters(SMALL, 8)[7]
     assert "postgres answers" in str(error.value)
     assert ", ".join(first) in str(error.value)

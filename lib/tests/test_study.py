@@ -6,8 +6,8 @@ import pytest
 from benchlab import study, target
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import StudyError, UnknownName
-from benchlab.study import OfMemory
-from benchlab.workloads import sysbench
+from benchlab.study import OfMemory, SpecTree
+from benchlab.workloads import sysbench, tables_of
 from conftest import STUDY
 from hypothesis import given
 from hypothesis import strategies as st
@@ -256,12 +256,13 @@ def test_whatever_benchlab_tells_sysbench_is_no_workloads_option(checkout, name)
     path = checkout.studies / f"{STUDY}.yml"
     text = path.read_text()
     spec = study.load(checkout, STUDY)
-    dataset = spec.profiles["smoke"].dataset
-    bare = spec.workloads["oltp_insert"].model_copy(update={"options": {}})
+    tables = tables_of(spec.profiles["smoke"].dataset).options()
+    catalogues = tables_of(SpecTree(operators=1, entities=500, revisions=0)).options()
     engine = ENGINES[name](Endpoint(host="192.0.2.1", port=1, user="a", password="b"))
     words = [
-        *sysbench.run(engine, bare, dataset, threads=1, duration_s=1, seed=1),
-        *sysbench.prepare(engine, dataset),
+        *sysbench.run(engine, "oltp_insert", tables, threads=1, duration_s=1, seed=1, rate_per_s=1),
+        *sysbench.run(engine, "spec_tree", catalogues, threads=1, duration_s=1, seed=1),
+        *sysbench.prepare(engine, tables),
         f"--{sysbench.config_file(engine).decode()}",
     ]
     options = {word[2:].partition("=")[0] for word in words if word.startswith("--")}

@@ -3,8 +3,8 @@
 import pytest
 from benchlab import study
 from benchlab.engines import ENGINES, Endpoint
-from benchlab.study import SpecTree, Workload
-from benchlab.workloads import sysbench
+from benchlab.study import Dataset, SpecTree, Workload
+from benchlab.workloads import sysbench, tables_of
 from benchlab.workloads.spec_tree import query
 from conftest import STUDY
 
@@ -29,10 +29,17 @@ def options(command: list[str]) -> dict[str, str]:
     return dict(pairs)
 
 
+def run(engine, workload: Workload, dataset: Dataset, **how: int) -> list[str]:
+    """Command of a workload on a dataset, as a trial asks for it."""
+    tables = tables_of(dataset)
+    of_script = {**workload.options, **tables.options()}
+    return sysbench.run(engine, tables.script(workload), of_script, **how)
+
+
 @pytest.mark.parametrize("script", ["oltp_write_only", "oltp_insert", "oltp_point_select"])
 def test_a_run_asks_for_what_the_point_says(engine, spec, script):
     workload, dataset = spec.workloads[script], spec.profiles["paper"].dataset
-    command = sysbench.run(engine, workload, dataset, threads=128, duration_s=600, seed=7)
+    command = run(engine, workload, dataset, threads=128, duration_s=600, seed=7)
     assert command[:2] == ["sysbench", script]
     assert command[-1] == "run"
     driver = engine.sysbench_driver
@@ -62,7 +69,7 @@ def test_a_study_cannot_change_what_the_plan_decides(engine, spec):
         update={"options": {"threads": 1, "time": 1, "tables": 1, "rand-seed": 0}}
     )
     dataset = spec.profiles["quick"].dataset
-    command = sysbench.run(engine, workload, dataset, threads=64, duration_s=6, seed=9)
+    command = run(engine, workload, dataset, threads=64, duration_s=6, seed=9)
     found = options(command)
     assert (found["threads"], found["time"], found["tables"]) == ("64", "6", "10")
     assert found["rand-seed"] == "9"
@@ -70,13 +77,13 @@ def test_a_study_cannot_change_what_the_plan_decides(engine, spec):
 
 def test_loading_makes_the_tables_that_runs_use(engine, spec):
     dataset = spec.profiles["smoke"].dataset
-    load = sysbench.prepare(engine, dataset)
-    run = sysbench.run(
+    load = sysbench.prepare(engine, tables_of(dataset).options())
+    loaded = run(
         engine, spec.workloads["oltp_write_only"], dataset, threads=4, duration_s=3, seed=1
     )
     assert load[-1] == "prepare"
     shared = ("tables", "table-size", *engine.sysbench_options())
-    assert [options(load)[name] for name in shared] == [options(run)[name] for name in shared]
+    assert [options(load)[name] for name in shared] == [options(loaded)[name] for name in shared]
     assert int(options(load)["threads"]) <= dataset.tables  # sysbench refuses more
 
 
@@ -85,12 +92,13 @@ CATALOGUES = SpecTree(operators=2, entities=500, revisions=50)
 
 def test_the_recursive_query_is_run_by_a_script_of_its_own(engine):
     workload = Workload(driver="sysbench", script="spec_tree", writes=False)
-    command = sysbench.run(engine, workload, CATALOGUES, threads=10, duration_s=6, seed=1)
-    assert command[1] == str(sysbench.FOLDER / "spec_tree.lua")
+    command = run(engine, workload, CATALOGUES, threads=10, duration_s=6, seed=1)
+    tables = tables_of(CATALOGUES)
+    assert command[1] == str(tables.folder / "spec_tree.lua")
     found = options(command)
-    files = sysbench.files(engine, CATALOGUES)
+    files = tables.files(engine)
     named = {found["statement"], found["parameters"], command[1]}
-    assert named == {str(sysbench.FOLDER / name) for name in files}
+    assert named == {str(tables.folder / name) for name in files}
     assert "tables" not in found
     dialect = engine.sysbench_driver
     assert files["statement.sql"].decode().strip() == query.statement(dialect)
@@ -100,13 +108,13 @@ def test_the_recursive_query_is_run_by_a_script_of_its_own(engine):
 
 
 def test_the_tables_of_sysbench_need_no_files(engine, spec):
-    assert sysbench.files(engine, spec.profiles["quick"].dataset) == {}
+    assert tables_of(spec.profiles["quick"].dataset).files(engine) == {}
 
 
 def test_transactions_are_due_at_a_rate_only_if_asked_for(engine, spec):
     point = (engine, spec.workloads["oltp_point_select"], spec.profiles["quick"].dataset)
-    assert "rate" not in options(sysbench.run(*point, threads=1, duration_s=1, seed=1))
-    due = sysbench.run(*point, threads=1, duration_s=1, seed=1, rate_per_s=500)
+    assert "rate" not in options(run(*point, threads=1, duration_s=1, seed=1))
+    due = run(*point, threads=1, duration_s=1, seed=1, rate_per_s=500)
     assert options(due)["rate"] == "500"
 
 
@@ -114,8 +122,8 @@ def test_the_password_is_in_no_process_list(engine, spec):
     dataset = spec.profiles["smoke"].dataset
     workload = spec.workloads["oltp_insert"]
     for command in (
-        sysbench.prepare(engine, dataset),
-        sysbench.run(engine, workload, dataset, threads=1, duration_s=1, seed=1),
+        sysbench.prepare(engine, tables_of(dataset).options()),
+        run(engine, workload, dataset, threads=1, duration_s=1, seed=1),
     ):
         assert not any("password" in word or PASSWORD in word for word in command)
         assert "--config-file=/dev/stdin" in command

@@ -5,53 +5,48 @@ is kept but not counted, and the measured one, whose histogram and totals then h
 The password travels in a configuration file on standard input, so that no process list shows it.
 """
 
-from pathlib import Path
+from collections.abc import Mapping
 
 from benchlab.engines import Engine
-from benchlab.study import Dataset, Scalar, SpecTree, SysbenchTables, Workload
-from benchlab.workloads import spec_tree
-from benchlab.workloads.spec_tree import query
+from benchlab.study import Scalar
 
 #: Percentile that sysbench prints per interval. The full histogram gives all others.
 PERCENTILE = 99
 
-#: Loading needs no more threads than tables; two keep a small machine busy.
+#: Loading needs no more threads than tables; a few keep a small machine busy.
 _PREPARE_THREADS = 4
 
 
-#: Where on the client lies what :func:`files` returns.
-FOLDER = Path("/run/benchlab/load")
+def prepare(engine: Engine, tables: Mapping[str, Scalar]) -> list[str]:
+    """Command that creates and fills the tables of sysbench's own scripts.
 
-#: Different parameters that a load draws from.
-_PARAMETERS = 10_000
-
-
-def prepare(engine: Engine, dataset: SysbenchTables) -> list[str]:
-    """Command that creates and fills the tables of sysbench's own scripts."""
+    Args:
+        engine: the server.
+        tables: what the scripts are told of the tables.
+    """
     options = {
         **engine.sysbench_options(),
-        "tables": dataset.tables,
-        "table-size": dataset.rows_per_table,
-        "threads": min(_PREPARE_THREADS, dataset.tables),
+        **tables,
+        "threads": min(_PREPARE_THREADS, tables["tables"]),
     }
     return _command("oltp_write_only", options, "prepare")
 
 
 def run(
     engine: Engine,
-    workload: Workload,
-    dataset: Dataset,
+    script: str,
+    options: Mapping[str, Scalar],
     threads: int,
     duration_s: int,
     seed: int,
     rate_per_s: int | None = None,
 ) -> list[str]:
-    """Command that runs a workload for ``duration_s`` seconds and prints a line for each.
+    """Command that runs a script for ``duration_s`` seconds and prints a line for each.
 
     Args:
         engine: the server.
-        workload: script and options.
-        dataset: what was loaded.
+        script: one of sysbench's by name, or a file on the client.
+        options: of the script.
         threads: connections, each in a closed loop.
         duration_s: seconds.
         seed: of the keys that are drawn; sysbench takes 0 for the current time.
@@ -59,8 +54,7 @@ def run(
     """
     options = {
         **engine.sysbench_options(),
-        **workload.options,
-        **_of_dataset(dataset),
+        **options,
         "threads": threads,
         "time": duration_s,
         "events": 0,
@@ -70,20 +64,7 @@ def run(
         "histogram": "on",
         **({"rate": rate_per_s} if rate_per_s else {}),
     }
-    return _command(_script(workload, dataset), options, "run")
-
-
-def files(engine: Engine, dataset: Dataset) -> dict[str, bytes]:
-    """Return what a load needs in :data:`FOLDER` of its host: name → content."""
-    if isinstance(dataset, SysbenchTables):
-        return {}
-    script = Path(spec_tree.__file__).with_name("spec_tree.lua")
-    lines = ("\t".join(one) for one in query.parameters(dataset, _PARAMETERS))
-    return {
-        "spec_tree.lua": script.read_bytes(),
-        "statement.sql": query.statement(engine.sysbench_driver).encode() + b"\n",
-        "parameters.tsv": "".join(f"{line}\n" for line in lines).encode(),
-    }
+    return _command(script, options, "run")
 
 
 def config_file(engine: Engine) -> bytes:
@@ -91,17 +72,6 @@ def config_file(engine: Engine) -> bytes:
     return f"{engine.sysbench_driver}-password={engine.endpoint.password}\n".encode()
 
 
-def _script(workload: Workload, dataset: Dataset) -> str:
-    return str(FOLDER / "spec_tree.lua") if isinstance(dataset, SpecTree) else workload.script
-
-
-def _of_dataset(dataset: Dataset) -> dict[str, Scalar]:
-    if isinstance(dataset, SysbenchTables):
-        return {"tables": dataset.tables, "table-size": dataset.rows_per_table}
-    names = {"statement": "statement.sql", "parameters": "parameters.tsv"}
-    return {option: str(FOLDER / name) for option, name in names.items()}
-
-
-def _command(script: str, options: dict[str, Scalar], verb: str) -> list[str]:
+def _command(script: str, options: Mapping[str, Scalar], verb: str) -> list[str]:
     arguments = [f"--{name}={value}" for name, value in options.items()]
     return ["sysbench", script, "--config-file=/dev/stdin", *arguments, verb]

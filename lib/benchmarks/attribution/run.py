@@ -79,8 +79,8 @@ def _run_engine(
     changed = True
     for case in cases:
         point = _point(repo, spec, found, case)
-        variant, kept = spec.engines[engine].load_variant, repo.raw / "answers"
-        dataset.ensure(session, point, variant, kept, console.print)
+        variant = spec.engines[engine].load_variant
+        dataset.ensure(session, point, variant, repo.answers, console.print)
         for method in methods:
             yield case, method, _run(repo, session, case, point, method, changed)
             changed = case.writes

@@ -1,0 +1,38 @@
+"""What the recursive query is to return, told from the generated rows without any engine."""
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from benchlab.study import SpecTree
+from benchlab.workloads.spec_tree import generate, query
+
+
+def expected(dataset: SpecTree) -> Callable[[query.Parameters], list[list[Any]]]:
+    """Return what tells the rows of an answer, in the form of :func:`query.canonical`.
+
+    Raises:
+        DatasetError: the dataset cannot be made.
+    """
+    rows, children = {}, {}
+    for tree in generate.trees(dataset):
+        rows[tree.name] = generate.specifications(dataset, tree)
+        edges = generate.relationships(dataset, tree).group_by("parent_entity_id")
+        children[tree.name] = dict(edges.agg(pl.col("child_entity_id")).iter_rows())
+
+    def answer(parameters: query.Parameters) -> list[list[Any]]:
+        reached, left = set(), [parameters.root]
+        while left:
+            node = left.pop()
+            if node not in reached:
+                reached.add(node)
+                left += children[parameters.operator].get(node, [])
+        at = pl.lit(parameters.at).str.to_datetime()
+        valid = rows[parameters.operator].filter(
+            pl.col("entity_id").is_in(list(reached))
+            & at.is_between("start_time", "end_time", "left")
+        )
+        return query.canonical(valid.to_dicts())
+
+    return answer

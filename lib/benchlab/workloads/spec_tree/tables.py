@@ -1,0 +1,76 @@
+"""Load the tables in bulk, check what an engine answers from them, name them to the load."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchlab.engines import Engine
+from benchlab.errors import DatasetError
+from benchlab.session import Session
+from benchlab.study import Scalar, SpecTree, Workload
+from benchlab.workloads.spec_tree import answers, generate, query, schema
+from benchlab.workloads.tables import Tables
+
+#: Queries that every engine is asked before anything is timed.
+CHECKED = 1000
+
+#: Different parameters that a load draws from.
+_PARAMETERS = 10_000
+
+
+class SpecTreeTables(Tables[SpecTree]):
+    """See :class:`~benchlab.workloads.tables.Tables`."""
+
+    def load(self, session: Session) -> None:
+        """See :meth:`Tables.load`; an operator at a time, the indexes last."""
+        engine = session.engine
+        for statement in schema.tables(engine.sysbench_driver, self.dataset):
+            engine.query(statement)
+        for tree in generate.trees(self.dataset):
+            for table, rows in (
+                ("specification", generate.specifications(self.dataset, tree)),
+                ("spec_relationship", generate.relationships(self.dataset, tree)),
+            ):
+                engine.copy(table, rows, schema.IDS[table])
+        for statement in schema.indexes():
+            engine.query(statement)
+
+    def check(self, engine: Engine, kept: Path) -> None:
+        """See :meth:`Tables.check`: :data:`CHECKED` answers are held against the generated rows."""
+        expected = answers.expected(self.dataset)
+        with engine.asking() as ask:
+            for parameters in query.parameters(self.dataset, CHECKED):
+                generated = expected(parameters)
+                statement = query.filled_in(engine.sysbench_driver, parameters)
+                answered = query.canonical(ask(statement))
+                if answered != generated:
+                    kept.parent.mkdir(parents=True, exist_ok=True)
+                    both = {"parameters": parameters, "generated": generated, "answered": answered}
+                    kept.write_text(json.dumps(both, indent=1))
+                    raise DatasetError(
+                        f"{engine.name} answers {len(answered)} rows for {', '.join(parameters)},"
+                        f" other than the {len(generated)} that were loaded: see {kept}"
+                    )
+
+    def options(self) -> Mapping[str, Scalar]:
+        """See :meth:`Tables.options`."""
+        names = {"statement": "statement.sql", "parameters": "parameters.tsv"}
+        return {option: str(self.folder / name) for option, name in names.items()}
+
+    def script(self, workload: Workload) -> str:
+        """See :meth:`Tables.script`; ours, which lies beside this module."""
+        return str(self.folder / f"{workload.script}.lua")
+
+    def files(self, engine: Engine) -> Mapping[str, bytes]:
+        """See :meth:`Tables.files`."""
+        lines = ("\t".join(one) for one in query.parameters(self.dataset, _PARAMETERS))
+        return {
+            "spec_tree.lua": Path(__file__).with_name("spec_tree.lua").read_bytes(),
+            "statement.sql": query.statement(engine.sysbench_driver).encode() + b"\n",
+            "parameters.tsv": "".join(f"{line}\n" for line in lines).encode(),
+        }
+
+    def query(self, engine: Engine) -> str:
+        """See :meth:`Tables.query`."""
+        (first,) = query.parameters(self.dataset, 1)
+        return query.filled_in(engine.sysbench_driver, first)
