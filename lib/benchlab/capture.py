@@ -145,7 +145,8 @@ class RunFolder:
 
 def _least_version(trial: Trial) -> int:
     """Return the oldest version of the record that can tell of a trial."""
-    if isinstance(trial.point.dataset, SpecTree) or trial.point.share_of_peak is not None:
+    point = trial.point
+    if isinstance(point.dataset, SpecTree) or point.share_of_peak or point.transactions_per_client:
         return 3
     return 2 if trial.intervention else 1
 

@@ -60,6 +60,8 @@ class Point(BaseModel):
     envelope: Envelope
     warmup_s: int
     measure_s: int
+    # left out of key and record where only time ends a run
+    transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
     # of the highest throughput of the closed loop; left out of key and record where the loop is closed
     share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
     start: str
@@ -227,7 +229,12 @@ class Planner:
         curves = self._interleaved(
             self.study.open_loops,
             lambda block: [
-                {"concurrency": block.concurrency, "share_of_peak": share} for share in block.shares
+                {
+                    "concurrency": block.concurrency,
+                    "share_of_peak": share,
+                    "transactions_per_client": None,
+                }
+                for share in block.shares
             ],
             seed,
         )
@@ -282,6 +289,7 @@ class Planner:
         changes = {
             "concurrency": where.concurrency,
             "measure_s": intervention.measure_s,
+            "transactions_per_client": None,
         }
         trial = Trial(
             point=point.model_copy(update=changes),
@@ -367,6 +375,7 @@ class Planner:
             envelope=envelope,
             warmup_s=profile.warmup_s,
             measure_s=profile.measure_s,
+            transactions_per_client=profile.transactions_per_client,
             start=profile.start,
             dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
         )

@@ -228,6 +228,10 @@ class Profile(StrictModel):
     trials: Annotated[int, Field(gt=0)]
     warmup_s: Annotated[int, Field(ge=0)]
     measure_s: Annotated[int, Field(gt=0)]
+    transactions_per_client: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="the measured part of a closed loop ends with so many, and after measure_s at last",
+    )
     start: Literal["cold", "read_in"] = Field(
         description="cold: restarted, caches dropped; read_in: the same, then every table is read once"
     )

@@ -95,6 +95,13 @@ class _Run:
         """The tables of the point's dataset."""
         return tables_of(self.trial.point.dataset)
 
+    @property
+    def _transactions(self) -> int | None:
+        """Over all clients, after which the measured part ends; ``None``: only time ends it."""
+        point = self.trial.point
+        each = point.transactions_per_client
+        return each and each * point.concurrency
+
     def start(self, restore: bool) -> None:
         """Cold start, settings checked, data read in if the profile asks for it."""
         point, session = self.trial.point, self.session
@@ -122,7 +129,7 @@ class _Run:
                     self._drive("warmup", point.warmup_s, self.trial.seed + 1)
             self.folder.write_json("counters-begin.json", engine.counters())
             with self._phase("measure"), self._waits(), self._lowered() as begin:
-                self._drive("sysbench", point.measure_s, self.trial.seed, begin)
+                self._drive("sysbench", point.measure_s, self.trial.seed, self._transactions, begin)
             self.folder.write_json("counters-end.json", engine.counters())
         finally:
             for observers in self.observers:
@@ -187,7 +194,12 @@ class _Run:
             raise RunFailed(problem)
 
     def _drive(
-        self, name: str, duration_s: int, seed: int, begin: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        duration_s: int,
+        seed: int,
+        transactions: int | None = None,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         """Run the driver; ``begin`` is called as its clients begin."""
         point, engine = self.trial.point, self.session.engine
@@ -198,6 +210,7 @@ class _Run:
             point.concurrency,
             duration_s,
             seed,
+            transactions,
             self.rate_per_s,
         )
 

@@ -108,6 +108,7 @@ CHANGES = {
     "concurrency": 65,
     "warmup_s": 3,
     "measure_s": 7,
+    "transactions_per_client": 10_000,
     "share_of_peak": 0.5,
     "start": "cold",
     "dataset_reset": "none",
@@ -136,8 +137,8 @@ def test_a_point_is_another_one_when_anything_of_it_changes(curves):
 # Interventions
 
 
-def planner(checkout, profile: str, **options) -> Planner:
-    spec = study.load(checkout, STUDY)
+def planner(checkout, profile: str, name: str = STUDY, **options) -> Planner:
+    spec = study.load(checkout, name)
     instance = target.instance_type(checkout, spec.instance)
     return Planner(spec, profile, instance, dict.fromkeys(spec.engines, "1.0"), **options)
 
@@ -211,6 +212,13 @@ def test_a_curve_of_the_closed_loop_is_not_open(curves):
     assert curve.places == [trial.point.concurrency for trial in curve.trials]
 
 
+def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
+    paper = planner(checkout, "paper", "spec_tree")
+    closed, others = paper.curves(), [*paper.open_loops(), *paper.interventions()]
+    assert {one.point.transactions_per_client for one in trials(closed)} == {10_000}
+    assert {one.point.transactions_per_client for one in trials(others)} == {None}
+
+
 def test_limits_that_are_not_in_force_are_not_planned(checkout):
     paper = planner(checkout, "paper", enforce=False)
     for curve in paper.interventions():
@@ -249,7 +257,7 @@ def test_keys_and_records_of_other_trials_are_what_they_were(curves):
 def test_points_of_older_runs_are_what_they_were(curves):
     """What came later is said of the points only that have it."""
     point = json.loads(curves()[0].trials[0].point.model_dump_json())
-    assert not {"role", "share_of_peak"} & point.keys()
+    assert not {"role", "share_of_peak", "transactions_per_client"} & point.keys()
     assert set(point["workload"]) == {
         "driver",
         "script",

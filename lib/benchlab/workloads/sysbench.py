@@ -39,6 +39,7 @@ def run(
     threads: int,
     duration_s: int,
     seed: int,
+    transactions: int | None = None,
     rate_per_s: int | None = None,
 ) -> list[str]:
     """Command that runs a script for ``duration_s`` seconds and prints a line for each.
@@ -50,6 +51,7 @@ def run(
         threads: connections, each in a closed loop.
         duration_s: seconds.
         seed: of the keys that are drawn; sysbench takes 0 for the current time.
+        transactions: over all connections, after which it ends before its time; none: not.
         rate_per_s: transactions due per second, at random times; none: each as soon as one is done.
     """
     options = {
@@ -57,7 +59,7 @@ def run(
         **options,
         "threads": threads,
         "time": duration_s,
-        "events": 0,
+        "events": transactions or 0,
         "rand-seed": seed,
         "percentile": PERCENTILE,
         "report-interval": 1,
