@@ -64,10 +64,14 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         workload: Annotated[
             list[str], typer.Option("--workload", help="Only this workload; repeatable.")
         ] = (),
+        retry_refused: Annotated[
+            bool,
+            typer.Option("--retry-refused", help="Also what was refused: it may be had by now."),
+        ] = False,
     ) -> None:
         checkout = repo.find()
         names = study.names_rerun(checkout) if study_name == "all" else [study_name]
-        parts = (list(engine), list(variant), list(workload))
+        parts = (list(engine), list(variant), list(workload), retry_refused)
         command(checkout, [Selection(name, profile, target_name, *parts) for name in names])
 
     # typer reads the arguments off the signature, and name and help off these

@@ -211,9 +211,11 @@ class Planner:
         Raises:
             UnknownName: a profile or a selected name that the study does not have.
         """
-        concurrency = self._profile.concurrency
+        of_profile = self._profile.concurrency
         curves = self._interleaved(
-            self.study.matrix, lambda _: [{"concurrency": threads} for threads in concurrency], seed
+            self.study.matrix,
+            lambda block: [{"concurrency": one} for one in block.concurrency or of_profile],
+            seed,
         )
         # selected last, so that a part of the plan runs in the order that it has in the whole
         return _selection(curves, _wanted(self.study, engines, variants, workloads))

@@ -176,6 +176,9 @@ class Block(StrictModel):
     variants: Annotated[list[str], Field(min_length=1)]
     workloads: Annotated[list[str], Field(min_length=1)]
     envelope: str = DEFAULT_ENVELOPE
+    concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)] | None = Field(
+        None, description="run there instead of the profile's"
+    )
     profiles: list[ProfileName] = list(PROFILES)
 
 

@@ -55,6 +55,8 @@ class Selection:
     engines: list[str] = field(default_factory=list)
     variants: list[str] = field(default_factory=list)
     workloads: list[str] = field(default_factory=list)
+    retry_refused: bool = False
+    """Whether what was refused is to be run, too: an engine that can be had by now, say."""
 
 
 def planned(repo: Repo, selection: Selection) -> list[Curve]:
@@ -108,12 +110,13 @@ def left(
 
     Args:
         repo: the checkout.
-        selection: names the target.
+        selection: names the target, and says whether what was refused is left, too.
         curves: of the plan.
         damaged: names of run folders that ingest could not read; their trials are not done.
     """
     statuses = capture.latest_status(repo.raw, selection.target, damaged)
-    done = {key for key, status in statuses.items() if status != "failed"}
+    kept = {"ok"} if selection.retry_refused else {"ok", "refused"}
+    done = {key for key, status in statuses.items() if status in kept}
     return [rest for curve in curves if (rest := curve.without(done))]
 
 

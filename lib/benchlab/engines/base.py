@@ -19,6 +19,7 @@ import pymysql
 from psycopg.rows import dict_row
 from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationError
 
+from benchlab.engines.plans import Access
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
 from benchlab.waits import Wait
@@ -203,6 +204,12 @@ class Engine(ABC):
     @abstractmethod
     def explain(self, statement: str) -> str:
         """Return the plan of a query as the server's JSON, with what each step did where it tells."""
+
+    @staticmethod
+    def accesses(plan: str) -> list[Access]:
+        """Tell how a plan of :meth:`explain` read each table; nothing where the query is not run."""
+        del plan
+        return []
 
     @abstractmethod
     def settle(self) -> None:

@@ -1,5 +1,6 @@
 """MariaDB."""
 
+from benchlab.engines import plans
 from benchlab.engines.mysql import InnoDB, sessions_of
 
 
@@ -9,6 +10,7 @@ class MariaDB(InnoDB):
     name = "mariadb"
     waits_query = sessions_of("information_schema.processlist")
     tablespaces = "innodb_sys_tablespaces"
+    accesses = staticmethod(plans.of_mariadb)
 
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; the query is run for it."""

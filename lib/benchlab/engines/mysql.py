@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from benchlab.engines import plans
 from benchlab.engines.base import EngineSetting, MySQLProtocol
 from benchlab.study import Dataset
 from benchlab.waits import Wait
@@ -103,6 +104,7 @@ class MySQL(InnoDB):
     name = "mysql"
     waits_query = sessions_of("performance_schema.processlist")
     tablespaces = "innodb_tablespaces"
+    accesses = staticmethod(plans.of_mysql)
 
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; the query is run for it."""

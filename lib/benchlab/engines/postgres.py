@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from benchlab.engines import plans
 from benchlab.engines.base import EngineSetting, PostgresProtocol
 from benchlab.study import Dataset, Scalar
 from benchlab.waits import Wait
@@ -36,10 +37,11 @@ _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
 
 
 class Postgres(PostgresProtocol):
-    """PostgreSQL, any version from 14 (pg_stat_wal)."""
+    """PostgreSQL, any version from 13; the WAL of a run is told from 14 on (pg_stat_wal)."""
 
     name = "postgres"
     admin_user = "benchlab"
+    accesses = staticmethod(plans.of_postgres)
     # background processes are in the capture for those who read it
     waits_query = (
         "SELECT backend_type, state, wait_event_type, wait_event, count(*) AS sessions"

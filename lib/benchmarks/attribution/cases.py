@@ -66,97 +66,101 @@ class Case:
 # one row takes 0.9999 of the updates: (1/600,000) ** (ln 0.9999 / ln 0.0001)
 _HOT = {"rand-type": "pareto", "rand-pareto-h": 0.0001}
 
-_BOTH = ("postgres", "oceanbase")
+_ALL = ("postgres", "oceanbase", "mariadb")
+#: Those that wait for the log in each commit by themselves.
+_LOGGED = ("postgres", "mariadb")
 
 
-def _both(name: str, label: str, script: str, threads: int, why: str, **options) -> list[Case]:
-    return [Case(f"{e}-{name}", e, label, script, threads, why, **options) for e in _BOTH]
+def _each(
+    engines: tuple[str, ...], name: str, label: str, script: str, threads: int, why: str, **options
+) -> list[Case]:
+    return [Case(f"{e}-{name}", e, label, script, threads, why, **options) for e in engines]
 
 
 CASES = (
-    *_both(
-        *("write-bandwidth", "disk write bandwidth", "oltp_write_only", 16),
+    *_each(
+        *(_ALL, "write-bandwidth", "disk write bandwidth", "oltp_write_only", 16),
         "writes held to 2 MB/s",
         disk={"write_bytes_per_s": 2 * _MB},
     ),
-    *_both(
-        *("write-bandwidth-one-client", "disk write bandwidth", "oltp_write_only", 1),
+    *_each(
+        *(_ALL, "write-bandwidth-one-client", "disk write bandwidth", "oltp_write_only", 1),
         "writes held to 0.5 MB/s",
         disk={"write_bytes_per_s": _MB // 2},
     ),
-    *_both(
-        *("write-iops", "disk write IOPS", "oltp_insert", 4),
+    *_each(
+        *(_ALL, "write-iops", "disk write IOPS", "oltp_insert", 4),
         "write operations held to 200 a second",
         disk={"write_iops": 200},
     ),
-    *_both(
-        *("write-iops-many", "disk write IOPS", "oltp_update_index", 16),
+    *_each(
+        *(_ALL, "write-iops-many", "disk write IOPS", "oltp_update_index", 16),
         "write operations held to 400 a second",
         disk={"write_iops": 400},
     ),
-    *_both(
-        *("read-bandwidth", "disk read bandwidth", "oltp_point_select", 16),
+    *_each(
+        *(_ALL, "read-bandwidth", "disk read bandwidth", "oltp_point_select", 16),
         "nothing read in, reads held to 1 MB/s",
         disk={"read_bytes_per_s": _MB},
         start="cold",
     ),
-    *_both(
-        *("read-iops", "disk read IOPS", "oltp_point_select", 16),
+    *_each(
+        *(_ALL, "read-iops", "disk read IOPS", "oltp_point_select", 16),
         "nothing read in, read operations held to 100 a second",
         disk={"read_iops": 100},
         start="cold",
     ),
-    *_both(
-        *("cpu", ENGINE_CPU, "oltp_point_select", 32),
+    *_each(
+        *(_ALL, "cpu", ENGINE_CPU, "oltp_point_select", 32),
         "32 clients that read from memory on two cores",
     ),
-    *_both(
-        *("cpu-read-only", ENGINE_CPU, "oltp_read_only", 16),
+    *_each(
+        *(_ALL, "cpu-read-only", ENGINE_CPU, "oltp_read_only", 16),
         "16 clients that read ranges from memory on two cores",
     ),
-    *_both(
-        *("cpu-quota", ENGINE_CPU, "oltp_point_select", 16),
+    *_each(
+        *(_ALL, "cpu-quota", ENGINE_CPU, "oltp_point_select", 16),
         "16 clients that read from memory on half a core",
         host=Host(cores=0.5),
     ),
-    *_both(
-        *("hot-row", LOCKS, "oltp_update_non_index", 16),
+    *_each(
+        *(_ALL, "hot-row", LOCKS, "oltp_update_non_index", 16),
         "16 clients that update one row",
         options=_HOT,
     ),
-    *_both(
-        *("one-client", CONCURRENCY, "oltp_point_select", 1),
+    *_each(
+        *(_ALL, "one-client", CONCURRENCY, "oltp_point_select", 1),
         "one client that reads from memory",
     ),
-    *_both(
-        *("one-client-ranges", CONCURRENCY, "oltp_read_only", 1),
+    *_each(
+        *(_ALL, "one-client-ranges", CONCURRENCY, "oltp_read_only", 1),
         "one client that reads ranges from memory",
     ),
-    Case(
-        *("postgres-commit-one", "postgres", COMMIT_LATENCY, "oltp_insert", 1),
+    *_each(
+        *(_LOGGED, "commit-one", COMMIT_LATENCY, "oltp_insert", 1),
         "one client that commits every row",
     ),
-    Case(
-        *("postgres-commit-few", "postgres", COMMIT_LATENCY, "oltp_insert", 3),
+    *_each(
+        *(_LOGGED, "commit-few", COMMIT_LATENCY, "oltp_insert", 3),
         "three clients that commit every row",
     ),
-    *_both(
-        *("starved-client", CLIENT_CPU, "oltp_point_select", 16),
+    *_each(
+        *(_ALL, "starved-client", CLIENT_CPU, "oltp_point_select", 16),
         "sysbench held to a twentieth of a core",
         client_cores=0.05,
     ),
-    *_both(
-        *("offered-reads", NONE, "oltp_point_select", 8),
+    *_each(
+        *(_ALL, "offered-reads", NONE, "oltp_point_select", 8),
         "200 reads a second are offered, and no more",
         options={"rate": 200},
     ),
-    *_both(
-        *("offered-writes", NONE, "oltp_write_only", 8),
+    *_each(
+        *(_ALL, "offered-writes", NONE, "oltp_write_only", 8),
         "20 transactions a second are offered, and no more",
         options={"rate": 20},
     ),
-    Case(
-        *("postgres-small-pool", "postgres", "disk read IOPS", "oltp_point_select", 16),
+    *_each(
+        *(_LOGGED, "small-pool", "disk read IOPS", "oltp_point_select", 16),
         "pool and page cache hold a part of the dataset, read operations held to 400 a second",
         disk={"read_iops": 400},
         host=Host(memory_bytes=128 * _MIB),

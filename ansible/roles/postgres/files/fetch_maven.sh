@@ -6,10 +6,11 @@ rm -rf "$draft"
 mkdir -p "$draft/fetched"
 trap 'rm -rf "$draft"' EXIT
 cd "$draft/fetched"
-# Maven's own files are not left in the user's home
-mvn --quiet --batch-mode -Dmaven.repo.local="$draft/fetched/repository" \
+# Maven's own files are not left in the user's home; of its many errors the first one tells what is wrong
+mvn --quiet --batch-mode -Dstyle.color=never -Dmaven.repo.local="$draft/fetched/repository" \
     org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
-    -Dartifact="$artifact:jar" -DoutputDirectory="$draft/fetched" >&2
+    -Dartifact="$artifact:jar" -DoutputDirectory="$draft/fetched" >maven.log 2>&1 ||
+    { grep -m 1 -o '\[ERROR\] ..*' maven.log || cat maven.log; exit 1; } >&2
 echo "$sha256  $(echo *.jar)" | sha256sum --check --quiet >&2
 python3 -I -m zipfile --extract *.jar jar
 tar -xJf jar/*.txz -C "$draft" --no-same-owner

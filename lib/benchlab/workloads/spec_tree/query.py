@@ -12,7 +12,8 @@ from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import generate
 
 #: The statement, with ``{root}`` for an id as the dialect writes it; ``:root``, ``:operator`` and
-#: ``:at`` stand for the parameters. UNION, and not UNION ALL: what several parents share comes once.
+#: ``:at`` stand for the parameters, ``:hint`` for what a workload says to the optimizer. UNION, and not
+#: UNION ALL: what several parents share comes once.
 _STATEMENT = """
 WITH RECURSIVE tree (entity_id) AS (
   SELECT {root}
@@ -23,7 +24,7 @@ WITH RECURSIVE tree (entity_id) AS (
 SELECT s.entity_id, s.revision_id, s.start_time, s.end_time, s.operator_name, s.psr_type, s.name,
   s.description, s.properties
 FROM tree
-JOIN specification s ON s.operator_name = ':operator' AND s.entity_id = tree.entity_id
+JOIN specification s :hint ON s.operator_name = ':operator' AND s.entity_id = tree.entity_id
   AND s.start_time <= ':at' AND s.end_time > ':at'
 """
 _ROOT = {"mysql": "CAST(x':root' AS binary(16))", "pgsql": r"'\x:root'::bytea"}
@@ -44,10 +45,10 @@ def statement(dialect: str) -> str:
     return " ".join(_STATEMENT.format(root=_ROOT[dialect]).split())
 
 
-def filled_in(dialect: str, parameters: Parameters) -> str:
+def filled_in(dialect: str, parameters: Parameters, hint: str = "") -> str:
     """Return the statement with its parameters, as the load sends it."""
     text = statement(dialect)
-    for name, value in parameters._asdict().items():
+    for name, value in {**parameters._asdict(), "hint": hint}.items():
         text = text.replace(f":{name}", value)
     return text
 

@@ -3,6 +3,7 @@
 
 sysbench.cmdline.options = {
   statement = {"File with the statement; :operator, :root and :at stand for its parameters"},
+  hint = {"What the statement's :hint stands for, an index to leave alone, say", ""},
   parameters = {"File with an operator, a root's id and a time between tabs on every line"},
 }
 
@@ -16,7 +17,7 @@ local connection, statement, choices
 
 function thread_init()
   connection = sysbench.sql.driver():connect()
-  statement = table.concat(lines(sysbench.opt.statement), " ")
+  statement = table.concat(lines(sysbench.opt.statement), " "):gsub(":hint", sysbench.opt.hint)
   choices = {}
   for number, line in ipairs(lines(sysbench.opt.parameters)) do
     local operator, root, at = line:match("^([^\t]+)\t([^\t]+)\t([^\t]+)$")

@@ -70,7 +70,8 @@ class SpecTreeTables(Tables[SpecTree]):
             "parameters.tsv": "".join(f"{line}\n" for line in lines).encode(),
         }
 
-    def query(self, engine: Engine) -> str:
+    def query(self, engine: Engine, workload: Workload) -> str:
         """See :meth:`Tables.query`."""
         (first,) = query.parameters(self.dataset, 1)
-        return query.filled_in(engine.sysbench_driver, first)
+        hint = str(workload.options.get("hint", ""))
+        return query.filled_in(engine.sysbench_driver, first, hint)

@@ -1,0 +1,78 @@
+"""What the engines' plans have in common: which tables a query reads, how, and how many rows of each.
+
+Each engine writes its plan in a form of its own, with what every step did when the query was run. A
+table that the query makes itself, as the one that a recursion adds to, is none of these.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Access:
+    """One step of a plan that reads a table."""
+
+    table: str
+    """As the plan names it: in PostgreSQL the partition's own name."""
+    index: str | None
+    """By which rows are looked up; ``None``: the table, or a partition of it, is scanned."""
+    loops: int
+    """Times that the step was run."""
+    rows: int
+    """Rows that it read, over all loops, whether or not a condition then left them out."""
+
+
+def of_postgres(plan: str) -> list[Access]:
+    """Read ``EXPLAIN (ANALYZE, FORMAT JSON)``. Its rows are means over loops, and rounded up to 16."""
+    found = []
+    for node in _nodes(json.loads(plan), "Node Type"):
+        if "Relation Name" in node:
+            loops = node["Actual Loops"]
+            read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+            # a bitmap is made by a step of its own below
+            below = (inner.get("Index Name") for inner in node.get("Plans", []))
+            index = node.get("Index Name") or next(filter(None, below), None)
+            found.append(Access(node["Relation Name"], index, loops, round(read * loops)))
+    return found
+
+
+def of_mysql(plan: str) -> list[Access]:
+    """Read ``EXPLAIN ANALYZE FORMAT=JSON``, version 2 of the format. Its rows are means over loops."""
+    return [
+        Access(
+            node["table_name"],
+            node.get("index_name"),
+            node["actual_loops"],
+            round(node["actual_rows"] * node["actual_loops"]),
+        )
+        for node in _nodes(json.loads(plan), "operation")
+        if "schema_name" in node
+    ]
+
+
+def of_mariadb(plan: str) -> list[Access]:
+    """Read ``ANALYZE FORMAT=JSON``. Its rows are means over loops; tables go by their aliases."""
+    return [
+        Access(
+            node["table_name"],
+            node.get("key"),
+            node["r_loops"],
+            round(node["r_rows"] * node["r_loops"]),
+        )
+        for node in _nodes(json.loads(plan), "access_type")
+        if not node["table_name"].startswith("<")
+    ]
+
+
+def _nodes(tree: Any, mark: str) -> Iterator[Mapping[str, Any]]:
+    """Yield every object of a plan that has a key, those further up first."""
+    if isinstance(tree, Mapping):
+        if mark in tree:
+            yield tree
+        children = tree.values()
+    else:
+        children = tree if isinstance(tree, list) else ()
+    for child in children:
+        yield from _nodes(child, mark)

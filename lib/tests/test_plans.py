@@ -1,0 +1,56 @@
+"""How each engine's plan read the tables, told from plans as the servers gave them."""
+
+from pathlib import Path
+
+import pytest
+from benchlab.engines import ENGINES
+from benchlab.engines.plans import Access
+
+FOLDER = Path(__file__).parent / "data" / "plans"
+
+# MySQL's and PostgreSQL's small one with 2 x 550 rows, the others with 15 x 4,735
+ACCESSES = {
+    "postgres-spec_tree": [
+        Access("spec_relationship", "spec_relationship_pkey", loops=50, rows=50),
+        Access("specification", "specification_pkey", loops=50, rows=50),
+    ],
+    # the operator's whole partition, of which a condition leaves the old revisions out
+    "postgres-spec_tree_partitioned": [
+        Access("spec_relationship_p7", "spec_relationship_p7_pkey", loops=50, rows=50),
+        Access("specification_p7", None, loops=1, rows=4735),
+    ],
+    "postgres-spec_tree_partitioned-small": [
+        Access("spec_relationship_p1", None, loops=5, rows=3650),
+        Access("specification_p1", None, loops=1, rows=550),
+    ],
+    "mysql-spec_tree": [
+        Access("spec_relationship", "PRIMARY", loops=56, rows=58),
+        Access("specification", "PRIMARY", loops=56, rows=60),
+    ],
+    "mysql-spec_tree_partitioned": [
+        Access("spec_relationship", "PRIMARY", loops=56, rows=58),
+        Access("specification", "PRIMARY", loops=56, rows=60),
+    ],
+    "mariadb-spec_tree": [
+        Access("r", "PRIMARY", loops=50, rows=50),
+        Access("s", "PRIMARY", loops=50, rows=53),
+    ],
+    "mariadb-spec_tree_partitioned": [
+        Access("r", "spec_relationship_p", loops=50, rows=50),
+        Access("s", "PRIMARY", loops=50, rows=53),
+    ],
+}
+
+
+def test_every_recorded_plan_is_read():
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(ACCESSES)
+
+
+@pytest.mark.parametrize("name", ACCESSES)
+def test_tables_are_told_with_index_loops_and_rows(name):
+    plan = (FOLDER / f"{name}.json").read_text()
+    assert ENGINES[name.split("-")[0]].accesses(plan) == ACCESSES[name]
+
+
+def test_an_engine_that_does_not_run_the_query_tells_nothing():
+    assert ENGINES["oceanbase"].accesses('{"ID": 0}') == []
