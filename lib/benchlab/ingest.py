@@ -30,6 +30,9 @@ _SETTINGS = TypeAdapter(list[EngineSetting])
 _COUNTERS = TypeAdapter(dict[str, float])
 _RATE = TypeAdapter(dict[str, float])
 
+#: What the agent tells of the files of the stopped engine.
+DATA_DIR = "data_dir_bytes"
+
 
 @dataclass
 class Ingested:
@@ -305,6 +308,9 @@ def _counters(text: dict[str, str]) -> pl.DataFrame:
     begin, end = (
         _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
+    # what the stopped engine's files took, which no server tells; older agents did not look
+    if size := (_json(text, "cold.json", _FACTS) or {}).get(DATA_DIR):
+        begin |= {DATA_DIR: float(size)}
     names = sorted(begin.keys() | end.keys())
     return pl.DataFrame(
         [{"name": name, "at_begin": begin.get(name), "at_end": end.get(name)} for name in names],

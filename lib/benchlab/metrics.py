@@ -22,10 +22,13 @@ class Metric:
 #: Name → metric; the names are columns of :func:`of`, and what claims call them.
 METRICS = {
     "tps": Metric("throughput", "transactions/s"),
+    "p50_us": Metric("median of the latency", "µs"),
     "p99_us": Metric("99th percentile of the latency", "µs"),
+    "p999_us": Metric("99.9th percentile of the latency", "µs"),
     "latency_mean_us": Metric("mean latency", "µs"),
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
     "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
+    "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
     "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
@@ -35,6 +38,7 @@ METRICS = {
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
     "dataset_bytes": Metric("size of the dataset, as the server tells it", "bytes"),
+    "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
 
 # Means over the measured seconds of what was sampled; one row a run. Added up in the order of time:
@@ -66,7 +70,8 @@ _COUNTED = """
         )) AS checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
-        max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes
+        max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
+        max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
     FROM engine_counter GROUP BY run_id
 """
 
@@ -85,11 +90,12 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     joined = (
         runs.join(store.sql(_SAMPLED), on="run_id", how="left")
         .join(store.sql(_COUNTED), on="run_id", how="left")
-        .join(_p99(store, runs), on="run_id", how="left")
+        .join(_percentiles(store, runs), on="run_id", how="left")
     )
     return joined.with_columns(
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
         (pl.col("engine_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("engine_cpu_percent"),
+        (pl.col("client_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("client_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),
         (pl.col("written_kb_per_s") / pl.col("tps")).alias("written_kb_per_transaction"),
         (pl.col("read_kb_per_s") / pl.col("tps")).alias("read_kb_per_transaction"),
@@ -105,7 +111,11 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
 
 
-def _p99(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+#: Metric → percentile of a run's latencies.
+_PERCENTILES = {"p50_us": 50, "p99_us": 99, "p999_us": 99.9}
+
+
+def _percentiles(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     from benchlab import (
         stats,  # scipy takes a second to import, and study files need the names only
     )
@@ -114,7 +124,14 @@ def _p99(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         "SELECT run_id, latency_us, count FROM latency_bucket ORDER BY run_id, latency_us"
     ).join(runs.select("run_id"), on="run_id")
     rows = [
-        (key[0], stats.percentile_of_buckets(group["latency_us"], group["count"], 99))
+        (
+            key[0],
+            *(
+                stats.percentile_of_buckets(group["latency_us"], group["count"], one)
+                for one in _PERCENTILES.values()
+            ),
+        )
         for key, group in buckets.group_by("run_id", maintain_order=True)
     ]
-    return pl.DataFrame(rows, schema={"run_id": pl.String, "p99_us": pl.Float64}, orient="row")
+    schema = {"run_id": pl.String, **dict.fromkeys(_PERCENTILES, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -153,7 +153,8 @@ class Engine:
         """Stop, restore a snapshot if asked, drop the caches, start: nothing is warm after it.
 
         The disk limits are lifted and stay so: what follows is no measurement yet. Returns start()'s
-        result with the seconds of each step, and the log's size before it as "log_begin".
+        result with the seconds of each step, the log's size before it as "log_begin", and what the data
+        directory of the stopped engine takes of the disk as "data_dir_bytes".
         """
         self.config.variant(variant)
         log_begin = self.status()["log_bytes"]
@@ -166,6 +167,7 @@ class Engine:
         self._require_down()
         if restore is not None:
             seconds["restore"] = self.restore(restore)["restore_s"]
+        data_dir_bytes = _disk_usage(self.config.data_dir)
         began = time.monotonic()
         os.sync()
         seconds["sync"] = round(time.monotonic() - began, 3)
@@ -181,6 +183,7 @@ class Engine:
             "killed": stopped["killed"],
             "seconds": seconds,
             "log_begin": log_begin,
+            "data_dir_bytes": data_dir_bytes,
         }
 
     def snapshot(self, key: str) -> dict[str, Any]:
@@ -425,12 +428,16 @@ class Engine:
             run("sync", "--file-system", target)
 
 
+def _disk_usage(folder: Path) -> int:
+    """Bytes that the files below a folder take, as du counts them."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
+
+
 def _describe(snapshot: Path) -> dict[str, Any]:
-    size = sum(path.lstat().st_blocks * 512 for path in snapshot.rglob("*") if not path.is_dir())
     # st_ctime is set by the rename that completed it.
     return {
         "key": snapshot.name,
-        "bytes": size,
+        "bytes": _disk_usage(snapshot),
         "created_unix_s": round(snapshot.stat().st_ctime, 3),
     }
 

@@ -1,8 +1,10 @@
 """Where the engine's CPU time goes: sampled stacks by family of work, as a table and as a flame graph.
 
 The innermost frame of a stack that a rule knows decides its family. The rules were written from
-recorded stacks (perf 6.1) of PostgreSQL 15 and seekdb 1.4. seekdb ships without symbols, so the work
-of its SQL threads cannot be told apart any further than its threads' names and its system calls do.
+recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11 and seekdb 1.4. seekdb ships
+without symbols, so the work of its SQL threads cannot be told apart any further than its threads' names
+and its system calls do. MariaDB's package has the names of exported functions only, and perf takes the
+nearest of these for every address: they are no functions that ran, and are all shown as the program's.
 """
 
 import re
@@ -57,6 +59,8 @@ class Rules:
     """(family, functions), the more particular first."""
     otherwise: tuple[tuple[str, str], ...] = ()
     """The same, for stacks that no function above is in."""
+    stripped: str | None = None
+    """Name to give to all frames outside of the kernel, where their own are not to be believed."""
 
 
 #: What the kernel is asked for, where no function of the engine is known.
@@ -100,6 +104,44 @@ RULES = {
         ),
         otherwise=_SYSTEM_CALLS,
     ),
+    "mysql": Rules(
+        threads=r"(connection|ib_|mysqld)",
+        by_thread=((BACKGROUND, r"ib_"),),
+        by_frame=(
+            (
+                LOG,
+                r"(log_(write|flush|buffer)|Log_|trx_(flush|write)|MYSQL_BIN_LOG|ordered_commit)",
+            ),
+            (LOCK, r"(ut_delay|lock_|rw_lock|mutex_|MDL_|sync_array|PolicyMutex|TTAS|lock::)"),
+            (
+                BUFFER,
+                r"(row_(search|sel)|btr_|page_|rec_|cmp_d|buf_|buf::|Buf_|fil_|Fil_|os_file|mtr_"
+                r"|ha_inno|handler::|hardware::crc32|temptable::|Partition_helper)",
+            ),
+            (
+                NETWORK,
+                r"(net_(write|read|send)|my_net|vio_|Protocol_classic|THD::send_result|__x64_sys_(send|recv))",
+            ),
+            (
+                PARSE_PLAN,
+                r"(my_sql_parser|THD::sql_parser|JOIN::(optimize|make)|Optimize_|Query_(block|expression)::"
+                r"(prepare|optimize)|Sql_cmd_dml::prepare|open_tables|lock_tables|test_quick"
+                r"|prune_partitions|get_(full_)?part|find_.*part)",
+            ),
+            (
+                EXECUTOR,
+                r"(Query_expression::[Ee]xecute|\w+(<\w+>)?::Do(Read|Init)|Item_|Field|Json_"
+                r"|store_key|do_command|dispatch_|mysql_execute|cleanup_items|THD::)",
+            ),
+        ),
+        otherwise=(*_SYSTEM_CALLS, (SQL, r"\[mysqld\]")),
+    ),
+    "mariadb": Rules(
+        threads=r"mariadbd",
+        by_thread=(),
+        by_frame=(*_SYSTEM_CALLS, (SQL, r"\[mariadbd\]")),
+        stripped="[mariadbd]",
+    ),
     "oceanbase": Rules(
         threads=r"(T1_|sql-nio|observer|seekdb|jemalloc_bg)",
         by_thread=(
@@ -141,6 +183,12 @@ def of_engine(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
     """
     rules = RULES.get(engine)
     own = stacks.filter(pl.col("comm").str.contains(f"^{rules.threads}") if rules else False)
+    if rules and rules.stripped:
+        own = own.with_columns(
+            pl.col("stack").map_elements(
+                lambda stack: _stripped(stack, rules.stripped), return_dtype=pl.String
+            )
+        )
     told = [_told(rules, comm, stack) for comm, stack in own.select("comm", "stack").iter_rows()]
     return own.select("comm", "stack", "samples").with_columns(
         pl.Series("family", [family for family, _ in told], dtype=pl.String),
@@ -227,6 +275,13 @@ def flame(stacks: pl.DataFrame, engine: str) -> alt.LayerChart:
         )
     )
     return alt.layer(drawn, named).resolve_scale(color="independent")
+
+
+def _stripped(stack: str, name: str) -> str:
+    """Give one name to all frames before the kernel's."""
+    frames = stack.split(";")
+    entered = next((n for n, frame in enumerate(frames) if _ENTRY.match(frame)), len(frames))
+    return ";".join([name, *frames[entered:]])
 
 
 def _told(rules: Rules, comm: str, stack: str) -> tuple[str, str]:

@@ -124,8 +124,14 @@ CASES = (
         host=Host(cores=0.5),
     ),
     *_each(
-        *(_ALL, "hot-row", LOCKS, "oltp_update_non_index", 16),
+        *(("postgres", "oceanbase"), "hot-row", LOCKS, "oltp_update_non_index", 16),
         "16 clients that update one row",
+        options=_HOT,
+    ),
+    # InnoDB lets go of a row before the log is on the disk: one statement holds it too briefly to queue
+    Case(
+        *("mariadb-hot-row", "mariadb", LOCKS, "oltp_write_only", 16),
+        "16 clients whose transactions write one row by several statements",
         options=_HOT,
     ),
     *_each(
