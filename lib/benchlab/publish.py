@@ -31,17 +31,18 @@ def publish(repo: Repo, console: Console) -> Built:
                 made.tables,
                 repo.build,
             )
-    own_runs = {"source": "store", "profile": made.context["profile"]}
+    profiles = {one["study"]: one["profile"] for one in made.context["studies"]}
     for notebook in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
-        # that of the published numbers reads no runs
-        taken = notebooks.parameters(notebook)
+        given = {}
+        if "profile" in notebooks.parameters(
+            notebook
+        ):  # that of the published numbers reads no runs
+            study = notebook.stem.partition("-")[2].replace("-", "_")
+            if study not in profiles:
+                continue
+            given = {"source": "store", "profile": profiles[study]}
         with console.status(f"executing {notebook.name} on your own runs"):
-            notebooks.execute_copy(
-                notebook,
-                repo.build / notebook.name,
-                {name: value for name, value in own_runs.items() if name in taken},
-                repo.root,
-            )
+            notebooks.execute_copy(notebook, repo.build / notebook.name, given, repo.root)
     return built
 
 

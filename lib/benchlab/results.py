@@ -95,6 +95,15 @@ def ran(store: Store, study: str) -> list[tuple[str, str]]:
     ).rows()
 
 
+def studies(store: Store) -> set[str]:
+    """Return the studies of which a run counts."""
+    return set(
+        store.sql("SELECT DISTINCT study FROM run WHERE status = 'ok' AND intervention IS NULL")[
+            "study"
+        ]
+    )
+
+
 def largest_profile(store: Store, name: str) -> str:
     """Return the largest profile of which a store has a counted run of a study.
 

@@ -23,6 +23,7 @@ FONT = "Liberation Sans, Arial, Helvetica, Noto Sans CJK SC, sans-serif"
 #: engine → (name in prose, colour, point shape)
 ENGINES = {
     "postgres": ("PostgreSQL", "#0072B2", "circle"),
+    "postgres15": ("PostgreSQL 15", "#332288", "triangle-left"),
     "tidb": ("TiDB", "#D55E00", "square"),
     "oceanbase": ("OceanBase", "#009E73", "triangle-up"),
     "mysql": ("MySQL", "#E69F00", "diamond"),

@@ -110,12 +110,18 @@ def measured(checkout, close_run):
     """Return a store with the given throughputs, ``{(engine, variant, workload): {threads: [tps]}}``,
     of the profile `standard`.
 
-    ``None`` in place of a throughput is a trial that failed. Called again, it adds runs.
+    ``None`` in place of a throughput is a trial that failed. ``also`` gives further files of a run.
+    Called again, it adds runs.
     """
     opened = []
 
-    def measure(throughputs: dict, target: str = "local") -> object:
-        planned = sweep.planned(checkout, Selection(STUDY, MEASURED_PROFILE))
+    def measure(
+        throughputs: dict,
+        target: str = "local",
+        study: str = STUDY,
+        also: Callable[[Trial], dict[str, bytes]] = lambda _: {},
+    ) -> object:
+        planned = sweep.planned(checkout, Selection(study, MEASURED_PROFILE))
         expected = {}
         for curve in planned:
             name = (curve.engine, curve.variant, curve.workload)
@@ -124,7 +130,9 @@ def measured(checkout, close_run):
                 if curve.envelope == "main" and trial.number <= len(tps):
                     value = tps[trial.number - 1]
                     record = close_run(
-                        *(["failed", "it died"] if value is None else []), trial=trial
+                        *(["failed", "it died"] if value is None else []),
+                        trial=trial,
+                        **(CAPTURES | also(trial) if value is not None else {}),
                     )
                     expected[record.run_id] = value
         ingest.ingest_new(checkout)

@@ -8,40 +8,51 @@ from benchlab import theme
 _WIDTH, _HEIGHT = 560, 260
 
 
-def _concurrency(values: pl.Series) -> alt.X:
-    """A logarithmic axis with a tick at every concurrency that was run, and at no other."""
+def concurrency(values: pl.Series, clients: str = "threads") -> alt.X:
+    """A logarithmic axis with a tick at every concurrency that was run, and at no other.
+
+    Args:
+        values: the concurrencies.
+        clients: what the article counts.
+    """
     ticks = sorted(set(values.to_list()))
     return alt.X(
         "concurrency:Q",
-        title="threads",
+        title=clients,
         scale=alt.Scale(type="log", base=2, nice=False, padding=16),
         axis=alt.Axis(values=ticks, format="d"),
     )
 
 
-def throughput(points: pl.DataFrame, workload: str, variants: list[str] | None = None) -> alt.Chart:
+def throughput(
+    points: pl.DataFrame,
+    workload: str,
+    variants: list[str] | None = None,
+    clients: str = "threads",
+) -> alt.Chart:
     """Throughput against threads, one curve per engine and variant, with 95 % intervals.
 
     Args:
         points: see :func:`benchlab.analysis.points.points`; of one envelope.
         workload: only this one.
         variants: only these; all if none are given.
+        clients: what the article counts.
     """
     shown = points.filter(pl.col("workload") == workload)
     if variants:
         shown = shown.filter(pl.col("variant").is_in(variants))
-    return alt.vconcat(_throughput_lines(shown), strip(shown), spacing=4).resolve_scale(
+    return alt.vconcat(_throughput_lines(shown, clients), strip(shown), spacing=4).resolve_scale(
         color="independent"
     )
 
 
-def _throughput_lines(shown: pl.DataFrame) -> alt.LayerChart:
+def _throughput_lines(shown: pl.DataFrame, clients: str) -> alt.LayerChart:
     base = alt.Chart(shown, width=_WIDTH, height=_HEIGHT).encode(
-        x=_concurrency(shown["concurrency"]),
+        x=concurrency(shown["concurrency"], clients),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         tooltip=[
             alt.Tooltip("curve:N"),
-            alt.Tooltip("concurrency:Q", title="threads"),
+            alt.Tooltip("concurrency:Q", title=clients),
             alt.Tooltip("tps:Q", format=",.0f"),
             alt.Tooltip("tps_low:Q", format=",.0f", title="95 % low"),
             alt.Tooltip("tps_high:Q", format=",.0f", title="95 % high"),
@@ -50,17 +61,17 @@ def _throughput_lines(shown: pl.DataFrame) -> alt.LayerChart:
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
         ],
     )
-    return theme.curves(base, _pairs(shown), interval=("tps_low", "tps_high"))
+    return theme.curves(base, pairs(shown), interval=("tps_low", "tps_high"))
 
 
 def strip(points: pl.DataFrame) -> alt.Chart:
     """What bound each point: a row per curve, a cell per concurrency, coloured by resource."""
-    return _strip(points, [theme.label(*pair) for pair in _pairs(points)])
+    return _strip(points, [theme.label(*pair) for pair in pairs(points)])
 
 
 def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
     present = [name for name in theme.RESOURCE_COLORS if name in set(points["binding"])]
-    x = _concurrency(points["concurrency"])
+    x = concurrency(points["concurrency"])
     x.axis = None  # that of the chart above
     return (
         alt.Chart(points, width=_WIDTH, height=alt.Step(18))
@@ -94,7 +105,7 @@ def envelopes(points: pl.DataFrame) -> alt.Chart:
     """
     shown = points.with_columns(pl.col("envelope").alias("curve"))
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
-        x=_concurrency(shown["concurrency"]),
+        x=concurrency(shown["concurrency"]),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         strokeDash=alt.StrokeDash("envelope:N", title="envelope"),
     )
@@ -176,8 +187,8 @@ def seconds(intervals: pl.DataFrame) -> alt.Chart:
     )
 
 
-def _pairs(points: pl.DataFrame) -> list[tuple[str, str]]:
+def pairs(points: pl.DataFrame) -> list[tuple[str, str]]:
     """Engine and variant of every curve, in the order in which they are shown."""
     order = {name: rank for rank, name in enumerate(theme.ENGINES)}
-    pairs = points.select("engine", "variant").unique().rows()
-    return sorted(pairs, key=lambda pair: (order.get(pair[0], len(order)), pair))
+    found = points.select("engine", "variant").unique().rows()
+    return sorted(found, key=lambda pair: (order.get(pair[0], len(order)), pair))

@@ -97,7 +97,7 @@ RULES = {
             ),
             (
                 EXECUTOR,
-                r"(Exec[A-Z]|standard_Executor|Portal(Run|Start|Drop|Cleanup)|ProcessQuery"
+                r"(Exec[A-Z]|tts_|slot_|printtup|tuplestore_|tuplehash_|standard_Executor|Portal(Run|Start|Drop|Cleanup)|ProcessQuery"
                 r"|(Start|Commit)Transaction|CommitTransactionCommand|EndCommand)",
             ),
             (NETWORK, r"(pq_|secure_(read|write)|__send|__libc_recv|epoll_wait)"),

@@ -1,5 +1,6 @@
 """Points out of runs: medians over trials with their intervals, and what a transaction cost."""
 
+from collections.abc import Sequence
 from typing import get_args
 
 import polars as pl
@@ -40,18 +41,12 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
         .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
     )
-    prior = stats.common_spread(per_run.group_by(POINT, maintain_order=True).agg("tps")["tps"])
     rows = []
     for key, group in per_run.group_by(POINT, maintain_order=True):
-        estimate = stats.median(group["tps"].to_list(), prior=prior)
         binding = group["binding"].mode().sort()[0]
         rows.append(
             dict(zip(POINT, key, strict=True))
             | {
-                "n": estimate.n,
-                "tps": estimate.value,
-                "tps_low": estimate.low,
-                "tps_high": estimate.high,
                 "p99_us": group["p99_us"].median(),
                 "drift": group["drift"].median(),
                 "binding": binding,
@@ -60,7 +55,34 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
                 ].mean(),
             }
         )
-    return with_curve(pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA))
+    others = pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA)
+    joined = estimates(per_run, "tps").join(others, on=POINT, maintain_order="left")
+    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA))
+
+
+def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
+    """Return the median of a metric over the trials of each point, with its 95 % interval.
+
+    Args:
+        per_run: rows of runs, with the metric.
+        metric: name of its column; runs without a value are left out.
+        by: columns that tell points apart.
+
+    Returns:
+        The columns of ``by``, ``n`` (trials), the metric, and ``<metric>_low`` and ``<metric>_high``,
+        null with a single trial.
+    """
+    known = per_run.drop_nulls(metric).sort(*by, "run_id")
+    groups = known.group_by(by, maintain_order=True).agg(metric)
+    prior = stats.common_spread(groups[metric])
+    found = [stats.median(values.to_list(), prior=prior) for values in groups[metric]]
+    return groups.select(
+        *by,
+        pl.Series("n", [one.n for one in found], pl.Int64),
+        pl.Series(metric, [one.value for one in found], pl.Float64),
+        pl.Series(f"{metric}_low", [one.low for one in found], pl.Float64),
+        pl.Series(f"{metric}_high", [one.high for one in found], pl.Float64),
+    )
 
 
 def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:

@@ -1,0 +1,433 @@
+"""Tables of the recursive query's study, each from the store, most beside what the article tells."""
+
+from typing import Any
+
+import polars as pl
+
+from benchlab import metrics, published, results
+from benchlab.analysis import points
+from benchlab.analysis.points import with_curve
+from benchlab.engines import engine_class
+from benchlab.numbers import number
+from benchlab.parse.sysbench import BUCKET_RATIO
+from benchlab.repo import Repo
+from benchlab.results import POINT
+from benchlab.store import Store
+from benchlab.study import Instance, Study
+from benchlab.theme import label
+
+STUDY = "spec_tree"
+
+#: Workload → how the tables are laid out, and read.
+LAYOUTS = {
+    "spec_tree": "not partitioned",
+    "spec_tree_partitioned": "partitioned",
+    "spec_tree_scan": "not partitioned, scanned",
+}
+
+#: Metric of a latency → its name in tables and charts.
+LATENCIES = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9", "latency_max_us": "max"}
+
+#: Relative width of a bucket of the histogram, which percentiles are no finer than.
+RESOLUTION = BUCKET_RATIO - 1
+
+#: Statistics of the article that a result of its own third trial stands for.
+_TRIAL_REPORTED = 3
+
+#: Table by what a plan of MariaDB calls it.
+_ALIASES = {"r": "spec_relationship", "s": "specification"}
+
+
+def scale(repo: Repo, store: Store, study: Study, profile: str, instance: Instance) -> pl.DataFrame:
+    """Return the ratios of the article's experiment beside those of a profile, as measured.
+
+    Columns: ``ratio``, ``article``, ``ours``; null where the article does not tell.
+    """
+    counted = results.counted(store, study.study, profile)
+    if counted.is_empty():
+        return pl.DataFrame(schema={"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64})
+    sizes = _sizes(repo, store, profile)
+    most = counted["concurrency"].max()
+    cores = counted["limit_cores"].max()
+    dataset = study.profiles[profile].dataset
+    rows: list[tuple[str, float | None, float | None]] = [
+        ("rows of specification", _told(repo, "specification_rows"), dataset.rows),
+        ("operators", _told(repo, "operators"), dataset.operators),
+        (
+            "connections : cores, at the most connections",
+            published.read(repo, STUDY, "results")["concurrency"].max() / instance.cores,
+            most / cores,
+        ),
+    ]
+    pool = 128 << 20
+    for row in sizes.filter(layout=LAYOUTS["spec_tree"]).iter_rows(named=True):
+        told = row["article_mb"]
+        rows.append(
+            (
+                f"dataset : pool of 128 MB, {label(row['engine'])}",
+                told and told * 1e6 / pool,
+                row["server_mb"] and row["server_mb"] * 1e6 / pool,
+            )
+        )
+    return pl.DataFrame(rows, schema=["ratio", "article", "ours"], orient="row", strict=False)
+
+
+def article_table(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+    """Return the article's table in its own form, and under each of its rows these runs'.
+
+    A cell is ``p99 / p99.9 / throughput``, in ms and queries per second: of the article's third trial
+    its greatest throughput, here medians over all trials.
+    """
+    theirs = published.read(repo, STUDY, "results").select(
+        "engine",
+        "variant",
+        "concurrency",
+        pl.when("partitioned")
+        .then(pl.lit("spec_tree_partitioned"))
+        .otherwise(pl.lit("spec_tree"))
+        .alias("workload"),
+        pl.col("latency_p99_ms").alias("p99"),
+        pl.col("latency_p999_ms").alias("p999"),
+        pl.col("throughput_max_per_s").cast(pl.Float64).alias("tps"),
+        pl.lit("article").alias("of"),
+    )
+    ours = (
+        _per_run(store, profile)
+        .group_by(POINT)
+        .agg(pl.col("p99_us", "p999_us", "tps").median())
+        .select(
+            "engine",
+            "variant",
+            pl.col("concurrency").cast(theirs["concurrency"].dtype),
+            "workload",
+            (pl.col("p99_us") / 1000).alias("p99"),
+            (pl.col("p999_us") / 1000).alias("p999"),
+            "tps",
+            pl.lit("here").alias("of"),
+        )
+    )
+    both = pl.concat([theirs, ours]).with_columns(
+        pl.struct("p99", "p999", "tps")
+        .map_elements(_cell, return_dtype=pl.String, skip_nulls=False)
+        .alias("cell")
+    )
+    connections = [str(one) for one in sorted(both["concurrency"].unique())]
+    return (
+        both.with_columns(_order(both), _layout())
+        .sort("order", "workload", "variant", "of", "concurrency")
+        .pivot(
+            on="concurrency",
+            index=["engine", "variant", "layout", "of"],
+            values="cell",
+            maintain_order=True,
+        )
+        .with_columns(_named("engine"))
+        .select("engine", "variant", "layout", "of", *connections)
+    )
+
+
+def latencies(store: Store, profile: str) -> pl.DataFrame:
+    """Return the latencies of each point over its trials, a row per point and percentile.
+
+    Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``layout``, ``concurrency``,
+    ``percentile`` (one of :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single
+    trial), ``n``.
+    """
+    return _latencies(_per_run(store, profile), POINT)
+
+
+def latency_table(store: Store, profile: str) -> pl.DataFrame:
+    """Return :func:`latencies` for reading: a row per point, ``1.23 [1.10–1.38]`` per percentile."""
+    found = latencies(store, profile).with_columns(
+        pl.struct("ms", "ms_low", "ms_high")
+        .map_elements(_with_interval, return_dtype=pl.String)
+        .alias("text")
+    )
+    index = ["curve", "layout", "concurrency"]
+    if found.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys((*index, *LATENCIES.values()), pl.String))
+    return found.pivot(on="percentile", index=index, values="text", maintain_order=True)
+
+
+def third_trial(store: Store, profile: str) -> pl.DataFrame:
+    """Return what taking the third trial does: its throughput over the median of all, by curve.
+
+    Columns: ``curve``, ``layout``, ``least`` and ``greatest`` (of the ratio over connections), ``best``
+    (points at which the third is the fastest of all), ``points``.
+    """
+    rows = _per_run(store, profile)
+    by_point = rows.group_by(POINT).agg(
+        pl.col("tps").filter(pl.col("trial") == _TRIAL_REPORTED).first().alias("third"),
+        pl.col("tps").median().alias("median"),
+        pl.col("tps").max().alias("most"),
+    )
+    return (
+        with_curve(by_point.drop_nulls("third"))
+        .with_columns(_layout(), (pl.col("third") / pl.col("median")).alias("ratio"))
+        .group_by("curve", "layout")
+        .agg(
+            pl.col("ratio").min().round(3).alias("least"),
+            pl.col("ratio").max().round(3).alias("greatest"),
+            (pl.col("third") == pl.col("most")).sum().alias("best"),
+            pl.len().alias("points"),
+        )
+        .sort("curve", "layout")
+    )
+
+
+def cpu(store: Store, profile: str) -> pl.DataFrame:
+    """Return the CPU of engine and load generator in each point, in percent of all cores; medians.
+
+    Columns: ``curve``, ``engine``, ``variant``, ``layout``, ``concurrency``, ``engine_cpu_percent``,
+    ``client_cpu_percent``, ``cpu_ms_per_query`` (of the engine).
+    """
+    found = (
+        _per_run(store, profile)
+        .group_by(POINT)
+        .agg(
+            pl.col(
+                "engine_cpu_percent", "client_cpu_percent", "engine_cpu_us_per_transaction"
+            ).median()
+        )
+    )
+    return (
+        with_curve(found)
+        .with_columns(_layout(), _order(found))
+        .sort("order", "workload", "variant", "concurrency")
+        .select(
+            "curve",
+            "engine",
+            "variant",
+            "layout",
+            "concurrency",
+            pl.col("engine_cpu_percent", "client_cpu_percent").round(1),
+            (pl.col("engine_cpu_us_per_transaction") / 1000).alias("cpu_ms_per_query"),
+        )
+    )
+
+
+def waits(store: Store, profile: str) -> pl.DataFrame:
+    """Return what the sessions were seen to do at the most connections: share of looks by class.
+
+    One row per engine, variant, layout, class and name of the wait as the engine tells it; those of
+    less than 2 % are left out.
+    """
+    counted = results.counted(store, STUDY, profile)
+    most = counted.filter(pl.col("concurrency") == pl.col("concurrency").max())
+    looks = store.sql("SELECT run_id, wait_class, wait, sessions FROM engine_wait")
+    joined = looks.join(most.select("run_id", *POINT), on="run_id")
+    of_point = ["engine", "variant", "workload"]
+    shares = (
+        joined.group_by(*of_point, "wait_class", "wait")
+        .agg(pl.col("sessions").sum())
+        .with_columns((pl.col("sessions") / pl.col("sessions").sum().over(of_point)).alias("share"))
+        .filter(pl.col("share") >= 0.02)
+    )
+    return (
+        with_curve(shares)
+        .with_columns(_layout(), _order(shares))
+        .sort("order", "workload", "variant", "share", descending=[False] * 3 + [True])
+        .select("curve", "layout", "wait_class", "wait", pl.col("share").round(2))
+    )
+
+
+def footprint(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+    """Return what the dataset takes of the disk, in MB, by engine and layout.
+
+    Columns: ``engine``, ``layout``, ``article``; ``tables`` (as the server tells), ``data directory``
+    (log, system tables and free space included, as the disk tells).
+    """
+    found = _sizes(repo, store, profile)
+    return found.with_columns(_named("engine")).select(
+        "engine",
+        "layout",
+        pl.col("article_mb").alias("article"),
+        pl.col("server_mb").round(1).alias("tables"),
+        pl.col("directory_mb").round(1).alias("data directory"),
+    )
+
+
+def plans(store: Store, study: Study, profile: str) -> pl.DataFrame:
+    """Return how each curve's plan reads the two tables: by which index, how often, how many rows.
+
+    The query whose plan is kept is the same for all. Columns: ``curve``, ``layout``, ``relationships``
+    and ``specifications`` (for reading), ``rows`` (that the query reads of both).
+    """
+    counted = results.counted(store, STUDY, profile).select("run_id", "engine", *POINT[1:])
+    kept = store.sql("SELECT run_id, plan FROM query_plan")
+    joined = kept.join(counted, on="run_id").sort("run_id")
+    rows = []
+    for key, group in joined.group_by("engine", "variant", "workload", maintain_order=True):
+        run = group.row(0, named=True)
+        role = study.engines[run["engine"]].role or run["engine"]
+        accesses = engine_class(role).accesses(run["plan"])
+        of_table: dict[str, Any] = {"spec_relationship": [], "specification": []}
+        for one in accesses:
+            table = _ALIASES.get(one.table, one.table)
+            name = next(name for name in of_table if table.startswith(name))
+            how = f"index {one.index}" if one.index else "scan"
+            of_table[name].append(f"{how}, {one.loops:,} × {one.rows / one.loops:,.0f} rows")
+        rows.append(
+            dict(zip(("engine", "variant", "workload"), key, strict=True))
+            | {
+                "relationships": "; ".join(of_table["spec_relationship"]),
+                "specifications": "; ".join(of_table["specification"]),
+                "rows": sum(one.rows for one in accesses),
+            }
+        )
+    schema = dict.fromkeys(
+        ("engine", "variant", "workload", "relationships", "specifications"), pl.String
+    )
+    frame = pl.DataFrame(rows, schema={**schema, "rows": pl.Int64})
+    return (
+        with_curve(frame)
+        .with_columns(_layout(), _order(frame))
+        .sort("order", "workload", "variant")
+        .select("curve", "layout", "relationships", "specifications", "rows")
+    )
+
+
+def partitions_or_plan(store: Store, study: Study, profile: str) -> pl.DataFrame:
+    """Return PostgreSQL's throughput by layout and by plan, at the fewest connections.
+
+    Columns: ``curve``, ``layout``, ``specifications`` (how the plan reads them), ``rows`` (that it
+    reads), ``queries per s``.
+    """
+    per_run = _per_run(store, profile).filter(engine="postgres")
+    fewest = per_run.filter(pl.col("concurrency") == pl.col("concurrency").min())
+    tps = with_curve(fewest).with_columns(_layout()).group_by("curve", "layout")
+    return (
+        plans(store, study, profile)
+        .join(tps.agg(pl.col("tps").median().alias("queries per s")), on=["curve", "layout"])
+        .drop("relationships")
+        .sort("layout", "queries per s")
+    )
+
+
+def pool_or_plan(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+    """Return MariaDB's throughput by how the table is read and by the pool, at the fewest connections.
+
+    Columns: ``read``, ``pool of 128 MB``, ``large pool``, ``large : small``; the article's own pair is
+    the last row.
+    """
+    rows = _per_run(store, profile).filter(engine="mariadb")
+    fewest = rows.filter(pl.col("concurrency") == pl.col("concurrency").min())
+    tps = {key: group["tps"].median() for key, group in fewest.group_by("workload", "variant")}
+    found = [
+        (how, tps.get((workload, "default")), tps.get((workload, "tuned")))
+        for workload, how in (
+            ("spec_tree", "by index"),
+            ("spec_tree_partitioned", "by index, partitioned"),
+            ("spec_tree_scan", "by a scan of the whole table"),
+        )
+        if (workload, "default") in tps
+    ]
+    theirs = published.read(repo, STUDY, "results").filter(
+        engine="mariadb", partitioned=False, concurrency=10
+    )
+    told = dict(theirs.select("variant", "throughput_max_per_s").iter_rows())
+    found.append(("article, not partitioned", float(told["default"]), float(told["tuned"])))
+    schema = {"read": pl.String, "pool of 128 MB": pl.Float64, "large pool": pl.Float64}
+    return pl.DataFrame(found, schema=schema, orient="row").with_columns(
+        (pl.col("large pool") / pl.col("pool of 128 MB")).alias("large : small")
+    )
+
+
+def open_loop(store: Store, profile: str) -> pl.DataFrame:
+    """Return the latencies at shares of each engine's peak, requests due at times of their own.
+
+    Columns: those of :func:`latencies`, ``share_of_peak``, ``due_per_s`` and ``tps`` (medians).
+    """
+    per_run = metrics.of(store, results.open_loop(store, STUDY, profile))
+    at = [*POINT, "share_of_peak"]
+    rates = per_run.group_by(at).agg(pl.col("rate_per_s", "tps").median())
+    return (
+        _latencies(per_run, at)
+        .join(
+            rates, on=["engine", "variant", "workload", "concurrency", "share_of_peak"], how="left"
+        )
+        .rename({"rate_per_s": "due_per_s"})
+        .sort("curve", "share_of_peak", maintain_order=True)
+    )
+
+
+def _latencies(per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    frames = [
+        points.estimates(per_run, metric, by).select(
+            *by,
+            "n",
+            pl.lit(name).alias("percentile"),
+            *(
+                (pl.col(f"{metric}{bound}") / 1000).alias(f"ms{bound}")
+                for bound in ("", "_low", "_high")
+            ),
+        )
+        for metric, name in LATENCIES.items()
+    ]
+    found = pl.concat(frames)
+    return (
+        with_curve(found)
+        .with_columns(_layout(), _order(found))
+        .sort("order", "workload", "variant", "concurrency", maintain_order=True)
+        .drop("order", "envelope")
+    )
+
+
+def _per_run(store: Store, profile: str) -> pl.DataFrame:
+    """Every metric of the runs that count."""
+    return metrics.of(store, results.counted(store, STUDY, profile))
+
+
+def _sizes(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+    told = {
+        engine: _told(repo, f"{engine}_footprint") for engine in ("postgres", "mysql", "mariadb")
+    }
+    found = (
+        _per_run(store, profile)
+        .filter(pl.col("workload").is_in(list(LAYOUTS)[:2]))
+        .group_by("engine", "workload")
+        .agg(
+            (pl.col("dataset_bytes").median() / 1e6).alias("server_mb"),
+            (pl.col("data_dir_bytes").median() / 1e6).alias("directory_mb"),
+        )
+    )
+    return (
+        found.with_columns(
+            _layout(),
+            _order(found),
+            pl.col("engine").replace_strict(told, default=None).alias("article_mb"),
+        )
+        .sort("order", "workload")
+        .drop("order", "workload")
+    )
+
+
+def _told(repo: Repo, name: str) -> float:
+    return published.told(repo, STUDY).filter(id=name)["value"].item()
+
+
+def _cell(row: dict[str, float | None]) -> str:
+    if row["tps"] is None:
+        return "N/A"
+    return f"{row['p99']:.3f} / {row['p999']:.3f} / {row['tps']:,.0f}"
+
+
+def _with_interval(row: dict[str, float | None]) -> str:
+    text = number(row["ms"])
+    if row["ms_low"] is None:
+        return text
+    return f"{text} [{number(row['ms_low'])}–{number(row['ms_high'])}]"
+
+
+def _layout() -> pl.Expr:
+    return pl.col("workload").replace_strict(LAYOUTS).alias("layout")
+
+
+def _order(frame: pl.DataFrame) -> pl.Series:
+    """Where each row's engine stands: as in the article, PostgreSQL first."""
+    order = {name: rank for rank, name in enumerate(("postgres", "postgres15", "mysql", "mariadb"))}
+    return pl.Series("order", [order[engine] for engine in frame["engine"]], dtype=pl.Int64)
+
+
+def _named(column: str) -> pl.Expr:
+    return pl.col(column).map_elements(label, return_dtype=pl.String)

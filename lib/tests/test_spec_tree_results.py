@@ -1,0 +1,154 @@
+"""What the recursive query's study shows, on a store whose throughputs are set by hand."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from benchlab import paper, study
+from benchlab.analysis import manuscript, points, spec_tree, spec_tree_charts
+from benchlab.parse.sysbench import summary
+from benchlab.repo import Repo
+from benchlab.theme import label
+from conftest import CAPTURES, MEASURED_PROFILE, ROOT
+
+REPO = Repo(ROOT)
+PROFILE = MEASURED_PROFILE
+PLANS = Path(__file__).parent / "data" / "plans"
+
+TRIALS = {10: [100.0, 110.0, 121.0], 80: [90.0, 91.0, 92.0]}
+CURVES = {
+    ("postgres", "default", "spec_tree"): TRIALS,
+    ("postgres", "default", "spec_tree_partitioned"): {10: [30.0, 31.0, 32.0]},
+    ("postgres", "indexed", "spec_tree_partitioned"): {10: [90.0, 95.0, 99.0]},
+    ("postgres15", "default", "spec_tree"): {10: [120.0, 121.0, 122.0]},
+    ("mysql", "default", "spec_tree"): {10: [40.0, 50.0, 60.0]},
+    ("mariadb", "default", "spec_tree"): {10: [60.0, 61.0, 62.0]},
+    ("mariadb", "tuned", "spec_tree"): {10: [120.0, 122.0, 124.0]},
+    ("mariadb", "default", "spec_tree_scan"): {10: [0.5, 0.6, 0.7]},
+    ("mariadb", "tuned", "spec_tree_scan"): {10: [6.0, 6.0, 6.0]},
+}
+
+
+def captured(trial) -> dict[str, bytes]:
+    point = trial.point
+    layout = point.workload_name.replace("_scan", "")
+    plan = PLANS / f"{point.role or point.engine}-{layout}.json"
+    return {
+        "plan.json": plan.read_bytes(),
+        "cold.json": json.dumps({"data_dir_bytes": 200_000_000}).encode(),
+        "counters-begin.json": b'{"dataset_bytes": 1e8}',
+        "waits.jsonl": b"",
+        "host.json": json.dumps(
+            {"cpu_model": "A", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1"}
+        ).encode(),
+    }
+
+
+@pytest.fixture
+def lab(measured):
+    return measured(CURVES, study=spec_tree.STUDY, also=captured)
+
+
+@pytest.fixture
+def spec(checkout):
+    return study.load(checkout, spec_tree.STUDY)
+
+
+def row(frame: pl.DataFrame, **equals: str) -> dict:
+    return frame.row(
+        by_predicate=pl.all_horizontal(pl.col(k) == v for k, v in equals.items()), named=True
+    )
+
+
+def test_the_articles_table_has_ours_beneath(lab):
+    table = spec_tree.article_table(REPO, lab, PROFILE)
+    assert table.columns == ["engine", "variant", "layout", "of", "10", "40", "60", "80"]
+    of = {"engine": "PostgreSQL", "variant": "default", "layout": "not partitioned"}
+    theirs, ours = row(table, **of, of="article"), row(table, **of, of="here")
+    assert theirs["10"] == "0.506 / 1.452 / 28,320"
+    assert ours["10"].endswith(" / 110")
+    p99 = float(ours["10"].split(" / ")[0])
+    printed = summary(CAPTURES["sysbench.out"].decode())["latency_percentile_ms"]
+    assert p99 == pytest.approx(printed, rel=0.02)
+    assert ours["40"] is None
+    collapsed = row(
+        table, engine="MariaDB", variant="default", layout="not partitioned", of="article"
+    )
+    assert (collapsed["10"], collapsed["40"]) == ("338.438 / 348.488 / 40", "N/A")
+    # each of the article's seven rows once, in its order of engines
+    assert table["engine"].unique(maintain_order=True).to_list() == [
+        *("PostgreSQL", "PostgreSQL 15", "MySQL", "MariaDB")
+    ]
+    assert len(table.filter(of="article")) == 7
+
+
+def test_what_the_third_trial_would_have_shown(lab):
+    found = row(
+        spec_tree.third_trial(lab, PROFILE),
+        curve=label("postgres", "default"),
+        layout="not partitioned",
+    )
+    assert (found["least"], found["greatest"]) == (round(92 / 91, 3), round(121 / 110, 3))
+    assert (found["best"], found["points"]) == (2, 2)
+
+
+def test_latencies_have_intervals_over_trials(lab):
+    found = spec_tree.latencies(lab, PROFILE)
+    assert set(found["percentile"]) == set(spec_tree.LATENCIES.values())
+    # all runs have the same recorded histogram
+    assert (found["ms_low"] <= found["ms"]).all()
+    assert (found["ms"] <= found["ms_high"]).all()
+    ordered = found.pivot(on="percentile", index=["curve", "layout", "concurrency"], values="ms")
+    for lower, higher in (("p50", "p99"), ("p99", "p99.9"), ("p99.9", "max")):
+        assert (ordered[lower] <= ordered[higher] * (1 + spec_tree.RESOLUTION)).all()
+    table = spec_tree.latency_table(lab, PROFILE)
+    assert len(table) == len(ordered)
+
+
+def test_plans_say_what_the_query_reads(lab, spec):
+    found = spec_tree.plans(lab, spec, PROFILE)
+    scanned = row(found, curve=label("postgres", "default"), layout="partitioned")
+    assert scanned["specifications"] == "scan, 1 × 4,735 rows"
+    assert scanned["rows"] == 4785
+    # an engine under another name than its role's
+    assert row(found, curve=label("postgres15", "default"), layout="not partitioned")["rows"] == 100
+    aliased = row(found, curve=label("mariadb", "tuned"), layout="not partitioned")
+    assert aliased["relationships"] == "index PRIMARY, 50 × 1 rows"
+
+
+def test_pool_and_plan_are_told_apart(lab, spec):
+    found = spec_tree.pool_or_plan(REPO, lab, PROFILE)
+    ratios = dict(found.select("read", "large : small").iter_rows())
+    assert ratios["by index"] == 2
+    assert ratios["by a scan of the whole table"] == pytest.approx(10)
+    assert ratios["article, not partitioned"] == pytest.approx(459.2)
+    by_layout = spec_tree.partitions_or_plan(lab, spec, PROFILE)
+    indexed = row(by_layout, curve=label("postgres", "indexed"))
+    assert (indexed["layout"], indexed["queries per s"]) == ("partitioned", 95)
+
+
+def test_sizes_stand_beside_the_articles(lab):
+    found = row(spec_tree.footprint(REPO, lab, PROFILE), engine="MySQL")
+    assert (found["article"], found["tables"], found["data directory"]) == (928, 100, 200)
+
+
+def test_charts_have_a_curve_for_each_that_ran(lab):
+    measured = points.points(lab, spec_tree.STUDY, PROFILE)
+    chart = spec_tree_charts.latency(spec_tree.latencies(lab, PROFILE), "spec_tree").to_json()
+    for engine, variant in measured.filter(workload="spec_tree").select("engine", "variant").rows():
+        assert label(engine, variant) in chart
+    assert "load generator" in spec_tree_charts.cpu(spec_tree.cpu(lab, PROFILE)).to_json()
+
+
+def test_the_section_is_written_of_whatever_ran(lab, tmp_path):
+    made = manuscript.content(REPO, lab, None)
+    assert [one["study"] for one in made.context["studies"]] == [spec_tree.STUDY]
+    built = paper.build(
+        REPO.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
+    )
+    html = built.html.read_text()
+    for name in ("article", "plans", "pool-or-plan", "partitions-or-plan", "verdicts"):
+        assert f'id="tab-spec-tree-{name}"' in html
+    assert 'id="fig-spec-tree-throughput-whole"' in html
+    assert "open loop" not in html  # none was run
