@@ -70,9 +70,15 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         ] = False,
     ) -> None:
         checkout = repo.find()
-        names = study.names_rerun(checkout) if study_name == "all" else [study_name]
-        parts = (list(engine), list(variant), list(workload), retry_refused)
-        command(checkout, [Selection(name, profile, target_name, *parts) for name in names])
+        parts = {"engine": list(engine), "variant": list(variant), "workload": list(workload)}
+        names = study.names_with(checkout, parts) if study_name == "all" else [study_name]
+        command(
+            checkout,
+            [
+                Selection(name, profile, target_name, *parts.values(), retry_refused)
+                for name in names
+            ],
+        )
 
     # typer reads the arguments off the signature, and name and help off these
     with_arguments.__name__, with_arguments.__doc__ = command.__name__, command.__doc__

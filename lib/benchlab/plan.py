@@ -411,12 +411,8 @@ def _wanted(
     study: Study, engines: Iterable[str], variants: Iterable[str], workloads: Iterable[str]
 ) -> tuple[Collection[str], ...]:
     """Return the engines, variants and workloads that are selected."""
-    all_variants = {variant for spec in study.engines.values() for variant in spec.variants}
-    return (
-        _selected("engine", engines, study.engines),
-        _selected("variant", variants, all_variants),
-        _selected("workload", workloads, study.workloads),
-    )
+    asked = {"engine": engines, "variant": variants, "workload": workloads}
+    return tuple(_selected(kind, names, study.choices[kind]) for kind, names in asked.items())
 
 
 def _selected(kind: str, asked: Iterable[str], choices: Collection[str]) -> Collection[str]:

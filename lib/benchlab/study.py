@@ -9,7 +9,7 @@ that one line of the file is right in every profile and the ratios of the articl
 construction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -382,6 +382,15 @@ class Study(StrictModel):
         changes = self.workloads[workload].dataset
         return profile.dataset.model_validate(profile.dataset.model_dump() | changes)
 
+    @property
+    def choices(self) -> dict[str, set[str]]:
+        """Names by what they are of: engines, variants of any engine, workloads."""
+        return {
+            "engine": set(self.engines),
+            "variant": {name for engine in self.engines.values() for name in engine.variants},
+            "workload": set(self.workloads),
+        }
+
     def engine(self, name: str) -> EngineSpec:
         """Return an engine of this study by name."""
         if name not in self.engines:
@@ -397,6 +406,34 @@ def names(repo: Repo) -> list[str]:
 def names_rerun(repo: Repo) -> list[str]:
     """Names of the studies that have something to run, sorted."""
     return [name for name in names(repo) if load(repo, name).is_rerun]
+
+
+def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]:
+    """Names of the studies that are rerun and have everything that is selected, sorted.
+
+    Args:
+        repo: the checkout.
+        selected: names by what they are of, as :attr:`Study.choices` has them.
+
+    Raises:
+        UnknownName: a name is in none of the studies.
+        StudyError: no study has all of them.
+    """
+    specs = [load(repo, name) for name in names_rerun(repo)]
+    for kind, asked in selected.items():
+        choices = set().union(*(spec.choices[kind] for spec in specs))
+        for name in asked:
+            if name not in choices:
+                raise UnknownName(kind, name, choices)
+    found = [
+        spec.study
+        for spec in specs
+        if all(set(asked) <= spec.choices[kind] for kind, asked in selected.items())
+    ]
+    if not found:
+        wanted = ", ".join(name for asked in selected.values() for name in asked)
+        raise StudyError(f"no study has all of: {wanted}")
+    return found
 
 
 def load_rerun(repo: Repo, name: str) -> Study:

@@ -19,14 +19,17 @@ UNKNOWN = {
     "study": ("run nosuch", ["study 'nosuch'", STUDY]),
     "study to plan": ("plan nosuch", ["study 'nosuch'", STUDY]),
     "profile": ("run --profile nosuch", ["profile 'nosuch'", "paper, quick, smoke, standard"]),
-    "engine": ("run --engine nosuch", ["engine 'nosuch'", "oceanbase, postgres, tidb"]),
-    "second engine": (
-        "plan --engine postgres --engine nosuch",
+    "engine": (
+        "run postgres_vs_tidb --engine nosuch",
         ["engine 'nosuch'", "oceanbase, postgres, tidb"],
     ),
-    "variant": ("run --variant nosuch", ["variant 'nosuch'", "default, tuned"]),
+    "second engine": (
+        "plan postgres_vs_tidb --engine postgres --engine nosuch",
+        ["engine 'nosuch'", "oceanbase, postgres, tidb"],
+    ),
+    "variant": ("run postgres_vs_tidb --variant nosuch", ["variant 'nosuch'", "default, tuned"]),
     "workload": (
-        "run --workload nosuch",
+        "run postgres_vs_tidb --workload nosuch",
         ["workload 'nosuch'", "oltp_insert, oltp_point_select, oltp_write_only"],
     ),
     "target": (
@@ -160,11 +163,29 @@ def test_a_study_that_is_not_rerun_yet_is_one_line(benchlab, checkout, command):
     assert tree(checkout.root) == before
 
 
-def test_all_is_every_study_that_is_rerun(benchlab):
+def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab):
+    code, out, err = benchlab("plan all --engine postgres")
+    assert (code, err) == (0, "")
+    assert f"{STUDY}, profile quick" in out
+    assert "spec_tree, profile quick" in out
+    assert "tpcc" not in out
     code, out, err = benchlab("plan all --engine postgres --workload oltp_insert")
     assert (code, err) == (0, "")
     assert f"{STUDY}, profile quick" in out
-    assert "tpcc" not in out
+    assert "spec_tree, profile quick" not in out
+
+
+@pytest.mark.parametrize(
+    ("selected", "said"),
+    [
+        ("--engine nosuch", "unknown engine 'nosuch'; choose one of: mariadb, mysql, oceanbase,"),
+        ("--engine tidb --workload spec_tree", "no study has all of: tidb, spec_tree"),
+    ],
+)
+def test_what_no_study_has_is_told(benchlab, selected, said):
+    code, out, err = benchlab(f"plan all {selected}")
+    assert (code, out) == (1, "")
+    assert said in err
 
 
 def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close_run):
