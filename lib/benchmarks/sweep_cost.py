@@ -1,0 +1,55 @@
+"""What does a sweep cost beside a shell loop that does the same restarts?"""
+
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+from benchlab import stats
+from benchlab.plan import Curve
+from benchlab.progress import SweepProgress
+from benchlab.repo import Repo
+from benchlab.study import Study
+from benchlab.sweep import Selection, Sweep
+from benchlab.target import Provisioned
+from rich.console import Console
+from table import Row
+
+#: Alternations of a sweep and a shell loop.
+ROUNDS = 3
+
+SHELL_LOOP = Path(__file__).with_name("shell_loop.sh")
+
+
+def measure(
+    checkout: Repo,
+    selection: Selection,
+    spec: Study,
+    found: Provisioned,
+    curve: Curve,
+    console: Console,
+) -> Row:
+    """Wall time of a curve, from its dataset to its rows in the store, against the shell loop's."""
+    point = curve.trials[0].point
+    arguments = [point.dataset_key, point.dataset.tables, point.dataset.rows_per_table]
+    arguments += [point.warmup_s, point.measure_s]
+    arguments += [trial.point.concurrency for trial in curve.trials]
+    server = found.target.server
+    ours, shell = [], []
+    for _ in range(ROUNDS):
+        command = server.argv(str(SHELL_LOOP), *map(str, arguments))
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        shell.append(float(done.stdout))
+        with SweepProgress(console, list(curve.trials)) as bar:
+            begin = time.monotonic()
+            tally = Sweep(checkout, selection, spec, found, bar).run([curve])
+            ours.append(time.monotonic() - begin)
+        if set(tally) != {"ok"}:
+            raise SystemExit("a run failed: there is nothing to compare")
+    load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
+    what = (
+        "wall time of a sweep over a shell loop with the same restarts"
+        f" ({np.median(ours) / load_s:.2f} and {np.median(shell) / load_s:.2f}"
+        " of warm-up and measured time)"
+    )
+    return Row(what, stats.ratio(ours, shell), "≤ 1.05")
