@@ -292,9 +292,14 @@ class PostgresProtocol(Engine):
 
 
 class MySQLProtocol(Engine):
-    """A server that speaks MySQL's protocol."""
+    """A server that speaks MySQL's protocol.
+
+    Class attributes:
+        session: a statement that connections from here begin with, those of the load not.
+    """
 
     sysbench_driver = "mysql"
+    session: ClassVar[str | None] = None
 
     def _connect(self, endpoint: Endpoint) -> pymysql.Connection:
         return pymysql.connect(
@@ -306,6 +311,7 @@ class MySQLProtocol(Engine):
             connect_timeout=_CONNECT_TIMEOUT_S,
             autocommit=True,
             local_infile=True,
+            init_command=self.session,
             cursorclass=pymysql.cursors.DictCursor,
         )
 

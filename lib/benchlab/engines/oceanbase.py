@@ -33,6 +33,8 @@ class OceanBase(MySQLProtocol):
 
     name = "oceanbase"
     admin_user = "root"
+    # after 10 s it gives a query up by default, which one of its catalogue may take on a throttled disk
+    session = "SET ob_query_timeout = 600000000"
     waits_query = (
         "SELECT command, trans_state, retry_info, UPPER(LEFT(info, 6)) AS verb, COUNT(*) AS sessions"
         " FROM oceanbase.__all_virtual_processlist WHERE id <> CONNECTION_ID() GROUP BY 1, 2, 3, 4"
