@@ -250,6 +250,8 @@ class Sweep:
     """Run folder → why it cannot be ingested, as far as that has been told."""
     broken: dict[str, str] = field(default_factory=dict)
     """Engine → why its dataset could not be loaded."""
+    told: set[str] = field(default_factory=set)
+    """Why curves did not run, as far as that has been told."""
 
     def run(self, curves: list[Curve]) -> Counter[Status]:
         """Run the curves in their order, ingesting after each."""
@@ -329,7 +331,9 @@ class Sweep:
         for trial in curve.trials:
             RunFolder(self.repo.raw, trial, on.name, on.single_host).finish(status, reason)
         runs = "1 run" if len(curve.trials) == 1 else f"{len(curve.trials)} runs"
-        self.bar.finished(f"{curve.name}: {runs} {status}: {reason}", len(curve.trials))
+        said = "the reason is as before" if reason in self.told else reason
+        self.told.add(reason)
+        self.bar.finished(f"{curve.name}: {runs} {status}: {said}", len(curve.trials))
 
 
 @contextmanager

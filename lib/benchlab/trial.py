@@ -114,7 +114,7 @@ class _Run:
         if point.start == "read_in":
             with self._phase("read_in"):
                 session.engine.read_in(point.dataset)
-        if query := self.tables.query(session.engine, point.workload):
+        if query := self.tables.example_query(session.engine, point.workload):
             self.folder.write(PLAN, session.engine.explain(query).encode())
 
     def measure(self) -> None:

@@ -65,7 +65,7 @@ DECIDED = {
         LOW | {4: around(180)},
         "reproduced",
         "2.00 (",
-        "16 threads (the article's 64)",
+        "16 clients (the article's 64)",
     ),
     "not by that much": ({"test": "above", "by": 3}, HIGH, LOW, "not reproduced", "2.00 ("),
     "above by the peaks": (
@@ -92,7 +92,7 @@ DECIDED = {
         curve(50, 100, 100),
         "reproduced",
         "4.00 (",
-        "4 threads (the article's 16)",
+        "4 clients (the article's 16)",
     ),
     "least ratio": (
         {"test": "ratio", "at": "least", "value": 1},
@@ -100,7 +100,7 @@ DECIDED = {
         curve(50, 100, 100),
         "reproduced",
         "1.00 (",
-        "16 threads (the article's 64)",
+        "16 clients (the article's 64)",
     ),
     "rises": (
         {"test": "change", "start": 4, "end": 64, "direction": "rises", "by": 3},
@@ -108,7 +108,7 @@ DECIDED = {
         {},
         "reproduced",
         "4.00 (",
-        "1, 16 threads (the article's 4, 64)",
+        "1, 16 clients (the article's 4, 64)",
     ),
     "does not fall": (
         {"test": "change", "start": 4, "end": 64, "direction": "falls"},
@@ -136,21 +136,21 @@ DECIDED = {
         curve(1, 3, 2),
         {},
         "reproduced",
-        "at 4 threads (the article's 16)",
+        "at 4 clients (the article's 16)",
     ),
     "peak elsewhere": (
         {"test": "peak", "first": 64, "last": 128},
         curve(1, 3, 2),
         {},
         "not reproduced",
-        "at 4 threads",
+        "at 4 clients",
     ),
     "peak on a plateau": (
         {"test": "peak", "first": 64, "last": 64},
         curve(1, 3, 3.001),
         {},
         "inconclusive",
-        "at 16 threads",
+        "at 16 clients",
         "cannot be told from 4, 16",
     ),
     "peak of a ratio": (
@@ -158,14 +158,14 @@ DECIDED = {
         curve(10, 60, 30),
         curve(10, 20, 30),
         "reproduced",
-        "at 4 threads",
+        "at 4 clients",
     ),
     "knee": (
         {"test": "knee", "first": 4, "last": 16},
         curve(50, 99, 100),
         {},
         "reproduced",
-        "at 4 threads",
+        "at 4 clients",
     ),
 }
 
@@ -208,17 +208,17 @@ NOT_TESTABLE = {
     "other threads": (
         {"test": "ratio", "over": OTHER, "at": 1024, "value": 2},
         "ratio",
-        "the article's 1,024 threads are 256 here, which were not run",
+        "the article's 1,024 clients are 256 here, which were not run",
     ),
     "half a thread": (
         {"test": "above", "over": OTHER, "at": [2]},
         "order",
-        "the article's threads are 0.5 here, of which none were run",
+        "the article's clients are 0.5 here, of which none were run",
     ),
     "a peak out of sight": (
         {"test": "peak", "first": 1024, "last": 1024},
         "peak",
-        "no threads were run that stand for the article's 1,024",
+        "no number of clients was run that stands for the article's 1,024",
     ),
     "an absolute number": (
         {"test": "level", "at": "peak", "value": 400, "unit": "transactions/s"},
@@ -298,14 +298,14 @@ DISK, IOPS, CPU = "disk write bandwidth", "disk write IOPS", "CPU of the engine"
 def test_a_bottleneck_is_that_of_most_trials_at_each_concurrency(bound):
     one = bound({4: [DISK, DISK, IOPS], 16: [DISK] * 3})
     assert (one.verdict, one.found) == ("reproduced", f"{DISK} or {IOPS}")
-    assert one.reason == "4, 16 threads (the article's 16, 64)"
+    assert one.reason == "4, 16 clients (the article's 16, 64)"
     assert bound({4: [DISK, DISK, CPU], 16: [DISK] * 3}).verdict == "reproduced"
 
 
 def test_another_bottleneck_at_one_concurrency_is_told_with_it(bound):
     one = bound({4: [DISK] * 3, 16: [CPU, CPU, "none"]})
     assert (one.verdict, one.found) == ("not reproduced", f"{CPU} or none")
-    assert one.reason == "16 threads (the article's 64)"
+    assert one.reason == "16 clients (the article's 64)"
 
 
 @pytest.mark.parametrize("trials", [{4: [DISK, CPU, CPU], 16: [DISK] * 3}, {4: [DISK, CPU]}])

@@ -240,7 +240,7 @@ def test_the_overview_fits_a_page(measured):
     store.connection.execute("UPDATE run SET concurrency = 1024 WHERE concurrency = 32")
     store.connection.execute("UPDATE run SET workload = 'oltp_point_select', engine = 'oceanbase'")
     found = points.overview(store, STUDY, PROFILE)
-    assert found.select("variant", "threads", "trials", "runs").rows() == [
+    assert found.select("variant", "clients", "trials", "runs").rows() == [
         ("default", "1–1024", 2, "4 ok, 1 failed"),
         ("tuned", "4", 1, "1 ok"),
     ]

@@ -92,12 +92,12 @@ def costs(store: Store, study: str, profile: str, target: str | None = None) -> 
 
 
 def overview(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return one row per curve: version of the engine, threads, trials and how the runs ended.
+    """Return one row per curve: version of the engine, clients, trials and how the runs ended.
 
-    As narrow as a page: threads are ``1–1024``, from the fewest to the most, and the runs are counted
+    As narrow as a page: clients are ``1–1024``, from the fewest to the most, and the runs are counted
     in one column: ``11 ok, 1 failed``.
     """
-    threads, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
+    clients, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
     statuses = get_args(Status)
     return (
         results.runs(store, study, profile, target)
@@ -105,8 +105,8 @@ def overview(store: Store, study: str, profile: str, target: str | None = None) 
             "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
         )
         .agg(
-            threads.min().alias("least"),
-            threads.max().alias("most"),
+            clients.min().alias("least"),
+            clients.max().alias("most"),
             pl.col("trial").n_unique().alias("trials"),
             *[(pl.col("status") == status).sum().alias(status) for status in statuses],
         )
@@ -120,7 +120,7 @@ def overview(store: Store, study: str, profile: str, target: str | None = None) 
             pl.when(least < most)
             .then(pl.format("{}–{}", least, most))
             .otherwise(pl.format("{}", most))
-            .alias("threads"),
+            .alias("clients"),
             "trials",
             pl.concat_str(
                 [

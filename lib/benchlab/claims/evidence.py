@@ -123,7 +123,7 @@ class Evidence:
         here = self.here(told)
         if here not in curve:
             raise NotTestable(
-                f"the article's {told:,} threads are {here:,g} here, which were not run"
+                f"the article's {told:,} clients are {here:,g} here, which were not run"
             )
         return int(here)
 
@@ -136,7 +136,7 @@ class Evidence:
         found = [int(self.here(one)) for one in told if self.here(one) in curve]
         if not found:
             here = ", ".join(f"{self.here(one):,g}" for one in told)
-            raise NotTestable(f"the article's threads are {here} here, of which none were run")
+            raise NotTestable(f"the article's clients are {here} here, of which none were run")
         return found
 
     @property

@@ -139,7 +139,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
     if test.at != "all":
         shared = evidence.some(dict.fromkeys(shared), test.at)
     if not shared:
-        raise NotTestable("no number of threads that both sides ran")
+        raise NotTestable("no number of clients that both sides ran")
     decision = stats.above_everywhere(
         {one: above[one] for one in shared},
         {one: below[one] for one in shared},
@@ -149,7 +149,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
     )
     sides = (above[decision.at], below[decision.at])
     return _of_ratio(
-        decision.answer, decision.ratio, _threads(evidence, decision.at), sides, (test.by,)
+        decision.answer, decision.ratio, _clients(evidence, decision.at), sides, (test.by,)
     )
 
 
@@ -169,7 +169,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
         else:
             at = evidence.among(dict.fromkeys(above.keys() & below.keys()), test.at)
             number = stats.ratio(above[at], below[at], prior=prior)
-        sides, where = (above[at], below[at]), _threads(evidence, at)
+        sides, where = (above[at], below[at]), _clients(evidence, at)
     answer = stats.equivalent(number, test.value, test.within)
     return _of_ratio(answer, number, where, sides, bounds)
 
@@ -187,7 +187,7 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
     else:
         answer = stats.exceeds(_inverse(number), test.by, noise.floor(curve))
         bounds = (1 / test.by,)
-    return _of_ratio(answer, number, _threads(evidence, start, end), sides, bounds)
+    return _of_ratio(answer, number, _clients(evidence, start, end), sides, bounds)
 
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
@@ -209,7 +209,7 @@ def _position(
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
         raise NotTestable(
-            f"no threads were run that stand for the article's {words.between(test.first, test.last)}"
+            f"no number of clients was run that stands for the article's {words.between(test.first, test.last)}"
         )
     answer = position.between(low, high)
     inside = low <= position.value <= high
@@ -218,7 +218,7 @@ def _position(
     possible = ", ".join(str(one) for one in position.possible)
     return _Finding(
         answer,
-        f"at {_threads(evidence, position.value)}",
+        f"at {_clients(evidence, position.value)}",
         where=f"cannot be told from {possible}" if len(position.possible) > 1 else "",
         trials_needed=None if None in needed else max(needed, default=None),
     )
@@ -242,7 +242,7 @@ def _level(test: Level, evidence: Evidence) -> _Finding:
     order = (Answer.FAILS, Answer.OPEN, Answer.HOLDS)
     at = min(answers, key=lambda at: order.index(answers[at]))
     return _Finding(
-        answers[at], words.estimated(found[at], test.unit), found[at], _threads(evidence, at)
+        answers[at], words.estimated(found[at], test.unit), found[at], _clients(evidence, at)
     )
 
 
@@ -264,7 +264,7 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
     return _Finding(
         answer,
         " or ".join(name for name, _ in shown.most_common()),
-        where=_threads(evidence, *(otherwise or at)),
+        where=_clients(evidence, *(otherwise or at)),
         trials_needed=2 if few < 2 else None,
     )
 
@@ -306,7 +306,7 @@ def _relative(above: Curve, below: Curve) -> Curve:
     """Ratio of two curves, trial by trial: the same trial of both ran in one block of the plan."""
     shared = sorted(above.keys() & below.keys())
     if not shared:
-        raise NotTestable("no number of threads that both sides ran")
+        raise NotTestable("no number of clients that both sides ran")
     return {
         at: [one / other for one, other in zip(above[at], below[at], strict=False)] for at in shared
     }
@@ -329,6 +329,9 @@ def _inverse(number: Estimate) -> Estimate:
     return Estimate(1 / number.value, 1 / number.high, 1 / number.low, number.n)
 
 
-def _threads(evidence: Evidence, *here: int) -> str:
-    ours, theirs = ", ".join(map(str, here)), ", ".join(f"{evidence.told(one):,g}" for one in here)
-    return f"{ours} {'thread' if here == (1,) else 'threads'} (the article's {theirs})"
+def _clients(evidence: Evidence, *here: int) -> str:
+    ours, theirs = (
+        ", ".join(f"{one:,g}" for one in side) for side in (here, map(evidence.told, here))
+    )
+    text = f"{ours} {'client' if here == (1,) else 'clients'}"
+    return text if ours == theirs else f"{text} (the article's {theirs})"

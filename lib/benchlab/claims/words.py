@@ -8,7 +8,7 @@ from benchlab.stats import Estimate
 
 
 def told(test: Test) -> str:
-    """Say what a test claims: a bound, a number with what still agrees with it, threads, a resource."""
+    """Say what a test claims: a bound, a number with what still agrees with it, clients, a resource."""
     match test:
         case Above():
             return f"> {test.by:g}"
@@ -21,7 +21,7 @@ def told(test: Test) -> str:
         case Change(direction="level"):
             return _about(1, test.by)
         case Peak() | Knee():
-            return f"at {between(test.first, test.last)} threads"
+            return f"at {between(test.first, test.last)} clients"
         case Level():
             return f"{_about(test.value, test.within)} {test.unit}"
         case Bound():
@@ -66,7 +66,7 @@ def estimated(estimate: Estimate, unit: str = "") -> str:
 
 
 def between(first: int, last: int) -> str:
-    """Write a range of threads, or one number of them."""
+    """Write a range of clients, or one number of them."""
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 

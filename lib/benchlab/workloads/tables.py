@@ -55,7 +55,7 @@ class Tables(ABC, Generic[DatasetT]):
         del engine
         return {}
 
-    def query(self, engine: Engine, workload: Workload) -> str | None:
+    def example_query(self, engine: Engine, workload: Workload) -> str | None:
         """Return one of a workload's queries, if its plan is worth keeping."""
         del engine, workload
         return None

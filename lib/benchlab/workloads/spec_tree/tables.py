@@ -70,8 +70,8 @@ class SpecTreeTables(Tables[SpecTree]):
             "parameters.tsv": "".join(f"{line}\n" for line in lines).encode(),
         }
 
-    def query(self, engine: Engine, workload: Workload) -> str:
-        """See :meth:`Tables.query`."""
+    def example_query(self, engine: Engine, workload: Workload) -> str:
+        """See :meth:`Tables.example_query`."""
         (first,) = query.parameters(self.dataset, 1)
         hint = str(workload.options.get("hint", ""))
         return query.filled_in(engine.sysbench_driver, first, hint)
