@@ -1,5 +1,7 @@
 """Noise floor and numbers of trials, held to what simulated trials then show."""
 
+import math
+
 import numpy as np
 import pytest
 from benchlab import stats
@@ -111,6 +113,24 @@ def test_what_would_do_for_an_inconclusive_ratio():
     # so do more intervals at once
     few, many = (stats.trials_to_tell(above, below, confidence=one) for one in (0.99, 0.999))
     assert few < many
+
+
+@pytest.mark.parametrize("freedom", [3.0, 20.0, math.inf])
+def test_what_other_points_tell_of_the_spread_makes_fewer_trials_do(freedom):
+    """As many as are planned tell the ratio in 80 % of cases, by the interval that uses the prior."""
+    deviation, ratio = 0.05, 1.06
+    prior = stats.Spread(deviation**2, freedom)
+    above, below = (
+        [side * exp for exp in np.exp([-deviation, 0.0, deviation])] for side in (ratio, 1)
+    )
+    alone, n = stats.trials_to_tell(above, below), stats.trials_to_tell(above, below, prior=prior)
+    assert n <= alone
+    random = np.random.default_rng(1)
+    seen = 0
+    for _ in range(400):
+        sides = [side * np.exp(random.normal(0, deviation, n)) for side in (ratio, 1)]
+        seen += stats.ratio(*sides, prior=prior).excludes(1)
+    assert seen / 400 == pytest.approx(0.8, abs=0.1)
 
 
 def test_where_nothing_can_be_planned_no_number_is_given():

@@ -133,24 +133,25 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
     if test.at == "peak":
         number, sides = _at_peaks(test.of, test.over, evidence)
         answer = stats.exceeds(number, test.by, noise.floor(*_curves(test, evidence)))
-        return _of_ratio(answer, number, "by their peaks", sides, (test.by,))
+        return _of_ratio(
+            answer, number, "by their peaks", sides, (test.by,), evidence.spread(test.of.metric)
+        )
     above, below = _curves(test, evidence)
     shared = sorted(above.keys() & below.keys())
     if test.at != "all":
         shared = evidence.some(dict.fromkeys(shared), test.at)
     if not shared:
         raise NotTestable("no number of clients that both sides ran")
+    prior = evidence.spread(test.of.metric)
     decision = stats.above_everywhere(
         {one: above[one] for one in shared},
         {one: below[one] for one in shared},
         test.by,
         noise.floor(above, below),
-        evidence.spread(test.of.metric),
+        prior,
     )
-    sides = (above[decision.at], below[decision.at])
-    return _of_ratio(
-        decision.answer, decision.ratio, _clients(evidence, decision.at), sides, (test.by,)
-    )
+    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
+    return _of_ratio(decision.answer, decision.ratio, where, sides, (test.by,), prior)
 
 
 def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
@@ -171,14 +172,15 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
             number = stats.ratio(above[at], below[at], prior=prior)
         sides, where = (above[at], below[at]), _clients(evidence, at)
     answer = stats.equivalent(number, test.value, test.within)
-    return _of_ratio(answer, number, where, sides, bounds)
+    return _of_ratio(answer, number, where, sides, bounds, prior)
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
     start, end = (evidence.among(curve, told) for told in (test.start, test.end))
     sides = (curve[end], curve[start])
-    number = stats.ratio(*sides, prior=evidence.spread(test.of.metric))
+    prior = evidence.spread(test.of.metric)
+    number = stats.ratio(*sides, prior=prior)
     if test.direction == "level":
         answer = stats.equivalent(number, 1, test.by)
         bounds = (1 / test.by, test.by)
@@ -187,7 +189,7 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
     else:
         answer = stats.exceeds(_inverse(number), test.by, noise.floor(curve))
         bounds = (1 / test.by,)
-    return _of_ratio(answer, number, _clients(evidence, start, end), sides, bounds)
+    return _of_ratio(answer, number, _clients(evidence, start, end), sides, bounds, prior)
 
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
@@ -208,13 +210,15 @@ def _position(
 ) -> _Finding:
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
-        raise NotTestable(
-            f"no number of clients was run that stands for the article's {words.between(test.first, test.last)}"
-        )
+        told = words.between(test.first, test.last)
+        raise NotTestable(f"no number of clients was run that stands for the article's {told}")
     answer = position.between(low, high)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
-    needed = [stats.trials_to_tell(curve[position.value], curve[one]) for one in rivals]
+    prior = evidence.spread(test.of.metric)
+    needed = [
+        stats.trials_to_tell(curve[position.value], curve[one], prior=prior) for one in rivals
+    ]
     possible = ", ".join(str(one) for one in position.possible)
     return _Finding(
         answer,
@@ -318,8 +322,11 @@ def _of_ratio(
     where: str,
     sides: tuple[list[float], list[float]],
     bounds: tuple[float, ...],
+    prior: stats.Spread | None,
 ) -> _Finding:
-    needed = stats.trials_to_tell(*sides, bounds) if answer is Answer.OPEN else None
+    needed = None
+    if answer is Answer.OPEN:
+        needed = stats.trials_to_tell(*sides, bounds, prior=prior)
     return _Finding(answer, words.estimated(number), number, where, needed)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import chi2, nct, norm
 from scipy.stats import t as student
 
+from benchlab.stats.spread import Spread, spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, is_bootstrapped
 
 #: How often a ratio of the size asked for is to be seen (Cohen, Statistical Power Analysis for the
@@ -38,12 +39,12 @@ def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
     if not len(pairs) or np.min(pairs) <= 0:
         raise ValueError("noise floor of no pairs, or of a throughput that is not positive")
     n, tail = len(pairs), (1 - CONFIDENCE) / 2
-    spread = float(np.sqrt(np.mean(np.diff(np.log(pairs)) ** 2)))
-    value = exp(student.isf(tail, n) * spread)
+    deviation = float(np.sqrt(np.mean(np.diff(np.log(pairs)) ** 2)))
+    value = exp(student.isf(tail, n) * deviation)
     if n < 2:
         return Estimate(value, None, None, n)
     low, high = (
-        exp(norm.isf(tail) * spread * sqrt(n / chi2.ppf(share, n))) for share in (1 - tail, tail)
+        exp(norm.isf(tail) * deviation * sqrt(n / chi2.ppf(share, n))) for share in (1 - tail, tail)
     )
     return Estimate(value, low, high, n)
 
@@ -86,6 +87,7 @@ def trials_to_tell(
     below: Sequence[float],
     bounds: Sequence[float] = (1.0,),
     confidence: float = CONFIDENCE,
+    prior: Spread | None = None,
 ) -> int | None:
     """Trials of each of two points that would do where so far their ratio cannot be said.
 
@@ -98,6 +100,7 @@ def trials_to_tell(
         below: the same of the other point.
         bounds: 1 for "above", value / tolerance and value · tolerance for ``equivalent``.
         confidence: of the interval; higher where several must hold at once.
+        prior: what the points of the rerun have in common in their spread, if that is known.
     """
     samples = [np.asarray(side, dtype=float) for side in (above, below)]
     if any(len(sample) < 2 or sample.min() <= 0 for sample in samples):
@@ -106,29 +109,40 @@ def trials_to_tell(
     distance = min(abs(seen - log(bound)) for bound in bounds)
     if not distance:
         return None
-    spread = sqrt(np.mean([np.log(sample).var(ddof=1) for sample in samples]))
-    return _needed(distance, spread, confidence)
+    variances = [spread(sample).drawn_to(prior).variance for sample in samples]
+    return _needed(distance, sqrt(np.mean(variances)), confidence, prior)
 
 
-def _needed(distance: float, spread: float, confidence: float) -> int:
+def _needed(
+    distance: float, deviation: float, confidence: float, prior: Spread | None = None
+) -> int:
     """Trials a side, to see ``distance`` between two logarithms with a standard deviation each."""
     quantiles = norm.isf((1 - confidence) / 2) + norm.ppf(_POWER)
-    n = 2 * (quantiles * spread / distance) ** 2  # with normal quantiles, so never too many
+    n = 2 * (quantiles * deviation / distance) ** 2  # with normal quantiles, so never too many
     if n > _MANY:
         return ceil(n * (pi / 2 if is_bootstrapped(_MANY, confidence) else 1))
     n = max(2, ceil(n))
-    while _seen(distance, spread, n, confidence) < _POWER:
+    while _seen(distance, deviation, n, confidence, prior) < _POWER:
         n += 1
     return n
 
 
-def _seen(distance: float, spread: float, n: int, confidence: float) -> float:
+def _seen(
+    distance: float, deviation: float, n: int, confidence: float, prior: Spread | None
+) -> float:
     """Share of cases in which the interval from ``n`` trials a side excludes no difference."""
-    if not spread:
+    if not deviation:
         return 1.0
-    loss = pi / 2 if is_bootstrapped(n, confidence) else 1
-    shift = distance / (spread * sqrt(2 * loss / n))
+    bootstrapped = is_bootstrapped(n, confidence)
+    shift = distance / (deviation * sqrt((pi if bootstrapped else 2) / n))
+    freedom = _freedom(n, None if bootstrapped else prior)
+    return float(nct.sf(student.isf((1 - confidence) / 2, freedom), freedom, shift))
+
+
+def _freedom(n: int, prior: Spread | None) -> float:
+    """Degrees of freedom of the variance of a ratio of two points of ``n`` trials each."""
+    if prior:
+        return min(n - 1 + prior.freedom, _MANY)  # from so many on it is as good as known
     # Welch's are fewer than 2(n − 1), as equal spreads never look equal: on average √2 with two trials
     # and π with three (over F, which the ratio of their variances follows); this comes near to both
-    freedom = 2 * (n - 1) * (1 - 0.6 / n)
-    return float(nct.sf(student.isf((1 - confidence) / 2, freedom), freedom, shift))
+    return 2 * (n - 1) * (1 - 0.6 / n)
