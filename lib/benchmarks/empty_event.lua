@@ -1,9 +1,12 @@
--- The events of spec_tree.lua without a server: everything is done but the sending.
+-- The events of spec_tree.lua with everything done but the sending; connections are there, and idle.
 
-sysbench.sql = {driver = function()
+local driver = sysbench.sql.driver
+
+sysbench.sql.driver = function()
   return {connect = function()
-    return {query = function() end, disconnect = function() end}
+    local connection = driver():connect()
+    return {query = function() end, disconnect = function() connection:disconnect() end}
   end}
-end}
+end
 
 dofile("/run/benchlab/load/spec_tree.lua")
