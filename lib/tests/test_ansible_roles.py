@@ -70,6 +70,17 @@ def test_roles_have_what_a_reader_looks_for(role):
     assert load(role / "tasks/main.yml")
 
 
+def test_no_outgoing_connection_is_given_an_engines_port():
+    """Linux takes their ports from 32768 on (ip_local_port_range), and keeps them for a minute more."""
+    ports = []
+    for role in ROLES:
+        options = load(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+        ports += [one["default"] for name, one in options.items() if name == f"{role.name}_port"]
+    assert len(ports) == 5
+    assert len({*ports}) == len(ports)
+    assert max(ports) + 10 < 32768  # TiDB's other programs take the next ones
+
+
 def test_all_yaml_is_loadable():
     files = [*ANSIBLE.rglob("*.yml"), ANSIBLE / ".ansible-lint", ANSIBLE / ".yamllint"]
     assert all(load(path) for path in files)
