@@ -35,6 +35,11 @@ ACCESSES = {
         Access("r", "PRIMARY", loops=50, rows=50),
         Access("s", "PRIMARY", loops=50, rows=53),
     ],
+    # the whole table once for each filling of the join buffer
+    "mariadb-spec_tree_scan": [
+        Access("r", "PRIMARY", loops=50, rows=50),
+        Access("s", None, loops=5, rows=355_125),
+    ],
     "mariadb-spec_tree_partitioned": [
         Access("r", "spec_relationship_p", loops=50, rows=50),
         Access("s", "PRIMARY", loops=50, rows=53),

@@ -21,7 +21,7 @@ CURVES = {
     ("postgres", "default", "spec_tree"): TRIALS,
     ("postgres", "default", "spec_tree_partitioned"): {10: [30.0, 31.0, 32.0]},
     ("postgres", "indexed", "spec_tree_partitioned"): {10: [90.0, 95.0, 99.0]},
-    ("postgres15", "default", "spec_tree"): {10: [120.0, 121.0, 122.0]},
+    ("postgres15", "default", "spec_tree"): {40: [120.0, 121.0, 122.0]},
     ("mysql", "default", "spec_tree"): {10: [40.0, 50.0, 60.0]},
     ("mariadb", "default", "spec_tree"): {10: [60.0, 61.0, 62.0]},
     ("mariadb", "tuned", "spec_tree"): {10: [120.0, 122.0, 124.0]},
