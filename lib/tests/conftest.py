@@ -41,6 +41,7 @@ DATA = Path(__file__).parent / "data"
 STUDY = "postgres_vs_tidb"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests that change the machine on one worker: those of the agent, those of all else."""
     for item in items:

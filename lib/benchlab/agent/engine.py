@@ -167,10 +167,10 @@ class Engine:
         self._require_down()
         if restore is not None:
             seconds["restore"] = self.restore(restore)["restore_s"]
-        data_dir_bytes = _disk_usage(self.config.data_dir)
         began = time.monotonic()
         os.sync()
         seconds["sync"] = round(time.monotonic() - began, 3)
+        data_dir_bytes = _disk_usage(self.config.data_dir)
         began = time.monotonic()
         # Page cache, dentries, inodes: Documentation/admin-guide/sysctl/vm.rst. Only clean ones go.
         write(self.proc / "sys" / "vm" / "drop_caches", "3\n")
