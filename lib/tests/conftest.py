@@ -41,15 +41,6 @@ DATA = Path(__file__).parent / "data"
 STUDY = "postgres_vs_tidb"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that change the machine on one worker: those of the agent, those of all else."""
-    for item in items:
-        if item.get_closest_marker("root"):
-            group = "agent" if item.path.stem.startswith("test_agent") else "machine"
-            item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     """A checkout with the real studies and inventories, no data, and the working directory in it."""
