@@ -91,7 +91,9 @@ class Evidence:
         ``None``: they are too few to say.
         """
         if metric not in self._spreads:
-            points = self._runs.drop_nulls(metric).group_by(results.POINT).agg(metric)
+            # in one order, or the last digits differ from reading to reading
+            runs = self._runs.drop_nulls(metric).sort(*results.POINT, "run_id")
+            points = runs.group_by(results.POINT, maintain_order=True).agg(metric)
             self._spreads[metric] = stats.common_spread(points[metric])
         return self._spreads[metric]
 
