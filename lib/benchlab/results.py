@@ -5,6 +5,8 @@ of what is asked for and not of where; so a target is chosen here, before anythi
 the one named or, without a name, the target of the last run that counts.
 """
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from benchlab.errors import StoreError, UnknownName
@@ -78,6 +80,21 @@ def peak(store: Store, study: str, profile: str, target: str, *curve: str) -> fl
 def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
     """Return those of :func:`runs` that count."""
     return runs(store, study, profile, target).filter(pl.col("status") == "ok")
+
+
+def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
+    """Return the values of a metric at each point, as a list over its trials.
+
+    Points and trials stand in one order, or what is learnt from all of them would differ in its last
+    digits from reading to reading.
+
+    Args:
+        runs: rows of runs, with the metric; those without a value are left out.
+        metric: name of its column.
+        by: columns that tell points apart.
+    """
+    known = runs.drop_nulls(metric).sort(*by, "run_id")
+    return known.group_by(by, maintain_order=True).agg(metric)
 
 
 def perturbed(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:

@@ -419,7 +419,7 @@ def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]
         UnknownName: a name is in none of the studies.
         StudyError: no study has all of them.
     """
-    specs = [load(repo, name) for name in names_rerun(repo)]
+    specs = [spec for name in names(repo) if (spec := load(repo, name)).is_rerun]
     for kind, asked in selected.items():
         choices = set().union(*(spec.choices[kind] for spec in specs))
         for name in asked:

@@ -59,19 +59,19 @@ def main() -> None:
 
 
 def _sweep_cost(checkout: Repo, console: Console) -> Iterator[Row]:
-    with _loaded(checkout, SWEPT, console) as (found, (curve, _)):
+    with _loaded(checkout, SWEPT, console) as (found, curve, _):
         spec = study.load(checkout, SWEPT.study)
         yield sweep_cost.measure(checkout, SWEPT, spec, found, curve, console)
 
 
 def _observer_cost(checkout: Repo, console: Console) -> Iterator[Row]:
-    with _loaded(checkout, SWEPT, console) as (_, (curve, session)):
+    with _loaded(checkout, SWEPT, console) as (_, curve, session):
         yield observer_cost.measure(session, curve.trials[0])
 
 
 def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in QUERIED.engines:
-        with _loaded(checkout, QUERIED, console, engine) as (_, (curve, session)):
+        with _loaded(checkout, QUERIED, console, engine) as (_, curve, session):
             point = curve.trials[0].point
             session.cold(point.variant, restore=f"empty-{point.init_key}")
             yield bulk_load.measure(session.engine, point.dataset)
@@ -80,7 +80,7 @@ def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
 
 def _lua_driver(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in QUERIED.engines:
-        with _loaded(checkout, QUERIED, console, engine) as (_, (curve, session)):
+        with _loaded(checkout, QUERIED, console, engine) as (_, curve, session):
             yield from lua_driver.measure(session, curve.trials[0].point)
             session.stop()
 
@@ -97,7 +97,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
 @contextmanager
 def _loaded(
     checkout: Repo, selection: Selection, console: Console, engine: str = "postgres"
-) -> Iterator[tuple[Provisioned, tuple[Curve, Session]]]:
+) -> Iterator[tuple[Provisioned, Curve, Session]]:
     """Hold a provisioned target with a selection's dataset in an engine; give a curve of it."""
 
     def curves() -> list[Curve]:
@@ -111,7 +111,7 @@ def _loaded(
         load_variant = study.load(checkout, selection.study).engines[engine].load_variant
         point = curve.trials[0].point
         dataset.ensure(session, point, load_variant, checkout.answers, console.print)
-        yield found, (curve, session)
+        yield found, curve, session
 
 
 if __name__ == "__main__":

@@ -72,8 +72,7 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
         The columns of ``by``, ``n`` (trials), the metric, and ``<metric>_low`` and ``<metric>_high``,
         null with a single trial.
     """
-    known = per_run.drop_nulls(metric).sort(*by, "run_id")
-    groups = known.group_by(by, maintain_order=True).agg(metric)
+    groups = results.trials(per_run, metric, by)
     prior = stats.common_spread(groups[metric])
     found = [stats.median(values.to_list(), prior=prior) for values in groups[metric]]
     return groups.select(

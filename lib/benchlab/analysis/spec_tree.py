@@ -31,7 +31,7 @@ LATENCIES = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9", "latency_max_
 #: Relative width of a bucket of the histogram, which percentiles are no finer than.
 RESOLUTION = BUCKET_RATIO - 1
 
-#: Statistics of the article that a result of its own third trial stands for.
+#: Number of the trial that the article tells.
 _TRIAL_REPORTED = 3
 
 #: Table by what a plan of MariaDB calls it.

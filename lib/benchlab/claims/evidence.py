@@ -91,9 +91,7 @@ class Evidence:
         ``None``: they are too few to say.
         """
         if metric not in self._spreads:
-            # in one order, or the last digits differ from reading to reading
-            runs = self._runs.drop_nulls(metric).sort(*results.POINT, "run_id")
-            points = runs.group_by(results.POINT, maintain_order=True).agg(metric)
+            points = results.trials(self._runs, metric)
             self._spreads[metric] = stats.common_spread(points[metric])
         return self._spreads[metric]
 

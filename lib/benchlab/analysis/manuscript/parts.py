@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import altair as alt
@@ -39,6 +40,11 @@ class Source:
     profile: str
     """Of the reader's runs."""
     instance: Instance
+
+    @cached_property
+    def measured(self) -> pl.DataFrame:
+        """The points of the reader's runs; see :func:`benchlab.analysis.points.points`."""
+        return points.points(self.own, self.spec.study, self.profile)
 
 
 @dataclass
@@ -181,7 +187,7 @@ def _reference(source: Source, made: Content) -> dict[str, str] | None:
         return None
     shipped = results.largest_profile(source.reference, study)
     theirs = points.points(source.reference, study, shipped)
-    made.tables["beside"] = _beside(theirs, points.points(source.own, study, source.profile))
+    made.tables["beside"] = _beside(theirs, source.measured)
     of_host = host(source.reference, results.runs(source.reference, study, shipped))
     return {"profile": shipped, "cpu_model": of_host["cpu_model"]}
 

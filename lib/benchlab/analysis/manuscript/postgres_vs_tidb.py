@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from benchlab import results
-from benchlab.analysis import charts, points, tables
+from benchlab.analysis import charts, tables
 from benchlab.analysis.manuscript.parts import Content, Source, digits
 from benchlab.store import Store
 
@@ -27,7 +27,7 @@ _THROUGHPUT = {
 def section(source: Source) -> Content:
     """Gather what ``paper/sections/postgres_vs_tidb.md`` places of its own."""
     own, spec, profile = source.own, source.spec, source.profile
-    measured = points.points(own, spec.study, profile)
+    measured = source.measured
     main = measured.filter(envelope="main")
     monitored = _monitored(own, spec.study, profile)
     made = Content(

@@ -1,13 +1,13 @@
 """What the section on the recursive query has beyond those of all studies."""
 
-from benchlab.analysis import charts, points, spec_tree, spec_tree_charts
+from benchlab.analysis import charts, spec_tree, spec_tree_charts
 from benchlab.analysis.manuscript.parts import Content, Source, digits
 
 
 def section(source: Source) -> Content:
     """Gather what ``paper/sections/spec_tree.md`` places of its own."""
     repo, own, spec, profile = source.repo, source.own, source.spec, source.profile
-    measured = points.points(own, spec.study, profile)
+    measured = source.measured
     used = spec_tree.cpu(own, profile)
     latencies = spec_tree.latencies(own, profile)
     due = spec_tree.open_loop(own, profile)
