@@ -51,6 +51,11 @@ def lab(measured):
 
 
 @pytest.fixture
+def runs(lab):
+    return spec_tree.runs(lab, PROFILE)
+
+
+@pytest.fixture
 def spec(checkout):
     return study.load(checkout, spec_tree.STUDY)
 
@@ -61,8 +66,8 @@ def row(frame: pl.DataFrame, **equals: str) -> dict:
     )
 
 
-def test_the_articles_table_has_ours_beneath(lab):
-    table = spec_tree.article_table(REPO, lab, PROFILE)
+def test_the_articles_table_has_ours_beneath(runs):
+    table = spec_tree.article_table(REPO, runs)
     assert table.columns == ["engine", "variant", "layout", "of", "10", "40", "60", "80"]
     of = {"engine": "PostgreSQL", "variant": "default", "layout": "not partitioned"}
     theirs, ours = row(table, **of, of="article"), row(table, **of, of="here")
@@ -83,9 +88,9 @@ def test_the_articles_table_has_ours_beneath(lab):
     assert len(table.filter(of="article")) == 7
 
 
-def test_what_the_third_trial_would_have_shown(lab):
+def test_what_the_third_trial_would_have_shown(runs):
     found = row(
-        spec_tree.third_trial(lab, PROFILE),
+        spec_tree.third_trial(runs),
         curve=label("postgres", "default"),
         layout="not partitioned",
     )
@@ -93,8 +98,8 @@ def test_what_the_third_trial_would_have_shown(lab):
     assert (found["best"], found["points"]) == (2, 2)
 
 
-def test_latencies_have_intervals_over_trials(lab):
-    found = spec_tree.latencies(lab, PROFILE)
+def test_latencies_have_intervals_over_trials(runs):
+    found = spec_tree.latencies(runs)
     assert set(found["percentile"]) == set(spec_tree.LATENCIES.values())
     # all runs have the same recorded histogram
     assert (found["ms_low"] <= found["ms"]).all()
@@ -102,7 +107,7 @@ def test_latencies_have_intervals_over_trials(lab):
     ordered = found.pivot(on="percentile", index=["curve", "layout", "concurrency"], values="ms")
     for lower, higher in (("p50", "p99"), ("p99", "p99.9"), ("p99.9", "max")):
         assert (ordered[lower] <= ordered[higher] * (1 + spec_tree.RESOLUTION)).all()
-    table = spec_tree.latency_table(lab, PROFILE)
+    table = spec_tree.latency_table(found)
     assert len(table) == len(ordered)
 
 
@@ -117,28 +122,28 @@ def test_plans_say_what_the_query_reads(lab, spec):
     assert aliased["relationships"] == "index PRIMARY, 50 × 1 rows"
 
 
-def test_pool_and_plan_are_told_apart(lab, spec):
-    found = spec_tree.pool_or_plan(REPO, lab, PROFILE)
+def test_pool_and_plan_are_told_apart(lab, runs, spec):
+    found = spec_tree.pool_or_plan(REPO, runs)
     ratios = dict(found.select("read", "large : small").iter_rows())
     assert ratios["by index"] == 2
     assert ratios["by a scan of the whole table"] == pytest.approx(10)
     assert ratios["article, not partitioned"] == pytest.approx(459.2)
-    by_layout = spec_tree.partitions_or_plan(lab, spec, PROFILE)
+    by_layout = spec_tree.partitions_or_plan(runs, spec_tree.plans(lab, spec, PROFILE))
     indexed = row(by_layout, curve=label("postgres", "indexed"))
     assert (indexed["layout"], indexed["queries per s"]) == ("partitioned", 95)
 
 
-def test_sizes_stand_beside_the_articles(lab):
-    found = row(spec_tree.footprint(REPO, lab, PROFILE), engine="MySQL")
+def test_sizes_stand_beside_the_articles(runs):
+    found = row(spec_tree.footprint(REPO, runs), engine="MySQL")
     assert (found["article"], found["tables"], found["data directory"]) == (928, 100, 200)
 
 
-def test_charts_have_a_curve_for_each_that_ran(lab):
+def test_charts_have_a_curve_for_each_that_ran(lab, runs):
     measured = points.points(lab, spec_tree.STUDY, PROFILE)
-    chart = spec_tree_charts.latency(spec_tree.latencies(lab, PROFILE), "spec_tree").to_json()
+    chart = spec_tree_charts.latency(spec_tree.latencies(runs), "spec_tree").to_json()
     for engine, variant in measured.filter(workload="spec_tree").select("engine", "variant").rows():
         assert label(engine, variant) in chart
-    assert "load generator" in spec_tree_charts.cpu(spec_tree.cpu(lab, PROFILE)).to_json()
+    assert "load generator" in spec_tree_charts.cpu(spec_tree.cpu(runs)).to_json()
 
 
 def test_the_section_is_written_of_whatever_ran(lab, tmp_path):

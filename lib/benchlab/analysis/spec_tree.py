@@ -1,4 +1,4 @@
-"""Tables of the recursive query's study, each from the store, most beside what the article tells."""
+"""Tables of the recursive query's study, most from :func:`runs`, many beside what the article tells."""
 
 from typing import Any
 
@@ -38,17 +38,23 @@ _TRIAL_REPORTED = 3
 _ALIASES = {"r": "spec_relationship", "s": "specification"}
 
 
-def scale(repo: Repo, store: Store, study: Study, profile: str, instance: Instance) -> pl.DataFrame:
+def runs(store: Store, profile: str) -> pl.DataFrame:
+    """Return the runs that count with every metric, which takes reading all samples of the store."""
+    return metrics.of(store, results.counted(store, STUDY, profile))
+
+
+def scale(
+    repo: Repo, runs: pl.DataFrame, study: Study, profile: str, instance: Instance
+) -> pl.DataFrame:
     """Return the ratios of the article's experiment beside those of a profile, as measured.
 
     Columns: ``ratio``, ``article``, ``ours``; null where the article does not tell.
     """
-    counted = results.counted(store, study.study, profile)
-    if counted.is_empty():
+    if runs.is_empty():
         return pl.DataFrame(schema={"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64})
-    sizes = _sizes(repo, store, profile)
-    most = counted["concurrency"].max()
-    cores = counted["limit_cores"].max()
+    sizes = _sizes(repo, runs)
+    most = runs["concurrency"].max()
+    cores = runs["limit_cores"].max()
     dataset = study.profiles[profile].dataset
     rows: list[tuple[str, float | None, float | None]] = [
         ("rows of specification", _told(repo, "specification_rows"), dataset.rows),
@@ -72,7 +78,7 @@ def scale(repo: Repo, store: Store, study: Study, profile: str, instance: Instan
     return pl.DataFrame(rows, schema=["ratio", "article", "ours"], orient="row", strict=False)
 
 
-def article_table(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+def article_table(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     """Return the article's table in its own form, and under each of its rows these runs'.
 
     A cell is ``p99 / p99.9 / throughput``, in ms and queries per second: of the article's third trial
@@ -92,8 +98,7 @@ def article_table(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
         pl.lit("article").alias("of"),
     )
     ours = (
-        _per_run(store, profile)
-        .group_by(POINT)
+        runs.group_by(POINT)
         .agg(pl.col("p99_us", "p999_us", "tps").median())
         .select(
             "engine",
@@ -126,19 +131,19 @@ def article_table(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
     )
 
 
-def latencies(store: Store, profile: str) -> pl.DataFrame:
+def latencies(runs: pl.DataFrame) -> pl.DataFrame:
     """Return the latencies of each point over its trials, a row per point and percentile.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``layout``, ``concurrency``,
     ``percentile`` (one of :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single
     trial), ``n``.
     """
-    return _latencies(_per_run(store, profile), POINT)
+    return _latencies(runs, POINT)
 
 
-def latency_table(store: Store, profile: str) -> pl.DataFrame:
+def latency_table(latencies: pl.DataFrame) -> pl.DataFrame:
     """Return :func:`latencies` for reading: a row per point, ``1.23 [1.10–1.38]`` per percentile."""
-    found = latencies(store, profile).with_columns(
+    found = latencies.with_columns(
         pl.struct("ms", "ms_low", "ms_high")
         .map_elements(_with_interval, return_dtype=pl.String)
         .alias("text")
@@ -149,14 +154,13 @@ def latency_table(store: Store, profile: str) -> pl.DataFrame:
     return found.pivot(on="percentile", index=index, values="text", maintain_order=True)
 
 
-def third_trial(store: Store, profile: str) -> pl.DataFrame:
+def third_trial(runs: pl.DataFrame) -> pl.DataFrame:
     """Return what taking the third trial does: its throughput over the median of all, by curve.
 
     Columns: ``curve``, ``layout``, ``least`` and ``greatest`` (of the ratio over connections), ``best``
     (points at which the third is the fastest of all), ``points``.
     """
-    rows = _per_run(store, profile)
-    by_point = rows.group_by(POINT).agg(
+    by_point = runs.group_by(POINT).agg(
         pl.col("tps").filter(pl.col("trial") == _TRIAL_REPORTED).first().alias("third"),
         pl.col("tps").median().alias("median"),
         pl.col("tps").max().alias("most"),
@@ -175,20 +179,14 @@ def third_trial(store: Store, profile: str) -> pl.DataFrame:
     )
 
 
-def cpu(store: Store, profile: str) -> pl.DataFrame:
+def cpu(runs: pl.DataFrame) -> pl.DataFrame:
     """Return the CPU of engine and load generator in each point, in percent of all cores; medians.
 
     Columns: ``curve``, ``engine``, ``variant``, ``layout``, ``concurrency``, ``engine_cpu_percent``,
     ``client_cpu_percent``, ``cpu_ms_per_query`` (of the engine).
     """
-    found = (
-        _per_run(store, profile)
-        .group_by(POINT)
-        .agg(
-            pl.col(
-                "engine_cpu_percent", "client_cpu_percent", "engine_cpu_us_per_transaction"
-            ).median()
-        )
+    found = runs.group_by(POINT).agg(
+        pl.col("engine_cpu_percent", "client_cpu_percent", "engine_cpu_us_per_transaction").median()
     )
     return (
         with_curve(found)
@@ -231,13 +229,13 @@ def waits(store: Store, profile: str) -> pl.DataFrame:
     )
 
 
-def footprint(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+def footprint(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     """Return what the dataset takes of the disk, in MB, by engine and layout.
 
     Columns: ``engine``, ``layout``, ``article``; ``tables`` (as the server tells), ``data directory``
     (log, system tables and free space included, as the disk tells).
     """
-    found = _sizes(repo, store, profile)
+    found = _sizes(repo, runs)
     return found.with_columns(_named("engine")).select(
         "engine",
         "layout",
@@ -287,31 +285,30 @@ def plans(store: Store, study: Study, profile: str) -> pl.DataFrame:
     )
 
 
-def partitions_or_plan(store: Store, study: Study, profile: str) -> pl.DataFrame:
+def partitions_or_plan(runs: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
     """Return PostgreSQL's throughput by layout and by plan, at the fewest connections.
 
     Columns: ``curve``, ``layout``, ``specifications`` (how the plan reads them), ``rows`` (that it
     reads), ``queries per s``.
     """
-    per_run = _per_run(store, profile).filter(engine="postgres")
-    fewest = per_run.filter(pl.col("concurrency") == pl.col("concurrency").min())
+    of_engine = runs.filter(engine="postgres")
+    fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = with_curve(fewest).with_columns(_layout()).group_by("curve", "layout")
     return (
-        plans(store, study, profile)
-        .join(tps.agg(pl.col("tps").median().alias("queries per s")), on=["curve", "layout"])
+        plans.join(tps.agg(pl.col("tps").median().alias("queries per s")), on=["curve", "layout"])
         .drop("relationships")
         .sort("layout", "queries per s")
     )
 
 
-def pool_or_plan(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+def pool_or_plan(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     """Return MariaDB's throughput by how the table is read and by the pool, at the fewest connections.
 
     Columns: ``read``, ``pool of 128 MB``, ``large pool``, ``large : small``; the article's own pair is
     the last row.
     """
-    rows = _per_run(store, profile).filter(engine="mariadb")
-    fewest = rows.filter(pl.col("concurrency") == pl.col("concurrency").min())
+    of_engine = runs.filter(engine="mariadb")
+    fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = {key: group["tps"].median() for key, group in fewest.group_by("workload", "variant")}
     found = [
         (how, tps.get((workload, "default")), tps.get((workload, "tuned")))
@@ -373,18 +370,12 @@ def _latencies(per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     )
 
 
-def _per_run(store: Store, profile: str) -> pl.DataFrame:
-    """Every metric of the runs that count."""
-    return metrics.of(store, results.counted(store, STUDY, profile))
-
-
-def _sizes(repo: Repo, store: Store, profile: str) -> pl.DataFrame:
+def _sizes(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     told = {
         engine: _told(repo, f"{engine}_footprint") for engine in ("postgres", "mysql", "mariadb")
     }
     found = (
-        _per_run(store, profile)
-        .filter(pl.col("workload").is_in(list(LAYOUTS)[:2]))
+        runs.filter(pl.col("workload").is_in(list(LAYOUTS)[:2]))
         .group_by("engine", "workload")
         .agg(
             (pl.col("dataset_bytes").median() / 1e6).alias("server_mb"),

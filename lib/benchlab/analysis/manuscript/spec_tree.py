@@ -8,8 +8,9 @@ def section(source: Source) -> Content:
     """Gather what ``paper/sections/spec_tree.md`` places of its own."""
     repo, own, spec, profile = source.repo, source.own, source.spec, source.profile
     measured = source.measured
-    used = spec_tree.cpu(own, profile)
-    latencies = spec_tree.latencies(own, profile)
+    runs = spec_tree.runs(own, profile)
+    used, latencies = spec_tree.cpu(runs), spec_tree.latencies(runs)
+    plans = spec_tree.plans(own, spec, profile)
     due = spec_tree.open_loop(own, profile)
     made = Content({"resolution": spec_tree.RESOLUTION})
     for workload, name in (("spec_tree", "whole"), ("spec_tree_partitioned", "partitioned")):
@@ -23,20 +24,20 @@ def section(source: Source) -> Content:
         made.figures["open-loop"] = spec_tree_charts.open_loop(due)
     made.tables = {
         "scale": digits(
-            spec_tree.scale(repo, own, spec, profile, source.instance), "article", "ours"
+            spec_tree.scale(repo, runs, spec, profile, source.instance), "article", "ours"
         ),
-        "article": spec_tree.article_table(repo, own, profile),
-        "latencies": spec_tree.latency_table(own, profile),
-        "third-trial": spec_tree.third_trial(own, profile),
+        "article": spec_tree.article_table(repo, runs),
+        "latencies": spec_tree.latency_table(latencies),
+        "third-trial": spec_tree.third_trial(runs),
         "waits": spec_tree.waits(own, profile),
-        "plans": spec_tree.plans(own, spec, profile),
-        "partitions-or-plan": spec_tree.partitions_or_plan(own, spec, profile),
+        "plans": plans,
+        "partitions-or-plan": spec_tree.partitions_or_plan(runs, plans),
         "pool-or-plan": digits(
-            spec_tree.pool_or_plan(repo, own, profile),
+            spec_tree.pool_or_plan(repo, runs),
             "pool of 128 MB",
             "large pool",
             "large : small",
         ),
-        "footprint": spec_tree.footprint(repo, own, profile),
+        "footprint": spec_tree.footprint(repo, runs),
     }
     return made
