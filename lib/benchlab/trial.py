@@ -27,6 +27,9 @@ _DRIVER_GRACE_S = 120
 #: A failed statement is quoted whole.
 _MESSAGE_LIMIT = 300
 
+#: Phase → name of the file with what the driver printed in it.
+_OUTPUT = {"warmup": "warmup", "measure": "sysbench"}
+
 
 def run_trial(
     session: Session,
@@ -124,12 +127,11 @@ class _Run:
         self.observers = watch(self.session.provisioned.target)
         try:
             if point.warmup_s:
-                with self._phase("warmup"):
-                    # another seed than the measured part's, which would draw the same rows again
-                    self._drive("warmup", point.warmup_s, self.trial.seed + 1)
+                # another seed than the measured part's, which would draw the same rows again
+                self._drive("warmup", point.warmup_s, self.trial.seed + 1)
             self.folder.write_json("counters-begin.json", engine.counters())
-            with self._phase("measure"), self._waits(), self._lowered() as begin:
-                self._drive("sysbench", point.measure_s, self.trial.seed, self._transactions, begin)
+            with self._waits(), self._lowered() as begin:
+                self._drive("measure", point.measure_s, self.trial.seed, self._transactions, begin)
             self.folder.write_json("counters-end.json", engine.counters())
         finally:
             for observers in self.observers:
@@ -195,14 +197,17 @@ class _Run:
 
     def _drive(
         self,
-        name: str,
+        phase: str,
         duration_s: int,
         seed: int,
         transactions: int | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run the driver; ``begin`` is called as its clients begin."""
-        point, engine = self.trial.point, self.session.engine
+        """Run the driver; the phase begins as its clients do, and then ``begin`` is called.
+
+        What the driver does before, connect them and read its files, is not part of the phase.
+        """
+        point, engine, name = self.trial.point, self.session.engine, _OUTPUT[phase]
         command = sysbench.run(
             engine,
             self.tables.script(point.workload),
@@ -214,8 +219,12 @@ class _Run:
             self.rate_per_s,
         )
 
+        began = time.time()
+
         def on_line(line: bytes) -> None:
+            nonlocal began
             if line.rstrip() == parse_sysbench.STARTED:
+                began = time.time()
                 begin()
 
         try:
@@ -230,6 +239,7 @@ class _Run:
             raise RunFailed(
                 f"sysbench did not end within {_DRIVER_GRACE_S} s of its {duration_s} s"
             ) from error
+        ended = time.time()
         self.folder.write(f"{name}.out", done.stdout)
         if done.stderr:
             self.folder.write(f"{name}.err", done.stderr)
@@ -241,6 +251,7 @@ class _Run:
             if self.session.status()["pid"] is None:
                 raise RunFailed(f"{point.engine} died: {failure}") from failure
             raise
+        self.folder.phases[phase] = (began, ended)
 
     @contextmanager
     def _waits(self) -> Iterator[None]:

@@ -18,15 +18,13 @@ local connection, statement, choices
 function thread_init()
   connection = sysbench.sql.driver():connect()
   statement = table.concat(lines(sysbench.opt.statement), " "):gsub(":hint", sysbench.opt.hint)
-  choices = {}
-  for number, line in ipairs(lines(sysbench.opt.parameters)) do
-    local operator, root, at = line:match("^([^\t]+)\t([^\t]+)\t([^\t]+)$")
-    choices[number] = {operator = operator, root = root, at = at}
-  end
+  choices = lines(sysbench.opt.parameters)
 end
 
 function event()
-  local chosen = choices[sysbench.rand.uniform(1, #choices)]
+  local line = choices[sysbench.rand.uniform(1, #choices)]
+  local chosen = {}
+  chosen.operator, chosen.root, chosen.at = line:match("^([^\t]+)\t([^\t]+)\t([^\t]+)$")
   connection:query((statement:gsub(":(%l+)", chosen)))
 end
 
