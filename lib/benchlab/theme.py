@@ -4,7 +4,7 @@ An engine keeps its colour and its point shape in all charts. The colours are th
 Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
 and dash say the same once more, so that a greyscale print can be read. The variant `default` is a
 solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
-darker shade of it.
+darker shade of it; points of any other variant are filled with a pale one.
 """
 
 import base64
@@ -173,10 +173,22 @@ def label(engine: str, variant: str | None = None) -> str:
 def color(engine: str, variant: str = "default") -> str:
     """Colour of an engine's variant as `#rrggbb`: darker for all but `default`."""
     base = ENGINES[engine][1] if engine in ENGINES else OTHER_ENGINE[0]
-    if variant == "default":
-        return base
-    channels = (int(base[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(channel * 0.66):02X}" for channel in channels)
+    return base if variant == "default" else _mixed(base, 0.66, 0)
+
+
+def fill(engine: str, variant: str = "default") -> str:
+    """Colour inside the points of an engine's variant as `#rrggbb`."""
+    if variant == "tuned":
+        return "#FFFFFF"
+    own = color(engine)
+    return own if variant == "default" else _mixed(own, 0.45, 255)
+
+
+def _mixed(of: str, share: float, other: int) -> str:
+    """Mix a colour with a grey, black (0) to white (255)."""
+    channels = (int(of[i : i + 2], 16) for i in (1, 3, 5))
+    mixed = (round(share * channel + (1 - share) * other) for channel in channels)
+    return "#" + "".join(f"{channel:02X}" for channel in mixed)
 
 
 def shape(engine: str) -> str:
@@ -202,8 +214,8 @@ def curves(
     """Lines and points, one curve for each (engine, variant) of `pairs`, in the legend's order.
 
     `base` has the data, x and y; its column `field` holds `label(engine, variant)`.
-    `interval` names the two columns that bound each value. The legend shows the points: filled for
-    `default`, hollow for the other variants, whose lines are dashed.
+    `interval` names the two columns that bound each value. The legend shows the points, whose
+    filling tells the variants apart.
     """
     pairs = list(dict.fromkeys(pairs))
     domain = [label(engine, variant) for engine, variant in pairs]
@@ -216,10 +228,7 @@ def curves(
 
     line_color = channel(alt.Color, colors, None)
     line_dash = channel(alt.StrokeDash, [patterns[variant] for _, variant in pairs], None)
-    fills = [
-        fill if variant == "default" else "white"
-        for fill, (_, variant) in zip(colors, pairs, strict=True)
-    ]
+    fills = [fill(engine, variant) for engine, variant in pairs]
     layers = [
         base.mark_line().encode(color=line_color, strokeDash=line_dash),
         base.mark_point().encode(
