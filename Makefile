@@ -47,7 +47,7 @@ lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 	@$(BIN)/python lib/benchmarks
 
-bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (1.5 h)
+bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (2 h)
 	@$(BIN)/python lib/benchmarks/attribution
 
 lock: $(SETUP)  ## write requirements.lock anew from pyproject.toml

@@ -2,12 +2,12 @@
 
 Prints what each method says of every case, and its confusion matrix. Names of cases as arguments run
 only those, ``--method`` only that one; ``--keep FOLDER`` keeps the captures that evidence is read from,
-as the tests have them.
+as the tests have them. The runs lie in ``data/attribution`` and are not repeated: an interrupted bench
+goes on, and rules that have changed are held to the same runs. Nothing else may run on the machine.
 """
 
 import argparse
 import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from benchlab.attribution import RESOURCES, UNKNOWN
 from cases import CASES, Case
 from methods import METHODS, Method
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from run import keep, run
 
@@ -39,26 +40,27 @@ def main() -> None:
     checkout = repo.find()
     methods = [method for method in METHODS if asked.method in (None, method.name)]
     told: dict[str, list[tuple[Case, str]]] = {method.name: [] for method in methods}
-    with tempfile.TemporaryDirectory(prefix="benchlab-attribution-") as data:
-        # runs of the labelled set must not count as results of a study
-        os.environ["BENCHLAB_DATA"] = data
-        for case, method, record in run(checkout, chosen, methods, console):
-            answer, why = (
-                method.tell(checkout, record)
-                if record.status == "ok"
-                else (UNKNOWN, f"the run failed: {record.error}")
-            )
-            told[method.name].append((case, answer))
-            expected = method.expected(case.label)
-            mark = "right" if answer == expected else f"WRONG, {expected}"
-            console.print(
-                f"{case.name}, {method.name}: {answer} ({mark}): {why}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
-            if asked.keep and record.status == "ok" and method.intervention is None:
-                keep(checkout, case, record, asked.keep)
+    # runs of the labelled set must not count as results of a study
+    os.environ["BENCHLAB_DATA"] = str(checkout.data / "attribution")
+    tasks = [(case, method) for case in chosen for method in methods]
+    records = run(checkout, tasks, console)
+    for case, method, record in track(records, "labelled runs", len(tasks), console=console):
+        answer, why = (
+            method.tell(checkout, record)
+            if record.status == "ok"
+            else (UNKNOWN, f"the run failed: {record.error}")
+        )
+        told[method.name].append((case, answer))
+        expected = method.expected(case.label)
+        mark = "right" if answer == expected else f"WRONG, {expected}"
+        console.print(
+            f"{case.name}, {method.name}: {answer} ({mark}): {why}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        if asked.keep and record.status == "ok" and method.intervention is None:
+            keep(checkout, case, record, asked.keep)
     missed = False
     for method in methods:
         answers = told[method.name]

@@ -85,8 +85,8 @@ CASES = (
     ),
     *_each(
         *(_ALL, "write-bandwidth-one-client", "disk write bandwidth", "oltp_write_only", 1),
-        "writes held to 0.5 MB/s",
-        disk={"write_bytes_per_s": _MB // 2},
+        "writes held to 1 MB/s",
+        disk={"write_bytes_per_s": _MB},
     ),
     *_each(
         *(_ALL, "write-iops", "disk write IOPS", "oltp_insert", 4),

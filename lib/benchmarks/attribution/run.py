@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from benchlab import dataset, envelope, ingest, preflight, study, sweep, target
+from benchlab import capture, dataset, envelope, ingest, preflight, study, sweep, target
 from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
 from benchlab.capture import Record
-from benchlab.plan import Planner, Point, Trial
+from benchlab.plan import Planner, Trial
 from benchlab.provision import provision
 from benchlab.repo import Repo
 from benchlab.session import Session
@@ -26,28 +26,46 @@ PROFILE = "smoke"
 
 _CGROUPS, _GROUP = Path("/sys/fs/cgroup"), "benchlab"
 
+#: A case, and the method that its run is for.
+Task = tuple[Case, Method]
 
-def run(
-    repo: Repo, cases: list[Case], methods: list[Method], console: Console
-) -> Iterator[tuple[Case, Method, Record]]:
-    """Run the cases one after the other, each once for every method; yield the records.
 
-    The host is provisioned anew for each :class:`Host` that they ask for, as CPU and memory of an
+def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case, Method, Record]]:
+    """Yield the record of every task. What an earlier call ran comes first and is not repeated.
+
+    The host is provisioned anew for each :class:`Host` that the cases ask for, as CPU and memory of an
     envelope are set there. Everything is taken down at the end.
     """
     spec, on = study.parse(STUDY), target.load(repo, "local")
-    ordered = sorted(cases, key=lambda case: (repr(case.host), case.engine, case.writes))
+    earlier = _earlier(repo)
+    points = [record.trial.point for record in earlier.values()]
+    versions = dict.fromkeys(spec.engines, "") | {one.engine: one.engine_version for one in points}
+    left = []
+    for case, method in tasks:
+        record = earlier.get(_trial(repo, spec, versions, case, method).key)
+        if record:
+            yield case, method, record
+        else:
+            left.append((case, method))
+    if not left:
+        return
+    left.sort(key=lambda task: (repr(task[0].host), task[0].engine, task[0].writes))
     with sweep.locked():
-        sweep.take_down(on)
         try:
-            for host, group in groupby(ordered, key=lambda case: case.host):
+            for host, group in groupby(left, key=lambda task: task[0].host):
                 group = list(group)
                 sweep.take_down(on)
-                found = _provisioned(repo, spec, host, sorted({case.engine for case in group}))
-                for _, of_engine in groupby(group, key=lambda case: case.engine):
-                    yield from _run_engine(repo, spec, found, list(of_engine), methods, console)
+                found = _provisioned(repo, spec, host, sorted({case.engine for case, _ in group}))
+                for _, of_engine in groupby(group, key=lambda task: task[0].engine):
+                    yield from _run_engine(repo, spec, found, list(of_engine), console)
         finally:
             sweep.take_down(on)
+
+
+def _earlier(repo: Repo) -> dict[str, Record]:
+    """Return the runs that count, by their trial's key."""
+    records = map(capture.read, capture.finished(repo.raw))
+    return {record.trial_key: record for record in records if record.status == "ok"}
 
 
 def _provisioned(repo: Repo, spec: Study, host: Host, engines: list[str]) -> Provisioned:
@@ -66,41 +84,27 @@ def _limits(repo: Repo, spec: Study, host: Host) -> envelope.Envelope:
 
 
 def _run_engine(
-    repo: Repo,
-    spec: Study,
-    found: Provisioned,
-    cases: list[Case],
-    methods: list[Method],
-    console: Console,
+    repo: Repo, spec: Study, found: Provisioned, tasks: list[Task], console: Console
 ) -> Iterator[tuple[Case, Method, Record]]:
-    engine = cases[0].engine
+    engine = tasks[0][0].engine
     session = Session(found, engine)
     session.bring_up()
     changed = True
-    for case in cases:
-        point = _point(repo, spec, found, case)
+    for case, method in tasks:
+        trial = _trial(repo, spec, found.versions(spec.engines), case, method)
         variant = spec.engines[engine].load_variant
-        dataset.ensure(session, point, variant, repo.answers, console.print)
-        for method in methods:
-            yield case, method, _run(repo, session, case, point, method, changed)
-            changed = case.writes
+        dataset.ensure(session, trial.point, variant, repo.answers, console.print)
+        with _client_held(case.client_cores):
+            end = run_trial(session, trial, repo.raw, restore=changed, before_load=lambda: None)
+            record = end()
+        yield case, method, record
+        changed = case.writes
     session.stop()
 
 
-def _run(
-    repo: Repo, session: Session, case: Case, point: Point, method: Method, restore: bool
-) -> Record:
-    asked = method.intervention
-    if asked:
-        point = point.model_copy(update={"measure_s": asked.measure_s})
-    trial = Trial(point=point, number=1, profile=PROFILE, intervention=asked)
-    with _client_held(case.client_cores):
-        return run_trial(session, trial, repo.raw, restore, before_load=lambda: None)()
-
-
-def _point(repo: Repo, spec: Study, found: Provisioned, case: Case) -> Point:
+def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method: Method) -> Trial:
     instance = target.instance_type(repo, spec.instance)
-    planner = Planner(spec, PROFILE, instance, found.versions(spec.engines))
+    planner = Planner(spec, PROFILE, instance, versions)
     (curve,) = planner.curves(engines=[case.engine], variants=[case.variant])
     point = curve.trials[0].point
     options = {**point.workload.options, **case.options}
@@ -111,16 +115,18 @@ def _point(repo: Repo, spec: Study, found: Provisioned, case: Case) -> Point:
         options=options,
         tolerated_error_share=0.5,
     )
-    limits = _limits(repo, spec, case.host).model_copy(update=case.disk)
-    return point.model_copy(
-        update={
-            "workload_name": case.name,
-            "workload": workload,
-            "concurrency": case.threads,
-            "envelope": limits,
-            "start": case.start,
-            "warmup_s": case.warmup_s,
-        }
+    asked = method.intervention
+    of_case = {
+        "workload_name": case.name,
+        "workload": workload,
+        "concurrency": case.threads,
+        "envelope": _limits(repo, spec, case.host).model_copy(update=case.disk),
+        "start": case.start,
+        "warmup_s": case.warmup_s,
+        "measure_s": asked.measure_s if asked else point.measure_s,
+    }
+    return Trial(
+        point=point.model_copy(update=of_case), number=1, profile=PROFILE, intervention=asked
     )
 
 
