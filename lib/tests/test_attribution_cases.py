@@ -5,14 +5,20 @@ labels come from how each run was made (``lib/benchmarks/attribution/cases.py``)
 """
 
 import gzip
+import importlib
 import json
 from pathlib import Path
+from types import ModuleType
 
 import polars as pl
 import pytest
+from benchlab import study
 from benchlab.attribution import attribute, binding
+from benchlab.capture import RunFolder
 from benchlab.engines import engine_class
 from benchlab.parse import sample, waits
+from conftest import ROOT
+from rich.console import Console
 
 FOLDER = Path(__file__).parent / "data" / "attribution"
 CASES = {path.name.removesuffix(".json.gz"): path for path in sorted(FOLDER.glob("*.json.gz"))}
@@ -66,3 +72,41 @@ def test_without_waits_or_samples_no_case_is_guessed(name):
         frame = attribute({key: rows for key, rows in case.items() if key != missing})
         if binding(frame) not in (case["label"], "unknown"):
             assert frame["confidence"][0] <= 0.8
+
+
+@pytest.fixture
+def bench(monkeypatch) -> ModuleType:
+    """The module of `make bench-attribution` that runs the cases."""
+    monkeypatch.syspath_prepend(ROOT / "lib/benchmarks/attribution")
+    return importlib.import_module("run")
+
+
+def test_the_captures_are_of_the_labelled_set(bench):
+    labels = {case.name: case.label for case in importlib.import_module("cases").CASES}
+    assert {name: tables(name)["label"] for name in CASES}.items() <= labels.items()
+
+
+def test_an_interrupted_bench_goes_on(bench, checkout, monkeypatch):
+    class Reached(Exception):
+        pass
+
+    def reached():
+        raise Reached
+
+    monkeypatch.setattr(bench.sweep, "locked", reached)
+    cases = importlib.import_module("cases").CASES[:2]
+    methods = importlib.import_module("methods").METHODS
+    tasks = [(case, method) for case in cases for method in methods]
+    spec = study.parse(bench.STUDY)
+    versions = dict.fromkeys(spec.engines, "1.0")
+    done = []
+    for (case, method), status in zip(tasks, ("ok", "ok", "ok", "failed"), strict=True):
+        trial = bench._trial(checkout, spec, versions, case, method)
+        done.append(RunFolder(checkout.raw, trial, "local", single_host=True).finish(status))
+
+    again = bench.run(checkout, tasks, Console())
+    found = [(case, method, record.run_id) for case, method, record in (next(again) for _ in "123")]
+    ids = [record.run_id for record in done]
+    assert found == [(*task, run_id) for task, run_id in zip(tasks[:3], ids, strict=False)]
+    with pytest.raises(Reached):  # what failed is run again
+        next(again)
