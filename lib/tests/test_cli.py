@@ -297,3 +297,13 @@ def test_the_installed_command_ends_with_1_and_no_traceback(checkout):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert STUDY in done.stderr
+
+
+@pytest.mark.parametrize("module", ["cli", "curve"])
+def test_nothing_waits_for_slow_imports_that_it_does_not_need(module):
+    """Each of these takes a second or more; commands and run notebooks do without."""
+    program = f"import sys, benchlab.{module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not {"scipy", "altair", "papermill"} & set(done.stdout.split())

@@ -5,12 +5,14 @@ Pure: rows in, rows out.
 
 import math
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from benchlab import stats
 from benchlab.intervention.model import RESOURCES, TRANSIENT_S, WITHOUT_ENVELOPE, Intervention
-from benchlab.stats import Estimate
+
+if TYPE_CHECKING:
+    from benchlab.stats import Estimate
 
 #: Elasticity from which on a limit is said to bind: half of a cut reaches throughput.
 BINDS = 0.5
@@ -51,7 +53,7 @@ class Answer(StrEnum):
 BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
 
 
-def answer(estimate: Estimate) -> Answer:
+def answer(estimate: "Estimate") -> Answer:
     """Return what an elasticity says.
 
     BINDS: all of the interval is above :data:`BINDS`; where it is even above :data:`PROPORTIONAL`, the
@@ -117,6 +119,8 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
 
 
 def _tested(blocks: pl.DataFrame, name: str, factor: float) -> dict:
+    from benchlab import stats  # scipy takes a second to import, and few runs have blocks
+
     rows = blocks.rows(named=True)
     lowered, beside, positions = [], [], set()
     for at, (before, block, behind) in enumerate(zip(rows, rows[1:], rows[2:], strict=False)):
