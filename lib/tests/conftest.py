@@ -30,6 +30,8 @@ from benchlab.sweep import Selection
 from benchlab.target import Target
 from hypothesis import settings
 from ruamel.yaml import YAML
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # no deadline: a busy machine is no failure; and the same examples every time, for CI
 settings.register_profile("benchlab", deadline=None, derandomize=True)
@@ -150,6 +152,29 @@ def measured(checkout, close_run):
 
 
 # The real machine
+
+
+#: Files of tests that change this machine.
+_CHANGING = {
+    path.name
+    for path in Path(__file__).parent.glob("test_*.py")
+    if "pytest.mark.root" in path.read_text()
+}
+
+
+class OneMachine(LoadScopeScheduling):
+    """Tests in files of those that change this machine go to one worker, all others to any."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Return what goes to one worker together: tests in one scope."""
+        file, _, _ = nodeid.partition("::")
+        return "machine" if Path(file).name in _CHANGING else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneMachine:
+    """Take our own scheduler; xdist's own groups (3.8.0) have no effect with pytest 9.2."""
+    return OneMachine(config, log)
+
 
 #: A study of the first one's engines and settings that takes seconds.
 MINI = "mini"
