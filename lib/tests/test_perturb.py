@@ -82,7 +82,7 @@ def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp
 
 
 def test_an_intervention_that_is_killed_fails_its_run(machine, tmp_path):
-    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "2")
+    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "1")
     sweep.wait_for(lambda: is_up() and processes("intervene"), "an intervention")
     for pid in processes("intervene"):
         os.kill(pid, signal.SIGKILL)
