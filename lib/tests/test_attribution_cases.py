@@ -7,6 +7,7 @@ labels come from how each run was made (``lib/benchmarks/attribution/cases.py``)
 import gzip
 import importlib
 import json
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -105,8 +106,9 @@ def test_an_interrupted_bench_goes_on(bench, checkout, monkeypatch):
         done.append(RunFolder(checkout.raw, trial, "local", single_host=True).finish(status))
 
     again = bench.run(checkout, tasks, Console())
-    found = [(case, method, record.run_id) for case, method, record in (next(again) for _ in "123")]
-    ids = [record.run_id for record in done]
-    assert found == [(*task, run_id) for task, run_id in zip(tasks[:3], ids, strict=False)]
+    found = [((case, method), record.run_id) for case, method, record in islice(again, 3)]
+    assert found == [
+        (task, record.run_id) for task, record in zip(tasks[:3], done[:3], strict=True)
+    ]
     with pytest.raises(Reached):  # what failed is run again
         next(again)

@@ -89,11 +89,13 @@ def _run_engine(
     engine = tasks[0][0].engine
     session = Session(found, engine)
     session.bring_up()
+    versions = found.versions(spec.engines)
+    trials = [_trial(repo, spec, versions, *task) for task in tasks]
+    # all cases of an engine have one dataset
+    variant = spec.engines[engine].load_variant
+    dataset.ensure(session, trials[0].point, variant, repo.answers, console.print)
     changed = True
-    for case, method in tasks:
-        trial = _trial(repo, spec, found.versions(spec.engines), case, method)
-        variant = spec.engines[engine].load_variant
-        dataset.ensure(session, trial.point, variant, repo.answers, console.print)
+    for (case, method), trial in zip(tasks, trials, strict=True):
         with _client_held(case.client_cores):
             end = run_trial(session, trial, repo.raw, restore=changed, before_load=lambda: None)
             record = end()
