@@ -32,6 +32,9 @@ RECORD_NAME = "run.json"
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
 RATE = "rate.json"
 
+#: Phase → file with what the driver printed in it.
+OUTPUT = {"warmup": "warmup.out", "measure": "sysbench.out"}
+
 #: Capture of how the server carries out the workload's query, where it has one.
 PLAN = "plan.json"
 

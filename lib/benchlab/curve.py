@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from benchlab import ingest, repo, results, study, target
-from benchlab.capture import Record
+from benchlab.capture import OUTPUT, Record
 from benchlab.errors import StoreError, UnknownName
 from benchlab.intervention.model import Intervention
 from benchlab.parse import sysbench as parse_sysbench
@@ -173,7 +173,7 @@ class CurveRun:
                 "status": record.status,
             }
             if record.status == "ok":
-                output = self.raw / record.run_id / "sysbench.out"
+                output = self.raw / record.run_id / OUTPUT["measure"]
                 found = parse_sysbench.summary(output.read_text())
                 row |= {
                     "tps": found["transactions"] / found["total_time_s"],

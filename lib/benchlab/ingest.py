@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from benchlab import attribution, capture
-from benchlab.capture import PLAN, RATE, Record
+from benchlab.capture import OUTPUT, PLAN, RATE, Record
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.intervention import effect
@@ -117,7 +117,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         }
         measured = {}
         if record.status == "ok":
-            output = text.get("sysbench.out", "")
+            output = text.get(OUTPUT["measure"], "")
             measured = parse_sysbench.summary(output)
             tables["latency_bucket"] = parse_sysbench.histogram(output)
             tables |= _interventions(record, text, tables["interval"], measured["total_time_s"])
@@ -257,7 +257,7 @@ def _intervals(text: dict[str, str]) -> pl.DataFrame:
         parse_sysbench.intervals(text[name], truncated_ok=True).with_columns(
             pl.lit(phase).alias("phase")
         )
-        for name, phase in (("warmup.out", "warmup"), ("sysbench.out", "measure"))
+        for phase, name in OUTPUT.items()
         if name in text
     ]
     return pl.concat(frames) if frames else pl.DataFrame()

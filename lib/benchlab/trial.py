@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchlab import load
-from benchlab.capture import PLAN, RATE, Record, RunFolder
+from benchlab.capture import OUTPUT, PLAN, RATE, Record, RunFolder
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.intervention.lowering import Lowering
 from benchlab.intervention.schedule import schedule
@@ -26,9 +26,6 @@ _DRIVER_GRACE_S = 120
 
 #: A failed statement is quoted whole.
 _MESSAGE_LIMIT = 300
-
-#: Phase → name of the file with what the driver printed in it.
-_OUTPUT = {"warmup": "warmup", "measure": "sysbench"}
 
 
 def run_trial(
@@ -207,7 +204,9 @@ class _Run:
 
         What the driver does before, connect them and read its files, is not part of the phase.
         """
-        point, engine, name = self.trial.point, self.session.engine, _OUTPUT[phase]
+        point, engine = self.trial.point, self.session.engine
+        output = OUTPUT[phase]
+        name = output.removesuffix(".out")
         command = sysbench.run(
             engine,
             self.tables.script(point.workload),
@@ -235,12 +234,12 @@ class _Run:
                 on_line,
             )
         except subprocess.TimeoutExpired as error:
-            self.folder.write(f"{name}.out", error.stdout or b"")
+            self.folder.write(output, error.stdout or b"")
             raise RunFailed(
                 f"sysbench did not end within {_DRIVER_GRACE_S} s of its {duration_s} s"
             ) from error
         ended = time.time()
-        self.folder.write(f"{name}.out", done.stdout)
+        self.folder.write(output, done.stdout)
         if done.stderr:
             self.folder.write(f"{name}.err", done.stderr)
         try:
