@@ -1,7 +1,7 @@
 """A checkout of its own for every test that reads or writes one: nothing here touches the real data.
 
-The tests marked ``root`` that need engines share one :class:`Machine`: this one, provisioned once for
-all of them with a study of a few seconds.
+The tests marked ``machine`` share one :class:`Machine`: this one, provisioned once for all of them with
+a study of a few seconds.
 """
 
 import fcntl
@@ -151,24 +151,30 @@ def measured(checkout, close_run):
         store.close()
 
 
+def environment() -> dict[str, str]:
+    """Return this process's environment with the programs beside its Python first."""
+    folder = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
 # The real machine
 
 
-#: Files of tests that change this machine.
-_CHANGING = {
+#: Files of tests that need what this machine has once.
+_MACHINE_FILES = {
     path.name
     for path in Path(__file__).parent.glob("test_*.py")
-    if "pytest.mark.root" in path.read_text()
+    if "pytest.mark.machine" in path.read_text()
 }
 
 
 class OneMachine(LoadScopeScheduling):
-    """Tests in files of those that change this machine go to one worker, all others to any."""
+    """Tests in files of those that need what this machine has once go to one worker, others to any."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Return what goes to one worker together: tests in one scope."""
         file, _, _ = nodeid.partition("::")
-        return "machine" if Path(file).name in _CHANGING else nodeid
+        return "machine" if Path(file).name in _MACHINE_FILES else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneMachine:

@@ -20,7 +20,7 @@ from benchlab.waits import Wait
 from benchlab.workloads import tables_of
 from conftest import EVERY_ENGINE, wait_for
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.machine
 
 
 class EngineContract:

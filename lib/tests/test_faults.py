@@ -17,7 +17,7 @@ from benchlab.store import SCHEMA_VERSION, open_store
 from benchlab.target import EngineFound
 from conftest import Machine, agent, closed, mini_study, wait_for
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.machine
 
 FAULTY = "faulty"
 BREAKING = ("run", FAULTY, "--profile", "smoke")

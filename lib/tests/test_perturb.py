@@ -12,7 +12,7 @@ from benchlab.host import AGENT
 from benchlab.store import open_store
 from conftest import ETC, MINI, agent, wait_for
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.machine
 
 POINT = ("--engine", "postgres", "--workload", "oltp_write_only", "--threads", "2")
 PERTURB = ("perturb", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")

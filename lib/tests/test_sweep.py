@@ -9,7 +9,7 @@ from benchlab import capture
 from benchlab.store import RUN_TABLES, open_any, open_store
 from conftest import ETC, MINI
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.machine
 
 SELECTION = (MINI, "--profile", "smoke", "--variant", "tuned")
 RUN = ("run", *SELECTION)

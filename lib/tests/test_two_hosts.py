@@ -484,7 +484,7 @@ def swept(hosts, tmp_path_factory) -> Swept:
         return Swept(hosts, tmp_path_factory.mktemp("swept") / "data")
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_a_client_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path):
     sweep = hosts.start(tmp_path / "data", "run", MINI, "--profile", "smoke", "--target", "gone")
     assert sweep.end() == 1, sweep.said
@@ -494,18 +494,18 @@ def test_a_client_that_is_not_there_is_told_before_anything_starts(hosts, tmp_pa
     assert hosts.leftovers() == []
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_ctrl_c_stops_both_hosts(swept):
     assert swept.stopped == 130
     assert swept.code == 0, swept.said
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_a_sweep_over_two_hosts_leaves_nothing_on_either(swept):
     assert swept.leftovers == []
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_runs_count_and_say_that_the_load_had_its_own_host(swept):
     assert {record.trial.point.variant for record in swept.records} == {"default", "tuned"}
     for record in swept.records:
@@ -517,7 +517,7 @@ def test_runs_count_and_say_that_the_load_had_its_own_host(swept):
         assert not {"observers.json", "client-observers.json"} & set(record.files)
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_the_clients_cpu_is_that_of_the_clients_host(swept):
     load = (pl.col("observer") == "sample") & (pl.col("subject") == "client")
     with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
@@ -537,7 +537,7 @@ def test_the_clients_cpu_is_that_of_the_clients_host(swept):
             assert pressure["CPU of the engine"] > 0
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_the_client_has_no_engine_and_no_password(hosts, swept):
     client = target.load(hosts.repo, "two").client
     there = client.run("find", str(ETC), "-type", "f").decode().split()
@@ -545,7 +545,7 @@ def test_the_client_has_no_engine_and_no_password(hosts, swept):
     assert not client.run("find", str(HOME), "-name", "*.img")
 
 
-@pytest.mark.root
+@pytest.mark.machine
 def test_no_password_is_in_anything_that_is_kept(hosts, swept):
     secret = target.load(hosts.repo, "two").server.read(ETC / "secrets/postgres").strip()
     assert secret
