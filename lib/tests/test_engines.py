@@ -18,6 +18,7 @@ from benchlab.study import SpecTree, Workload
 from benchlab.trial import run_trial
 from benchlab.waits import Wait
 from benchlab.workloads import tables_of
+from benchlab.workloads.spec_tree import tables
 from conftest import EVERY_ENGINE, wait_for
 
 pytestmark = pytest.mark.machine
@@ -182,8 +183,9 @@ class RecursiveQueryContract:
 
     @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
     def test_the_recursive_query_is_loaded_checked_explained_and_run(
-        self, session, machine, tmp_path, partitioned
+        self, session, machine, tmp_path, partitioned, monkeypatch
     ):
+        monkeypatch.setattr(tables, "CHECKED", 100)  # of so small a dataset
         workload = Workload(driver="sysbench", script="spec_tree", writes=False)
         changes = {
             "dataset": SpecTree(operators=2, entities=500, revisions=50, partitioned=partitioned),
@@ -197,12 +199,12 @@ class RecursiveQueryContract:
         one = Trial(point=point, number=1, profile="smoke")
         record = run_trial(session, one, tmp_path, restore=True, before_load=lambda: None)()
         assert record.error is None
-        tables = ingest.rows(tmp_path / record.run_id)
-        assert tables["run"]["transactions"].item() > 0
-        sizes = dict(tables["engine_counter"].select("name", "at_begin").iter_rows())
+        found = ingest.rows(tmp_path / record.run_id)
+        assert found["run"]["transactions"].item() > 0
+        sizes = dict(found["engine_counter"].select("name", "at_begin").iter_rows())
         assert sizes["data_dir_bytes"] > 1e6
-        assert tables["run"]["queries"].item() == tables["run"]["transactions"].item()
-        accesses = session.engine.accesses(tables["query_plan"]["plan"].item())
+        assert found["run"]["queries"].item() == found["run"]["transactions"].item()
+        accesses = session.engine.accesses(found["query_plan"]["plan"].item())
         assert len(accesses) == 2  # the two tables, each once
         assert all(one.rows >= one.loops > 0 for one in accesses)
         if session.engine.sysbench_driver == "mysql":  # PostgreSQL has no hints

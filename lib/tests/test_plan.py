@@ -29,7 +29,7 @@ def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
         for block in spec.matrix
         if profile in block.profiles
         for combination in itertools.product(block.engines, block.variants, block.workloads)
-        for concurrency in spec.profiles[profile].concurrency
+        for concurrency in block.concurrency or spec.profiles[profile].concurrency
         for number in range(1, spec.profiles[profile].trials + 1)
     ]
     planned = trials(curves(profile))
