@@ -173,8 +173,8 @@ CASES = (
         variant="small_pool",
     ),
     Case(
-        *("postgres-memory", "postgres", MEMORY, "oltp_point_select", 16),
-        "pool and page cache hold a part of the dataset, and the disk is fast",
+        *("postgres-memory", "postgres", MEMORY, "oltp_point_select", 2),
+        "two clients, pool and page cache hold a part of the dataset, and the disk is fast",
         host=Host(memory_bytes=96 * _MIB),
         variant="small_pool",
     ),
