@@ -70,6 +70,40 @@ def test_bursts_widen_the_interval_and_blocks_narrow_it():
     assert width(12) < 0.7 * width(4)
 
 
+def of_one_run(
+    rng: np.random.Generator, truths: list[float], noises: list[float], blocks: int
+) -> list[stats.Estimate]:
+    """Elasticity to each limit that a run's blocks lowered, the spread moderated by all of them."""
+    found = [
+        compared(rng, true, blocks, noise=noise) for true, noise in zip(truths, noises, strict=True)
+    ]
+    prior = stats.in_common(stats.block_spread(*one) for one in found)
+    return [stats.elasticity(*one, FACTOR, shared=blocks - 1, prior=prior) for one in found]
+
+
+@pytest.mark.parametrize("blocks", [3, 4, 8])
+@pytest.mark.parametrize(
+    "noises",
+    [[0.1] * 5, [0.05, 0.1, 0.1, 0.1, 0.2], [0.03, 0.1, 0.1, 0.1, 0.1]],
+    ids=["alike", "unlike", "one steady"],
+)
+def test_what_other_limits_blocks_tell_of_the_spread_narrows_and_still_covers(noises, blocks):
+    rng = np.random.default_rng(11)
+    truths = [0.0, 1.0, 0.0, 0.5, 0.0]
+    runs = [of_one_run(rng, truths, noises, blocks) for _ in range(300)]
+    covered = np.mean(
+        [one.low <= true <= one.high for run in runs for one, true in zip(run, truths, strict=True)]
+    )
+    assert covered > 0.91  # as above
+    if len(set(noises)) == 1:
+        own = [
+            stats.elasticity(*compared(rng, 0, blocks, noise=0.1), FACTOR, shared=blocks - 1)
+            for _ in range(300)
+        ]
+        widest = np.quantile([one.high - one.low for one in own], 0.9)
+        assert np.quantile([run[0].high - run[0].low for run in runs], 0.9) < 0.85 * widest
+
+
 @given(
     base=st.lists(st.floats(1, 1e6), min_size=1, max_size=12),
     true=st.floats(-1, 3),

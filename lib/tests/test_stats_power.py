@@ -1,7 +1,5 @@
 """Noise floor and numbers of trials, held to what simulated trials then show."""
 
-import math
-
 import numpy as np
 import pytest
 from benchlab import stats
@@ -115,7 +113,7 @@ def test_what_would_do_for_an_inconclusive_ratio():
     assert few < many
 
 
-@pytest.mark.parametrize("freedom", [3.0, 20.0, math.inf])
+@pytest.mark.parametrize("freedom", [3.0, 20.0, 1e6])
 def test_what_other_points_tell_of_the_spread_makes_fewer_trials_do(freedom):
     """As many as are planned tell the ratio in 80 % of cases, by the interval that uses the prior."""
     deviation, ratio = 0.05, 1.06

@@ -4,6 +4,7 @@ Pure: rows in, rows out.
 """
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import polars as pl
 from benchlab.intervention.model import RESOURCES, TRANSIENT_S, WITHOUT_ENVELOPE, Intervention
 
 if TYPE_CHECKING:
-    from benchlab.stats import Estimate
+    from benchlab.stats import Estimate, Spread
 
 #: Elasticity from which on a limit is said to bind: half of a cut reaches throughput.
 BINDS = 0.5
@@ -109,18 +110,41 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
         asked: what the run was to lower.
         enforced: whether the envelope limits the disk.
     """
+    from benchlab import stats  # scipy takes a second to import, and few runs have blocks
+
+    compared = {
+        RESOURCES[key].name: _compared(blocks, RESOURCES[key].name) for key in asked.resources
+    }
+    prior = stats.in_common(
+        stats.block_spread(one.lowered, one.beside)
+        for one in compared.values()
+        if len(one.lowered) > 1 and one.moved
+    )
     rows = []
     for key, resource in RESOURCES.items():
         if not enforced and key not in WITHOUT_ENVELOPE:
             rows.append(_row(resource.name, Answer.NOT_TESTABLE, reason="no limit is in force"))
         elif key in asked.resources:
-            rows.append(_tested(blocks, resource.name, asked.factor))
+            rows.append(_tested(compared[resource.name], resource.name, asked.factor, prior))
     return pl.DataFrame(rows, schema=_ELASTICITY_SCHEMA)
 
 
-def _tested(blocks: pl.DataFrame, name: str, factor: float) -> dict:
-    from benchlab import stats  # scipy takes a second to import, and few runs have blocks
+@dataclass(frozen=True)
+class _Compared:
+    """Throughput of the blocks in which one limit was lowered, and of the baseline beside each."""
 
+    lowered: list[float]
+    beside: list[float]
+    shared: int
+    """Pairs of them with a baseline block in common."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether there was any throughput in both."""
+        return bool(sum(self.lowered) and sum(self.beside))
+
+
+def _compared(blocks: pl.DataFrame, name: str) -> _Compared:
     rows = blocks.rows(named=True)
     lowered, beside, positions = [], [], set()
     for at, (before, block, behind) in enumerate(zip(rows, rows[1:], rows[2:], strict=False)):
@@ -129,11 +153,16 @@ def _tested(blocks: pl.DataFrame, name: str, factor: float) -> dict:
             lowered.append(block["tps"])
             beside.append((before["tps"] + behind["tps"]) / 2)
             positions.add(at)
-    if not sum(lowered) or not sum(beside):
-        what = "no throughput" if lowered else "no block that counts"
-        return _row(name, Answer.UNCLEAR, len(lowered), what)
-    shared = sum(at + 2 in positions for at in positions)
-    estimate = stats.elasticity(lowered, beside, factor, shared)
+    return _Compared(lowered, beside, shared=sum(at + 2 in positions for at in positions))
+
+
+def _tested(found: _Compared, name: str, factor: float, prior: "Spread | None") -> dict:
+    from benchlab import stats
+
+    if not found.moved:
+        what = "no throughput" if found.lowered else "no block that counts"
+        return _row(name, Answer.UNCLEAR, len(found.lowered), what)
+    estimate = stats.elasticity(found.lowered, found.beside, factor, found.shared, prior)
     said = answer(estimate)
     reason = None
     if said is Answer.UNCLEAR:

@@ -16,10 +16,10 @@ from benchlab.stats.decisions import (
     equivalent,
     exceeds,
 )
-from benchlab.stats.elasticity import elasticity
+from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
-from benchlab.stats.spread import Spread, common_spread
+from benchlab.stats.spread import Spread, common_spread, in_common
 from benchlab.stats.trials import Estimate, median, ratio
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Spread",
     "above_everywhere",
     "block_mean",
+    "block_spread",
     "change_points",
     "common_spread",
     "drift",
@@ -38,6 +39,7 @@ __all__ = [
     "equivalent",
     "exceeds",
     "greatest_ratio",
+    "in_common",
     "knee",
     "median",
     "noise_floor",

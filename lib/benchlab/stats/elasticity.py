@@ -6,6 +6,7 @@ from math import log, sqrt
 import numpy as np
 from scipy.stats import t as student
 
+from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: With two blocks an interval has a single degree of freedom, and excludes nothing.
@@ -13,7 +14,11 @@ _LEAST_BLOCKS = 3
 
 
 def elasticity(
-    lowered: Sequence[float], beside: Sequence[float], factor: float, shared: int = 0
+    lowered: Sequence[float],
+    beside: Sequence[float],
+    factor: float,
+    shared: int = 0,
+    prior: Spread | None = None,
 ) -> Estimate:
     """Return d ln throughput / d ln limit: 1 if all of a cut reaches throughput, 0 if nothing does.
 
@@ -25,7 +30,8 @@ def elasticity(
     linearised deviations of the ratio (Cochran, Sampling Techniques, 3rd edition, 1977, section 6.3).
     Over as few blocks as a run has, a bootstrap of percentiles is too narrow: in simulated runs it
     covered the truth in 72 % of cases with three blocks and in 88 % with ten, Student's in 93 to 96 %.
-    Fewer than three blocks have no interval.
+    Fewer than three blocks have no interval. What other limits' blocks of the run tell of the spread
+    makes it narrower (see :mod:`benchlab.stats.spread`).
 
     Args:
         lowered: throughput of each block in which the limit was lowered.
@@ -33,22 +39,45 @@ def elasticity(
         factor: what was left of the limit, 0 < factor < 1.
         shared: pairs of lowered blocks that have a neighbour in common. That correlates them: the
             noise of one of four values on either side, by 1/6.
+        prior: what the blocks of all limits have in common in their :func:`block_spread`, if that is
+            known.
 
     Raises:
         ValueError: no blocks, not as many of both, a factor out of range, or no throughput at all in
             one of the two.
     """
-    cut, base = np.asarray(lowered, dtype=float), np.asarray(beside, dtype=float)
-    if not len(cut) or len(cut) != len(base) or not 0 < factor < 1:
-        raise ValueError(f"elasticity of {len(cut)} blocks beside {len(base)}, factor {factor}")
-    if cut.sum() <= 0 or base.sum() <= 0:
-        raise ValueError("elasticity without any throughput")
-    n, ratio = len(cut), cut.sum() / base.sum()
+    if not 0 < factor < 1:
+        raise ValueError(f"elasticity to a limit of which {factor} was left")
+    n, ratio = len(lowered), _ratio(lowered, beside)
     value = log(ratio) / log(factor)
     if n < _LEAST_BLOCKS:
         return Estimate(value, None, None, n)
-    deviations = (cut - ratio * base) / (ratio * base.mean())
-    variance = (deviations**2).sum() / (n - 1) / n * (1 + shared / (3 * n))
-    error = sqrt(variance) / abs(log(factor))
-    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
+    spread = block_spread(lowered, beside).drawn_to(prior)
+    error = sqrt(spread.variance / n * (1 + shared / (3 * n))) / abs(log(factor))
+    half = float(student.ppf((1 + CONFIDENCE) / 2, spread.freedom)) * error
     return Estimate(value, value - half, value + half, n)
+
+
+def block_spread(lowered: Sequence[float], beside: Sequence[float]) -> Spread:
+    """Return how much the ratio of lowered blocks to their neighbours spreads from block to block.
+
+    Args:
+        lowered: as of :func:`elasticity`; two or more.
+        beside: the same.
+
+    Raises:
+        ValueError: as of :func:`elasticity`.
+    """
+    cut, base = np.asarray(lowered, dtype=float), np.asarray(beside, dtype=float)
+    ratio = _ratio(lowered, beside)
+    deviations = (cut - ratio * base) / (ratio * base.mean())
+    return Spread(float((deviations**2).sum()) / (len(cut) - 1), len(cut) - 1)
+
+
+def _ratio(lowered: Sequence[float], beside: Sequence[float]) -> float:
+    """Of the means."""
+    if not len(lowered) or len(lowered) != len(beside):
+        raise ValueError(f"elasticity of {len(lowered)} blocks beside {len(beside)}")
+    if sum(lowered) <= 0 or sum(beside) <= 0:
+        raise ValueError("elasticity without any throughput")
+    return sum(lowered) / sum(beside)

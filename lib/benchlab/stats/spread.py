@@ -1,27 +1,27 @@
-"""How much trials spread, learnt from all points of a rerun at once.
+"""How much trials spread, learnt from all points of a rerun at once; or blocks, from all of a run.
 
 Three trials say next to nothing of their own spread: their Student interval is 2.2 times as wide as one
 that knew it. But a rerun has dozens of points on one machine, whose spreads are not unlike. So each
 point's variance is drawn towards theirs, the more the more alike they are (empirical Bayes; Smyth,
 Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3, sections 3 to 6.2:
 the moderated t). Where points differ wildly in how noisy they are, each keeps its own.
+
+There it is thousands of genes that a common variance is learnt from; here it may be five. So it counts
+for no more than what it was learnt from, however alike they look.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-#: Freedom from which a variance is as good as known.
-_KNOWN = 1e6
-
 
 @dataclass(frozen=True)
 class Spread:
-    """A variance of logarithms, and on how many degrees of freedom it rests."""
+    """A variance of logarithms or relative deviations, and on how many degrees of freedom it rests."""
 
     variance: float
     freedom: float
@@ -30,8 +30,6 @@ class Spread:
         """Return this variance as a prior one moderates it: the mean of both by their freedom."""
         if prior is None:
             return self
-        if prior.freedom == inf:
-            return prior
         freedom = self.freedom + prior.freedom
         variance = self.variance * self.freedom + prior.variance * prior.freedom
         return Spread(variance / freedom, freedom)
@@ -46,25 +44,38 @@ def spread(values: Sequence[float]) -> Spread:
 def common_spread(points: Iterable[Sequence[float]]) -> Spread | None:
     """Return what the points of a rerun have in common in how much their trials spread.
 
-    ``freedom`` says how alike they are: with 2 a point's own three trials count as much as all others
-    together, with infinity (the spreads differ no more than by chance) they count for nothing.
-
     Args:
         points: values of the trials of each. Left out: those with a single trial, with a value that is
             not positive, or whose trials are all equal, as numbers that a program merely counts may be.
 
     Returns:
-        None: fewer than three points are left, too few to say.
+        As of :func:`in_common`.
     """
-    spreads = [spread(values) for values in points if len(values) > 1 and min(values) > 0]
+    return in_common(spread(values) for values in points if len(values) > 1 and min(values) > 0)
+
+
+def in_common(spreads: Iterable[Spread]) -> Spread | None:
+    """Return what spreads have in common.
+
+    ``freedom`` says how alike they are: with 2 a point's own three trials count as much as all others
+    together. It is at most the sum of theirs, where they differ no more than by chance.
+
+    Args:
+        spreads: those of nothing at all are left out.
+
+    Returns:
+        None: fewer than three are left, too few to say.
+    """
     known = [one for one in spreads if one.variance > 0]
     if len(known) < 3:
         return None
     half = np.array([one.freedom for one in known]) / 2
     logs = np.log([one.variance for one in known]) - digamma(half) + np.log(half)
-    # of the logarithm of a variance that all points had in common, the least that there can be
+    most = float(2 * half.sum())
+    # of the logarithm of a variance that all of them had in common, the least that there can be
     beyond_chance = float(logs.var(ddof=1) - polygamma(1, half).mean())
-    if beyond_chance <= polygamma(1, _KNOWN / 2):
-        return Spread(exp(logs.mean()), inf)
-    freedom = 2 * brentq(lambda x: polygamma(1, x) - beyond_chance, 1e-6, _KNOWN)
+    if beyond_chance <= polygamma(1, most / 2):
+        freedom = most
+    else:
+        freedom = 2 * brentq(lambda x: polygamma(1, x) - beyond_chance, 1e-6, most / 2)
     return Spread(exp(logs.mean() + digamma(freedom / 2) - log(freedom / 2)), freedom)

@@ -92,4 +92,7 @@ def _confusion(method: Method, told: list[tuple[Case, str]]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("stopped; the runs that ended are kept") from None
