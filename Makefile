@@ -37,8 +37,7 @@ paper: $(SETUP)  ## rerun what is missing, then build paper/build/paper.html and
 test: $(SETUP)  ## check everything: style, unit, contract and integration tests, notebooks
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/pytest -n auto
-	@$(BIN)/pytest --nbval notebooks/analysis notebooks/explore.ipynb
+	@$(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/explore.ipynb
 
 lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 	@$(BIN)/jupyter lab --allow-root notebooks/explore.ipynb

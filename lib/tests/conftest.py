@@ -169,12 +169,17 @@ _MACHINE_FILES = {
 
 
 class OneMachine(LoadScopeScheduling):
-    """Tests in files of those that need what this machine has once go to one worker, others to any."""
+    """Tests in files of those that need what this machine has once go to one worker, others to any.
+
+    The cells of a notebook stay together, too: they share a kernel.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         """Return what goes to one worker together: tests in one scope."""
-        file, _, _ = nodeid.partition("::")
-        return "machine" if Path(file).name in _MACHINE_FILES else nodeid
+        file = Path(nodeid.partition("::")[0])
+        if file.name in _MACHINE_FILES:
+            return "machine"
+        return str(file) if file.suffix == ".ipynb" else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneMachine:
