@@ -258,7 +258,7 @@ def test_a_short_run_lowers_the_confidence_and_says_so():
             "os_sample": samples(IDLE | {"disk read IOPS": 1.0}),
         }
     )
-    assert frame["confidence"][0] == pytest.approx(2 / 4.8)
+    assert frame["confidence"][0] == pytest.approx(2 / 5)
     assert "only 2.0 s were sampled" in frame["evidence"][0]
 
 

@@ -37,8 +37,8 @@ SCHEMA = {
 #: An interval counts as at the limit from here; a throttle's own accuracy is about 2 %.
 AT_LIMIT = 0.95
 
-#: Seconds that make a run long enough to tell what bound it: five samples, of not quite a second each.
-_ENOUGH_S = 4.8
+#: Seconds that make a run long enough to tell what bound it.
+_ENOUGH_S = 5
 
 #: Confidence that is left where what would decide was not captured.
 _UNDECIDED = 0.5
