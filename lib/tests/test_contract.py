@@ -18,7 +18,6 @@ from benchlab.study import SpecTree, Workload
 from benchlab.trial import run_trial
 from benchlab.waits import Wait
 from benchlab.workloads import tables_of
-from benchlab.workloads.spec_tree import tables
 from conftest import EVERY_ENGINE, wait_for
 
 pytestmark = pytest.mark.machine
@@ -183,9 +182,8 @@ class RecursiveQueryContract:
 
     @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
     def test_the_recursive_query_is_loaded_checked_explained_and_run(
-        self, session, machine, tmp_path, partitioned, monkeypatch
+        self, session, machine, tmp_path, partitioned
     ):
-        monkeypatch.setattr(tables, "CHECKED", 100)  # of so small a dataset
         workload = Workload(driver="sysbench", script="spec_tree", writes=False)
         changes = {
             "dataset": SpecTree(operators=2, entities=500, revisions=50, partitioned=partitioned),
