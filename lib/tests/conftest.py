@@ -38,6 +38,7 @@ settings.register_profile("benchlab", deadline=None, derandomize=True)
 settings.load_profile("benchlab")
 
 ROOT = Path(__file__).resolve().parents[2]
+ANSIBLE = ROOT / "ansible"
 DATA = Path(__file__).parent / "data"
 
 STUDY = "postgres_vs_tidb"

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import environment
+from conftest import ANSIBLE, environment
 
-ANSIBLE = Path(__file__).parents[2] / "ansible"
 ROLES = sorted((ANSIBLE / "roles").iterdir())
-GIB = 1 << 30
 
 by_role = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 
@@ -98,7 +96,7 @@ def test_the_articles_instance_type():
     folder = ANSIBLE / "inventories/tencent-s5-2xlarge32/group_vars"
     variables = load(folder / "all.yml")
     instance = variables["instance_type"]
-    assert (instance["cores"], instance["memory_bytes"]) == (8, 32 * GIB)
+    assert (instance["cores"], instance["memory_bytes"]) == (8, 32 << 30)
     assert (instance["disk_bytes_per_s"], instance["disk_iops"]) == (140_000_000, 4800)
     assert variables["envelope_enforce"] is False
 

@@ -7,21 +7,20 @@ from pathlib import Path
 
 import ansible_runner
 import pytest
-from conftest import ETC, HOME, Machine, agent, environment
+from conftest import ANSIBLE, ETC, HOME, Machine, agent, environment
 
 pytestmark = pytest.mark.machine
 
-ANSIBLE = Path(__file__).parents[2] / "ansible"
 GIB = 1 << 30
 
 
-def play(name: str, variables: dict, folder: Path, inventory: str = "local"):
+def play(name: str, variables: dict, folder: Path):
     """Run a playbook; returns ansible-runner's result, successful or not."""
     return ansible_runner.run(
         private_data_dir=str(folder),
         project_dir=str(ANSIBLE),
         playbook=str(ANSIBLE / "playbooks" / f"{name}.yml"),
-        inventory=str(ANSIBLE / "inventories" / inventory),
+        inventory=str(ANSIBLE / "inventories/local"),
         extravars=variables,
         envvars={
             "ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg"),
