@@ -112,9 +112,7 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
     """
     from benchlab import stats  # scipy takes a second to import, and few runs have blocks
 
-    compared = {
-        RESOURCES[key].name: _compared(blocks, RESOURCES[key].name) for key in asked.resources
-    }
+    compared = {key: _compared(blocks, RESOURCES[key].name) for key in asked.resources}
     prior = stats.in_common(
         stats.block_spread(one.lowered, one.beside)
         for one in compared.values()
@@ -124,8 +122,8 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
     for key, resource in RESOURCES.items():
         if not enforced and key not in WITHOUT_ENVELOPE:
             rows.append(_row(resource.name, Answer.NOT_TESTABLE, reason="no limit is in force"))
-        elif key in asked.resources:
-            rows.append(_tested(compared[resource.name], resource.name, asked.factor, prior))
+        elif key in compared:
+            rows.append(_tested(compared[key], resource.name, asked.factor, prior))
     return pl.DataFrame(rows, schema=_ELASTICITY_SCHEMA)
 
 
