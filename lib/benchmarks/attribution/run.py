@@ -49,17 +49,22 @@ def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case,
             left.append((case, method))
     if not left:
         return
-    left.sort(key=lambda task: (repr(task[0].host), task[0].engine, task[0].writes))
+    left.sort(key=lambda task: (repr(task[0].host), *_loaded(task), task[0].writes))
     with sweep.locked():
         try:
             for host, group in groupby(left, key=lambda task: task[0].host):
                 group = list(group)
                 sweep.take_down(on)
                 found = _provisioned(repo, spec, host, sorted({case.engine for case, _ in group}))
-                for _, of_engine in groupby(group, key=lambda task: task[0].engine):
-                    yield from _run_engine(repo, spec, found, list(of_engine), console)
+                for _, loaded in groupby(group, key=_loaded):
+                    yield from _run_loaded(repo, spec, found, list(loaded), console)
         finally:
             sweep.take_down(on)
+
+
+def _loaded(task: Task) -> tuple[str, int]:
+    """Return the engine and the size of its dataset; 0 is the study's."""
+    return task[0].engine, task[0].rows or 0
 
 
 def _earlier(repo: Repo) -> dict[str, Record]:
@@ -83,7 +88,7 @@ def _limits(repo: Repo, spec: Study, host: Host) -> envelope.Envelope:
     )
 
 
-def _run_engine(
+def _run_loaded(
     repo: Repo, spec: Study, found: Provisioned, tasks: list[Task], console: Console
 ) -> Iterator[tuple[Case, Method, Record]]:
     engine = tasks[0][0].engine
@@ -91,7 +96,6 @@ def _run_engine(
     session.bring_up()
     versions = found.versions(spec.engines)
     trials = [_trial(repo, spec, versions, *task) for task in tasks]
-    # all cases of an engine have one dataset
     variant = spec.engines[engine].load_variant
     dataset.ensure(session, trials[0].point, variant, repo.answers, console.print)
     changed = True
@@ -118,9 +122,11 @@ def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method
         tolerated_error_share=0.5,
     )
     asked = method.intervention
+    rows = {"rows_per_table": case.rows} if case.rows else {}
     of_case = {
         "workload_name": case.name,
         "workload": workload,
+        "dataset": point.dataset.model_copy(update=rows),
         "concurrency": case.threads,
         "envelope": _limits(repo, spec, case.host).model_copy(update=case.disk),
         "start": case.start,
