@@ -1,114 +1,145 @@
-"""Attribution by evidence on the labelled set: captures of runs whose bottleneck was made on purpose.
+"""Both methods of attribution on the labelled set: runs whose bottleneck was made on purpose.
 
-The files are what ``make bench-attribution`` keeps of its runs (``--keep lib/tests/data/attribution``);
-labels come from how each run was made (``lib/benchmarks/attribution/cases.py``).
+The archives are what ``make bench-attribution`` keeps of its runs (with ``--keep``); labels come from
+how each run was made (``lib/benchmarks/attribution/cases.py``).
 """
 
-import gzip
 import importlib
-import json
+import re
+import runpy
+import shutil
+import sys
 from itertools import islice
-from pathlib import Path
 from types import ModuleType
 
-import polars as pl
 import pytest
-from benchlab import study
-from benchlab.attribution import attribute, binding
+from benchlab import capture, ingest, study, sweep
+from benchlab.attribution import UNKNOWN, attribute, binding
 from benchlab.capture import RunFolder
-from benchlab.engines import engine_class
-from benchlab.parse import sample, waits
-from conftest import ROOT
+from conftest import DATA, ROOT
 from rich.console import Console
 
-FOLDER = Path(__file__).parent / "data" / "attribution"
-CASES = {path.name.removesuffix(".json.gz"): path for path in sorted(FOLDER.glob("*.json.gz"))}
-
-#: Cases that the method tells wrong, with the reason.
-WRONG = {
-    "postgres-memory": "dropping pages and reading them again from a fast disk takes all of the CPU,"
-    " and what of that is memory's the captures do not tell"
+BENCH = ROOT / "lib/benchmarks/attribution"
+FOLDER = DATA / "attribution"
+ARCHIVES = {
+    str(path.relative_to(FOLDER)).removesuffix(".tar.xz"): path
+    for path in sorted(FOLDER.glob("*/*.tar.xz"))
 }
+EVIDENCE = [name for name in ARCHIVES if name.startswith("evidence/")]
 
-
-def tables(name: str) -> dict[str, pl.DataFrame]:
-    """The rows that ingest would derive from a case's captures."""
-    case = json.loads(gzip.decompress(CASES[name].read_bytes()))
-    captures, run = case["captures"], case["run"]
-    facts = [{"fact": fact, "value": str(value)} for fact, value in case["host"].items()]
-    return {
-        "label": case["label"],
-        "run": pl.DataFrame([run]),
-        "host": pl.DataFrame(facts),
-        "os_sample": sample.samples(captures["sample.jsonl"], truncated_ok=True),
-        "engine_wait": waits.looks(
-            captures["waits.jsonl"], engine_class(run["engine"]).wait, truncated_ok=True
-        ),
-    }
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_labelled_run_is_told_right(name):
-    case = tables(name)
-    frame = attribute(case)
-    told_right = binding(frame) == case["label"]
-    # a rule that mends a case is to take it off the list
-    assert told_right != (name in WRONG), frame.filter("binds")["evidence"].to_list()
-    assert frame["confidence"][0] > 0.9
-
-
-def test_the_set_is_large_enough_and_of_several_engines():
-    assert len(CASES) >= 24
-    assert len(WRONG) <= 0.05 * len(CASES)
-    engines = {name.split("-")[0] for name in CASES}
-    assert engines == {"postgres", "oceanbase", "mariadb"}
-    assert sum(path.stat().st_size for path in CASES.values()) < 300_000
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_without_waits_or_samples_no_case_is_guessed(name):
-    """What is told without a capture is right, or unsure, or not told at all."""
-    case = tables(name)
-    for missing in ("engine_wait", "os_sample"):
-        frame = attribute({key: rows for key, rows in case.items() if key != missing})
-        if binding(frame) not in (case["label"], "unknown"):
-            assert frame["confidence"][0] <= 0.8
+#: What a method tells wrong, with the reason.
+WRONG: dict[str, str] = {}
 
 
 @pytest.fixture
 def bench(monkeypatch) -> ModuleType:
-    """The module of `make bench-attribution` that runs the cases."""
-    monkeypatch.syspath_prepend(ROOT / "lib/benchmarks/attribution")
+    """The module of `make bench-attribution` that runs the cases; nothing may be run."""
+
+    def run():
+        raise AssertionError("a run is missing")
+
+    monkeypatch.setattr(sweep, "locked", run)
+    monkeypatch.syspath_prepend(BENCH)
     return importlib.import_module("run")
 
 
-def test_the_captures_are_of_the_labelled_set(bench):
-    labels = {case.name: case.label for case in importlib.import_module("cases").CASES}
-    assert {name: tables(name)["label"] for name in CASES}.items() <= labels.items()
+@pytest.fixture
+def tasks(bench) -> dict:
+    """Case and method of every run that there may be, by the name of its archive."""
+    cases, methods = (importlib.import_module(name) for name in ("cases", "methods"))
+    all_methods = [*methods.METHODS, *(one.again for one in methods.METHODS if one.again)]
+    return {
+        f"{method.folder}/{case.name}": (case, method)
+        for case in cases.CASES
+        for method in all_methods
+    }
 
 
-def test_an_interrupted_bench_goes_on(bench, checkout, monkeypatch):
-    class Reached(Exception):
-        pass
+def unpack(name: str, raw) -> capture.Record:
+    """Put a kept run where runs lie."""
+    before = set(capture.finished(raw))
+    shutil.unpack_archive(ARCHIVES[name], raw)
+    (folder,) = set(capture.finished(raw)) - before
+    return capture.read(folder)
 
-    def reached():
-        raise Reached
 
-    monkeypatch.setattr(bench.sweep, "locked", reached)
-    cases = importlib.import_module("cases").CASES[:2]
-    methods = importlib.import_module("methods").METHODS
-    tasks = [(case, method) for case in cases for method in methods]
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_labelled_run_is_told_right(name, tasks, checkout):
+    case, method = tasks[name]
+    answer, why = method.tell(checkout, unpack(name, checkout.raw))
+    if method.again and answer == UNKNOWN:
+        assert f"{method.again.folder}/{case.name}" in ARCHIVES
+        return
+    told_right = answer == method.expected(case.label)
+    # a rule that mends a case is to take it off the list
+    assert told_right != (name in WRONG), why
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_what_evidence_tells_it_is_sure_of(name, checkout):
+    frame = ingest.rows(checkout.raw / unpack(name, checkout.raw).run_id)["attribution"]
+    assert frame["confidence"][0] > 0.9
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_without_waits_or_samples_no_case_is_guessed(name, tasks, checkout):
+    """What is told without a capture is right, or unsure, or not told at all."""
+    case, _ = tasks[name]
+    tables = ingest.rows(checkout.raw / unpack(name, checkout.raw).run_id)
+    for missing in ("engine_wait", "os_sample"):
+        frame = attribute({key: rows for key, rows in tables.items() if key != missing})
+        if binding(frame) not in (case.label, UNKNOWN):
+            assert frame["confidence"][0] <= 0.8
+
+
+def test_the_set_is_large_and_of_several_engines(tasks):
+    assert len(EVIDENCE) >= 24
+    assert {case.engine for case, _ in tasks.values()} == {"postgres", "oceanbase", "mariadb"}
+    assert sum(path.stat().st_size for path in ARCHIVES.values()) < 800_000
+
+
+def test_the_bench_tells_kept_runs_as_its_cases_are_and_runs_none_again(
+    bench, checkout, monkeypatch, capsys
+):
+    for name in ARCHIVES:
+        unpack(name, checkout.data / "attribution/raw")
+    monkeypatch.setattr(sys, "argv", [str(BENCH)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(BENCH), run_name="__main__")
+    assert not ended.value.code
+    told = re.findall(r"^(\w+): (\d+) of (\d+) right", capsys.readouterr().out, re.MULTILINE)
+    assert [method for method, _, _ in told] == ["evidence", "intervention"]
+    assert [int(of) for _, _, of in told] == 2 * [len(EVIDENCE)]
+    assert sum(int(of) - int(right) for _, right, of in told) == len(WRONG)
+
+
+def test_what_is_kept_of_a_run_is_the_same_each_time(bench, checkout, tmp_path):
+    name = EVIDENCE[0]
+    record = unpack(name, checkout.raw)
+    again = tmp_path / "again.tar.xz"
+    bench.keep(checkout.raw / record.run_id, ["sample.jsonl"], again)
+    shutil.unpack_archive(again, tmp_path / "raw")
+    kept = capture.read(tmp_path / "raw" / record.run_id)
+    assert kept == record.model_copy(update={"files": kept.files})
+    assert list(kept.files) == ["sample.jsonl"]
+    first = again.read_bytes()
+    bench.keep(checkout.raw / record.run_id, ["sample.jsonl"], again)
+    assert again.read_bytes() == first
+
+
+def test_an_interrupted_bench_goes_on(bench, tasks, checkout):
+    chosen = list(tasks.values())[:4]
     spec = study.parse(bench.STUDY)
     versions = dict.fromkeys(spec.engines, "1.0")
     done = []
-    for (case, method), status in zip(tasks, ("ok", "ok", "ok", "failed"), strict=True):
+    for (case, method), status in zip(chosen, ("ok", "ok", "ok", "failed"), strict=True):
         trial = bench._trial(checkout, spec, versions, case, method)
         done.append(RunFolder(checkout.raw, trial, "local", single_host=True).finish(status))
 
-    again = bench.run(checkout, tasks, Console())
+    again = bench.run(checkout, chosen, Console())
     found = [((case, method), record.run_id) for case, method, record in islice(again, 3)]
     assert found == [
-        (task, record.run_id) for task, record in zip(tasks[:3], done[:3], strict=True)
+        (task, record.run_id) for task, record in zip(chosen[:3], done[:3], strict=True)
     ]
-    with pytest.raises(Reached):  # what failed is run again
+    with pytest.raises(AssertionError, match="a run is missing"):  # what failed is run again
         next(again)

@@ -1,24 +1,26 @@
 """Hold attribution to runs whose bottleneck was made on purpose: `make bench-attribution`.
 
-Prints what each method says of every case, and its confusion matrix. Names of cases as arguments run
-only those, ``--method`` only that one; ``--keep FOLDER`` keeps the captures that evidence is read from,
-as the tests have them. The runs lie in ``data/attribution`` and are not repeated: an interrupted bench
+Prints what each method says of every case, and its confusion matrix. What an intervention leaves
+unclear is looked at again with twice the blocks, and that answer counts. Names of cases as arguments
+run only those, ``--method`` only that one; ``--keep FOLDER`` keeps of each run what its method reads,
+as the tests have it. The runs lie in ``data/attribution`` and are not repeated: an interrupted bench
 goes on, and rules that have changed are held to the same runs. Nothing else may run on the machine.
 """
 
 import argparse
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchlab import repo
 from benchlab.attribution import RESOURCES, UNKNOWN
+from benchlab.repo import Repo
 from cases import CASES, Case
 from methods import METHODS, Method
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from run import keep, run
+from run import Task, keep, run
 
 #: Share of the cases that a method has to tell right.
 AIM = 0.95
@@ -31,7 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--method", choices=[method.name for method in METHODS], help="only this (default: both)"
     )
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the captures there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep there what they read")
     asked = parser.parse_args()
     if unknown := set(asked.cases) - {case.name for case in CASES}:
         parser.error(f"no case {', '.join(sorted(unknown))}")
@@ -39,28 +41,10 @@ def main() -> None:
     console = Console()
     checkout = repo.find()
     methods = [method for method in METHODS if asked.method in (None, method.name)]
-    told: dict[str, list[tuple[Case, str]]] = {method.name: [] for method in methods}
     # runs of the labelled set must not count as results of a study
     os.environ["BENCHLAB_DATA"] = str(checkout.data / "attribution")
     tasks = [(case, method) for case in chosen for method in methods]
-    records = run(checkout, tasks, console)
-    for case, method, record in track(records, "labelled runs", len(tasks), console=console):
-        answer, why = (
-            method.tell(checkout, record)
-            if record.status == "ok"
-            else (UNKNOWN, f"the run failed: {record.error}")
-        )
-        told[method.name].append((case, answer))
-        expected = method.expected(case.label)
-        mark = "right" if answer == expected else f"WRONG, {expected}"
-        console.print(
-            f"{case.name}, {method.name}: {answer} ({mark}): {why}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        if asked.keep and record.status == "ok" and method.intervention is None:
-            keep(checkout, case, record, asked.keep)
+    told = _held(checkout, tasks, asked.keep, console)
     missed = False
     for method in methods:
         answers = told[method.name]
@@ -73,13 +57,46 @@ def main() -> None:
     raise SystemExit(missed)
 
 
+def _held(
+    checkout: Repo, tasks: list[Task], kept: Path | None, console: Console
+) -> dict[str, list[tuple[Case, str]]]:
+    """Return what every method says of its cases, each said to the console as soon as it is known."""
+    told = defaultdict(list)
+    while tasks:
+        unclear = []
+        records = run(checkout, tasks, console)
+        for case, method, record in track(records, "labelled runs", len(tasks), console=console):
+            if record.status == "ok":
+                answer, why = method.tell(checkout, record)
+                if kept:
+                    archive = kept / method.folder / f"{case.name}.tar.xz"
+                    keep(checkout.raw / record.run_id, method.captures, archive)
+            else:
+                answer, why = UNKNOWN, f"the run failed: {record.error}"
+            expected = method.expected(case.label)
+            mark = "right" if answer == expected else f"WRONG, {expected}"
+            if answer == UNKNOWN and record.status == "ok" and method.again:
+                unclear.append((case, method.again))
+                mark = "looked at again, for longer"
+            else:
+                told[method.name].append((case, answer))
+            console.print(
+                f"{case.name}, {method.name}: {answer} ({mark}): {why}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+        tasks = unclear
+    return told
+
+
 def _confusion(method: Method, told: list[tuple[Case, str]]) -> Table:
     """A row per label, a column per answer; an answer that is right stands in brackets."""
     counts = Counter((case.label, answer) for case, answer in told)
     columns = [name for name in method.answers if name in {answer for _, answer in counts}]
     legend = ", ".join(f"{number} {name}" for number, name in enumerate(columns, start=1))
-    table = Table(title=f"{method.name}: labels and answers", caption=legend)
-    table.add_column("label")
+    table = Table(title=f"{method.name}: labels and answers", caption=legend, padding=0)
+    table.add_column("label", no_wrap=True)
     for number, _ in enumerate(columns, start=1):
         table.add_column(str(number), justify="right")
     for label in [name for name in RESOURCES if name in {label for label, _ in counts}]:

@@ -1,24 +1,29 @@
 """The two methods that the labelled set holds to account, and what each is to say of a label."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 from benchlab import ingest
 from benchlab.attribution import RESOURCES, UNKNOWN
 from benchlab.attribution import binding as bound_by
 from benchlab.attribution.resources import DISK, ENGINE_CPU
-from benchlab.capture import Record
+from benchlab.capture import OUTPUT, Record
 from benchlab.intervention.effect import BINDING, Answer
 from benchlab.intervention.model import RESOURCES as LOWERED
 from benchlab.intervention.model import Intervention
+from benchlab.parse import blocks
 from benchlab.repo import Repo
+from benchlab.waits import NAME as WAITS
 
 #: What the intervention is to say where none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"
 
 #: Deeper than a study's, so that few and short blocks tell what throughput that comes in bursts hides.
 _BLOCKS = Intervention(factor=0.5, block_s=3, blocks=4)
+
+#: Where that leaves a limit unclear.
+_MORE_BLOCKS = _BLOCKS.model_copy(update={"blocks": 8})
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,21 @@ class Method:
     name: str
     intervention: Intervention | None
     """What is done to its runs."""
+    captures: tuple[str, ...]
+    """What it reads of a run."""
     tell: Callable[[Repo, Record], tuple[str, str]]
     """What it says of a run that counts, and why."""
     expected: Callable[[str], str]
     """What it is to say of a label."""
     answers: tuple[str, ...]
     """All that it can say, in the order of its confusion matrix."""
+    again: "Method | None" = None
+    """Where this one says *unknown*: the same with a longer look, whose answer counts instead."""
+
+    @property
+    def folder(self) -> str:
+        """Where its runs are kept."""
+        return f"{self.name}-{self.intervention.blocks}" if self.intervention else self.name
 
 
 def _by_evidence(repo: Repo, record: Record) -> tuple[str, str]:
@@ -65,13 +79,20 @@ def _lowered(label: str) -> str:
     return label if label in {rate.name for rate in DISK} else NO_LIMIT
 
 
-METHODS = (
-    Method("evidence", None, _by_evidence, lambda label: label, (*RESOURCES, UNKNOWN)),
-    Method(
-        "intervention",
-        _BLOCKS,
-        _by_intervention,
-        _lowered,
-        (*(resource.name for resource in LOWERED.values()), NO_LIMIT, UNKNOWN),
-    ),
+_EVIDENCE = Method(
+    "evidence",
+    None,
+    ("host.json", "sample.jsonl", WAITS, OUTPUT["measure"]),
+    _by_evidence,
+    lambda label: label,
+    (*RESOURCES, UNKNOWN),
 )
+_LONGER = Method(
+    "intervention",
+    _MORE_BLOCKS,
+    (blocks.FILE, OUTPUT["measure"]),
+    _by_intervention,
+    _lowered,
+    (*(resource.name for resource in LOWERED.values()), NO_LIMIT, UNKNOWN),
+)
+METHODS = (_EVIDENCE, replace(_LONGER, intervention=_BLOCKS, again=_LONGER))

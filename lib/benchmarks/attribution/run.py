@@ -1,13 +1,13 @@
-"""Run labelled cases on this machine, and keep what attribution needs of them."""
+"""Run labelled cases on this machine, and keep what the methods read of them."""
 
 import contextlib
-import gzip
-import json
-from collections.abc import Iterator
+import io
+import tarfile
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from benchlab import capture, dataset, envelope, ingest, preflight, study, sweep, target
+from benchlab import capture, dataset, envelope, preflight, study, sweep, target
 from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
 from benchlab.capture import Record
 from benchlab.plan import Planner, Trial
@@ -160,36 +160,22 @@ def _client_held(cores: float | None) -> Iterator[None]:
         file.write_text(free)
 
 
-def keep(repo: Repo, case: Case, record: Record, folder: Path) -> Path:
-    """Keep a run's captures, as far as attribution reads them, in one small file.
+def keep(raw: Path, names: Collection[str], path: Path) -> None:
+    """Keep a run as a small archive: its folder, with a record of no other captures than these.
 
-    Samples and looks are kept as they were captured, from just before the measured part on, so that
-    parsers and rules can be mended without running it again.
+    Args:
+        raw: the run's folder.
+        names: captures to keep, where the run has them.
+        path: the archive, a ``.tar.xz``; the same run makes the same bytes.
     """
-    raw = repo.raw / record.run_id
-    begin, end = record.phases["measure"]
-    captured = {
-        name: [
-            line
-            for line in (raw / name).read_text().splitlines(keepends=True)
-            if begin - 2 <= json.loads(line).get("t", 0) <= end + 1
-        ]
-        for name in ("sample.jsonl", "waits.jsonl")
-        if (raw / name).exists()
-    }
-    rows = _run_row(raw)
-    content = {"name": case.name, "label": case.label, "why": case.why, "run": rows}
-    content |= {"host": {"cores": json.loads((raw / "host.json").read_text())["cores"]}}
-    content |= {"captures": {name: "".join(lines) for name, lines in captured.items()}}
-    path = folder / f"{case.name}.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
-    return path
-
-
-def _run_row(raw: Path) -> dict:
-    row = ingest.rows(raw)["run"].row(0, named=True)
-    wanted = ("engine", "concurrency", "single_host", "tps", "latency_mean_us", "measure_begin")
-    wanted += ("measure_end", "transactions", "measured_s")
-    return {
-        name: value for name, value in row.items() if name in wanted or name.startswith("limit_")
-    }
+    record = capture.read(raw)
+    kept = {name: sha256 for name, sha256 in record.files.items() if name in names}
+    contents = {name: (raw / name).read_bytes() for name in kept}
+    of_kept = record.model_copy(update={"files": kept})
+    contents[capture.RECORD_NAME] = of_kept.model_dump_json(indent=1).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:xz") as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"{raw.name}/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
