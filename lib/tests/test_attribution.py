@@ -262,6 +262,20 @@ def test_a_short_run_lowers_the_confidence_and_says_so():
     assert "only 2.0 s were sampled" in frame["evidence"][0]
 
 
+@pytest.mark.parametrize(("span_s", "doubted"), [(0.996, False), (0.98, True)])
+def test_a_run_is_as_short_as_it_is_told_to_be(span_s, doubted):
+    used = samples(IDLE | {"disk read IOPS": 1.0})
+    frame = attribute(
+        {
+            "run": run(measure_end=BEGIN + 5 * span_s),
+            "engine_wait": waits(data=8),
+            "os_sample": used.with_columns(BEGIN + (pl.col("t") - BEGIN) * span_s),
+        }
+    )
+    assert ("were sampled" in frame["evidence"][0]) == doubted
+    assert (frame["confidence"][0] < 1) == doubted
+
+
 def test_a_sampler_that_missed_ticks_still_tells_the_mean():
     """Counters are cumulative: a row after a gap is the mean over it."""
     few = samples(IDLE | {"CPU of the engine": 0.9}).filter(
