@@ -10,6 +10,7 @@ import runpy
 import shutil
 import sys
 from itertools import islice
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -26,9 +27,6 @@ ARCHIVES = {
     for path in sorted(FOLDER.glob("*/*.tar.xz"))
 }
 EVIDENCE = [name for name in ARCHIVES if name.startswith("evidence/")]
-
-#: What a method tells wrong, with the reason.
-WRONG: dict[str, str] = {}
 
 
 @pytest.fixture
@@ -55,7 +53,7 @@ def tasks(bench) -> dict:
     }
 
 
-def unpack(name: str, raw) -> capture.Record:
+def unpack(name: str, raw: Path) -> capture.Record:
     """Put a kept run where runs lie."""
     before = set(capture.finished(raw))
     shutil.unpack_archive(ARCHIVES[name], raw)
@@ -69,10 +67,8 @@ def test_a_labelled_run_is_told_right(name, tasks, checkout):
     answer, why = method.tell(checkout, unpack(name, checkout.raw))
     if method.again and answer == UNKNOWN:
         assert f"{method.again.folder}/{case.name}" in ARCHIVES
-        return
-    told_right = answer == method.expected(case.label)
-    # a rule that mends a case is to take it off the list
-    assert told_right != (name in WRONG), why
+    else:
+        assert answer == method.expected(case.label), why
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
@@ -94,8 +90,10 @@ def test_without_waits_or_samples_no_case_is_guessed(name, tasks, checkout):
 
 def test_the_set_is_large_and_of_several_engines(tasks):
     assert len(EVIDENCE) >= 24
-    assert {case.engine for case, _ in tasks.values()} == {"postgres", "oceanbase", "mariadb"}
-    assert sum(path.stat().st_size for path in ARCHIVES.values()) < 800_000
+    engines = {tasks[name][0].engine for name in ARCHIVES}
+    assert engines == {"postgres", "oceanbase", "mariadb"}
+    for folder in FOLDER.iterdir():
+        assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000
 
 
 def test_the_bench_tells_kept_runs_as_its_cases_are_and_runs_none_again(
@@ -108,9 +106,8 @@ def test_the_bench_tells_kept_runs_as_its_cases_are_and_runs_none_again(
         runpy.run_path(str(BENCH), run_name="__main__")
     assert not ended.value.code
     told = re.findall(r"^(\w+): (\d+) of (\d+) right", capsys.readouterr().out, re.MULTILINE)
-    assert [method for method, _, _ in told] == ["evidence", "intervention"]
-    assert [int(of) for _, _, of in told] == 2 * [len(EVIDENCE)]
-    assert sum(int(of) - int(right) for _, right, of in told) == len(WRONG)
+    every = str(len(EVIDENCE))
+    assert told == [(method, every, every) for method in ("evidence", "intervention")]
 
 
 def test_what_is_kept_of_a_run_is_the_same_each_time(bench, checkout, tmp_path):
