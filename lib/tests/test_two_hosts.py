@@ -463,6 +463,8 @@ class Swept:
         stopped = hosts.start(data, *run)
         stopped.wait_for(lambda: list(data.glob("raw/*/counters-begin.json")), "a measured part")
         self.stopped = stopped.send(signal.SIGINT)
+        self.stopped_said = stopped.said
+        self.unfinished = capture.unfinished(data / "raw")
         # observers end with the pipe to them, and after that gather what they have for nobody
         wait_for(lambda: not hosts.leftovers(), "nothing left of a stopped sweep")
         whole = hosts.start(data, *run)
@@ -496,7 +498,9 @@ def test_a_client_that_is_not_there_is_told_before_anything_starts(hosts, tmp_pa
 
 @pytest.mark.machine
 def test_ctrl_c_stops_both_hosts(swept):
-    assert swept.stopped == 130
+    assert swept.stopped == 130, swept.stopped_said
+    assert swept.stopped_said.endswith("benchlab: stopped; finished runs are kept\n")
+    assert len(swept.unfinished) == 1
     assert swept.code == 0, swept.said
 
 
