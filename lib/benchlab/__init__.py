@@ -28,7 +28,7 @@ def open(source: str = "store") -> "Store":
     Raises:
         StoreError: there are no results at that place.
     """
-    from benchlab import repo, store  # so that `import benchlab` alone loads no database
+    from benchlab import repo, store
 
     checkout = repo.find()
     return store.open_any(

@@ -15,13 +15,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchlab import capture, doctor, ingest, repo, results, store, study, sweep, target
+from benchlab import repo, store, study, target
 from benchlab.errors import BenchlabError, StoreError
-from benchlab.intervention.model import RESOURCES, Intervention
+from benchlab.raw import folders
 from benchlab.repo import Repo
-from benchlab.store import Store
-from benchlab.study import PROFILES, Perturbed
-from benchlab.sweep import Selection
+from benchlab.run import sweep
+from benchlab.run.sweep import Selection
+from benchlab.store import Store, ingest, results
+from benchlab.study import PROFILES, Perturbed, strict
+from benchlab.study.intervention import RESOURCES, Intervention
+from benchlab.target import doctor
 
 if TYPE_CHECKING:
     from benchlab.claims.judge import Judgement
@@ -167,7 +170,7 @@ def perturb(
             envelope=envelope,
         )
     except ValidationError as error:
-        raise BenchlabError(f"perturb: {capture.problem(error)}") from error
+        raise BenchlabError(f"perturb: {strict.problem(error)}") from error
     selection = Selection(study_name, profile, target_name)
     planned = partial(sweep.perturbed, where, asked, trial)
     sweep.run(checkout, selection, console, planned)
@@ -224,7 +227,7 @@ def status() -> None:
         _show("not counted", reasons)
     for reason in damaged.values():
         _say(f"damaged: {reason}")
-    unfinished = capture.unfinished(checkout.raw)
+    unfinished = folders.unfinished(checkout.raw)
     for folder in unfinished:
         _say(f"unfinished (killed): {folder.name}")
     if unfinished:
@@ -248,14 +251,14 @@ def verdicts(
     ] = None,
 ) -> None:
     """Say of every claim of the articles whether your runs reproduce it, and why."""
-    from benchlab.claims import tables  # scipy takes a second to import
+    from benchlab.claims import stored
     from benchlab.claims.judge import judge
 
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
     with store.open_store(checkout.store) as opened:
-        tables.write(checkout, opened)
+        stored.write(checkout, opened)
         judged = {
             name: judge(checkout, opened, name, _profile(opened, name, profile), target_name)
             for name in names
@@ -281,7 +284,7 @@ def noise_command(
     target_name: _TargetThatRan = None,
 ) -> None:
     """Say how much two runs of the same point differ on your machine, and how many trials help."""
-    from benchlab import noise  # scipy takes a second to import
+    from benchlab.claims import noise
 
     checkout = repo.find()
     study.load_rerun(checkout, study_name)
@@ -328,9 +331,9 @@ def doctor_command(target_name: _TargetName = "local") -> None:
 @_typer.command("paper")
 def paper_command() -> None:
     """Build paper/build/paper.html and paper.pdf, and the analysis notebooks on your own runs."""
-    from benchlab import publish  # the paper's stack takes two seconds to import
+    from benchlab.report import build
 
-    built = publish.publish(repo.find(), console)
+    built = build.publish(repo.find(), console)
     for warning in built.warnings:
         console.print(f"[yellow]{warning}[/yellow]")
     console.print(f"{built.html}\n{built.pdf}")
@@ -339,7 +342,7 @@ def paper_command() -> None:
 @_typer.command("reference")
 def reference_command() -> None:
     """For maintainers: make data/reference and what is stored of it from your own runs."""
-    from benchlab import reference  # like the paper's stack
+    from benchlab.report import reference
 
     reference.make(repo.find(), console)
 
@@ -357,7 +360,7 @@ def teardown(
     with sweep.locked():
         sweep.take_down(on)
         if wipe:
-            from benchlab.provision import playbook  # ansible-runner takes a second to import
+            from benchlab.target.provision import playbook
 
             playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
     console.print(f"target {target_name}: nothing of benchlab is running")
@@ -374,7 +377,7 @@ def _profile(opened: Store, study_name: str, wanted: str | None) -> str | None:
 
 
 def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
-    from benchlab.analysis import verdicts
+    from benchlab.report import verdicts
 
     _show(study_name, verdicts.table(judgements))
     counts = Counter(one.verdict for one in judgements)
@@ -382,8 +385,8 @@ def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
 
 
 def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
-    from benchlab.analysis import verdicts
     from benchlab.claims import stability
+    from benchlab.report import verdicts
 
     found = stability.compare(verdicts.of_runs(own), verdicts.of_runs(others))
     for one, other in found.differing:

@@ -13,6 +13,15 @@ NOTHING = "\N{EN DASH}"
 NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()/…*†]*")
 
 
+#: Significant digits of ratios and correlations, for reading.
+DIGITS = 3
+
+
+def rounded(*names: str) -> list[pl.Expr]:
+    """Return columns rounded to :data:`DIGITS`."""
+    return [pl.col(name).round_sig_figs(DIGITS) for name in names]
+
+
 def number(value: float | None, decimals: int | None = None) -> str:
     """Text of one number; without `decimals`, a float keeps three significant digits or more."""
     if value is None:

@@ -16,13 +16,14 @@ import bulk_load
 import lua_driver
 import observer_cost
 import sweep_cost
-from benchlab import dataset, repo, study, sweep
+from benchlab import repo, study
 from benchlab.plan import Curve
 from benchlab.repo import Repo
-from benchlab.session import Session
+from benchlab.run import dataset, sweep
+from benchlab.run.sweep import Selection
 from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.sweep import Selection
 from benchlab.target import Provisioned
+from benchlab.target.session import Session
 from rich.console import Console
 from table import Row, table
 

@@ -3,11 +3,13 @@
 import resource
 from pathlib import Path
 
-from benchlab import load, stats
-from benchlab.parse import sysbench as parse_sysbench
+from benchlab import stats
+from benchlab.drivers import sysbench
+from benchlab.drivers import sysbench_output as parse_sysbench
 from benchlab.plan import Point
-from benchlab.session import Session
-from benchlab.workloads import sysbench, tables_of
+from benchlab.run import process
+from benchlab.target.session import Session
+from benchlab.workloads import tables_of
 from table import Row
 
 #: Alternations of the two, their seconds, and connections: about where throughput peaks.
@@ -53,7 +55,7 @@ def _run(session: Session, point: Point, script: str, seed: int) -> tuple[float,
     options = {**point.workload.options, **tables_of(point.dataset).options()}
     command = sysbench.run(session.engine, script, options, CONNECTIONS, SECONDS, seed)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = load.run(
+    done = process.run(
         session.client_argv(command),
         sysbench.config_file(session.engine),
         SECONDS + _GRACE_S,

@@ -6,13 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
-from benchlab import load, stats
+from benchlab import stats
 from benchlab.agent.system import keep_time
-from benchlab.observers import OBSERVERS, Observers
-from benchlab.parse import sysbench as parse_sysbench
+from benchlab.drivers import sysbench
+from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.observers import OBSERVERS
 from benchlab.plan import Trial
-from benchlab.session import Session
-from benchlab.workloads import sysbench, tables_of
+from benchlab.run import process
+from benchlab.run.observe import Observers
+from benchlab.target.session import Session
+from benchlab.workloads import tables_of
 from table import Row
 
 #: Observers cost CPU, so they are seen best by a workload that is bound by it.
@@ -65,7 +68,7 @@ def measure(session: Session, trial: Trial) -> Row:
     with ThreadPoolExecutor(max_workers=1) as beside:
         watching = beside.submit(_watch_in_blocks, session, blocks, begin)
         try:
-            driver = load.run(
+            driver = process.run(
                 session.client_argv(command),
                 sysbench.config_file(session.engine),
                 duration_s + _DRIVER_GRACE_S,

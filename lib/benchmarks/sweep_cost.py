@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from benchlab import stats
 from benchlab.plan import Curve
-from benchlab.progress import SweepProgress
 from benchlab.repo import Repo
+from benchlab.run.progress import SweepProgress
+from benchlab.run.sweep import Selection, Sweep
 from benchlab.study import Study
-from benchlab.sweep import Selection, Sweep
 from benchlab.target import Provisioned
 from rich.console import Console
 from table import Row

@@ -17,17 +17,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import capture, envelope, ingest, provision, study, sweep, target
-from benchlab.capture import Record, RunFolder, Status
-from benchlab.envelope import Envelope
-from benchlab.host import AGENT
-from benchlab.plan import Curve, Planner, Trial
+from benchlab import study, target
+from benchlab.plan import Curve, Planner, Trial, envelope
+from benchlab.plan.envelope import Envelope
+from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.session import Session
-from benchlab.store import open_store
+from benchlab.run import sweep
+from benchlab.run.sweep import Selection
+from benchlab.store import ingest, open_store
 from benchlab.study import Study
-from benchlab.sweep import Selection
-from benchlab.target import Target
+from benchlab.target import Target, provision
+from benchlab.target.host import AGENT
+from benchlab.target.session import Session
 from hypothesis import settings
 from ruamel.yaml import YAML
 from xdist.remote import Producer
@@ -316,7 +317,7 @@ class Sweep:
 
 def closed(folder: Path) -> bool:
     """Whether a run's folder is closed."""
-    return (folder / capture.RECORD_NAME).exists()
+    return (folder / RECORD_NAME).exists()
 
 
 class Machine:

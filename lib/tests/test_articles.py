@@ -2,25 +2,27 @@
 
 import polars as pl
 import pytest
-from benchlab import notebooks, published
-from benchlab.analysis import article_charts, articles, manuscript
-from benchlab.paper import build
-from benchlab.paper.charts import specification
+from benchlab import notebooks
+from benchlab.claims import published
 from benchlab.repo import Repo
+from benchlab.report import audits, manuscript
+from benchlab.report.paper import build
+from benchlab.report.paper.charts import specification
+from benchlab.studies import cached_tables, remote_wal, spec_tree, spec_tree_charts, tpcc
 from conftest import ROOT
 
 REPO = Repo(ROOT)
 
 
 def test_every_table_is_listed_with_its_numbers():
-    listed = articles.tables(REPO)
+    listed = audits.tables(REPO)
     assert len(listed) == len(published.sources(REPO))
     assert listed["numbers"].sum() == len(published.numbers(REPO))
 
 
 def test_gains_that_do_not_follow_were_worked_out_with_the_other_table():
     """The rest of the 80 come out to the last digit."""
-    ratios = articles.cached_ratios(REPO)
+    ratios = cached_tables.ratios(REPO)
     assert len(ratios) == 80
     wrong = ratios.filter(pl.col("told") != pl.col("found"))
     assert len(wrong) == 5
@@ -34,7 +36,7 @@ def test_gains_that_do_not_follow_were_worked_out_with_the_other_table():
 
 
 def test_a_summary_of_ratios_lies_within_them():
-    summary = articles.cached_summary(REPO)
+    summary = cached_tables.summary(REPO)
     assert len(summary) == 16
     for row in summary.iter_rows(named=True):
         assert row["least"] <= row["geometric_mean"] <= row["greatest"]
@@ -43,7 +45,7 @@ def test_a_summary_of_ratios_lies_within_them():
 
 
 def test_peaks_are_the_greatest_of_their_curves():
-    peaks = articles.remote_wal_peaks(REPO)
+    peaks = remote_wal.peaks(REPO)
     assert peaks.select("workload", "postgres", "he3db_peak_at").unique().height == 7
     one = peaks.filter(workload="oltp_insert", postgres="sync_standby").row(0, named=True)
     assert (one["he3db_peak"], one["he3db_peak_at"]) == (56665.19, 256)
@@ -52,7 +54,7 @@ def test_peaks_are_the_greatest_of_their_curves():
 
 
 def test_the_articles_mean_wal_concurrency_comes_out():
-    shape = articles.wal_shape(REPO)
+    shape = remote_wal.wal_shape(REPO)
     assert len(shape) == 18
     assert shape["concurrency_found"].to_list() == shape["concurrency_told"].to_list()
     assert shape["share"].is_between(0, 1).all()
@@ -61,7 +63,7 @@ def test_the_articles_mean_wal_concurrency_comes_out():
 
 
 def test_correlations_have_intervals_around_them():
-    found = articles.wal_correlations(REPO)
+    found = remote_wal.wal_correlations(REPO)
     assert len(found) == 3 * 7
     assert set(found["n"]) == {6}
     for how in ("pearson", "spearman"):
@@ -72,7 +74,7 @@ def test_correlations_have_intervals_around_them():
 
 
 def test_littles_law_holds_at_10_connections_and_nowhere_else():
-    law = articles.spec_tree_law(REPO)
+    law = spec_tree.article_law(REPO)
     assert len(law) == 25
     assert law.filter("fits")["connections"].to_list() == [10] * 7
     assert law.filter(~pl.col("fits"))["connections"].min() == 40
@@ -80,14 +82,14 @@ def test_littles_law_holds_at_10_connections_and_nowhere_else():
 
 
 def test_ratios_with_a_missing_side_are_missing():
-    ratios = {row["ratio"]: row for row in articles.spec_tree_ratios(REPO).iter_rows(named=True)}
+    ratios = {row["ratio"]: row for row in spec_tree.article_ratios(REPO).iter_rows(named=True)}
     assert ratios["PostgreSQL : MariaDB tuned, not partitioned"]["of the peaks"] == 1.5
     mariadb = ratios["MariaDB, partitioned : not"]
     assert (mariadb["10"], mariadb["40"], mariadb["of the peaks"]) == (426.0, None, None)
 
 
 def test_the_chain_from_terminals_to_efficiency():
-    chain = {row["what"]: row for row in articles.tpcc_chain(REPO).iter_rows(named=True)}
+    chain = {row["what"]: row for row in tpcc.chain(REPO).iter_rows(named=True)}
     assert chain["terminals : ten a warehouse"]["found"] == 4_794_240
     assert chain["cap of a warehouse"]["found"] == chain["cap of a warehouse"]["told"] == 12.86
     assert chain["efficiency"]["found"] == 98.74
@@ -95,7 +97,7 @@ def test_the_chain_from_terminals_to_efficiency():
 
 
 def test_audits_are_shown_contradictions_first_with_both_values():
-    shown = articles.audits(REPO)
+    shown = audits.audits(REPO)
     verdicts = shown["verdict"].to_list()
     assert verdicts == sorted(verdicts)
     assert shown.select("study", "claim", "told", "found").null_count().sum_horizontal().item() == 0
@@ -105,9 +107,9 @@ def test_audits_are_shown_contradictions_first_with_both_values():
     assert (year["told"], year["found"]) == ("2019", "2000")
     cap = shown.filter(pl.col("claim").str.starts_with("Keying")).row(0, named=True)
     assert (cap["told"], cap["found"]) == ("12.86 tpmC/warehouse", "12.8633 tpmC/warehouse")
-    one = articles.audits(REPO, "tpcc")
+    one = audits.audits(REPO, "tpcc")
     assert set(one["study"]) == {"tpcc"}
-    summary = articles.audit_summary(REPO, shown)
+    summary = audits.audit_summary(REPO, shown)
     assert summary["audits"].sum() == len(shown)
     assert (summary["reproduced"] + summary["not reproduced"] == summary["audits"]).all()
 
@@ -136,9 +138,9 @@ def test_the_paper_has_a_table_of_audits_per_article(tmp_path):
 @pytest.mark.parametrize(
     ("chart", "curves"),
     [
-        (article_charts.cached_gains, 80),
-        (article_charts.remote_wal_throughput, 66),
-        (article_charts.spec_tree_throughput, 25),
+        (cached_tables.gains, 80),
+        (remote_wal.throughput, 66),
+        (spec_tree_charts.article_throughput, 25),
     ],
 )
 def test_a_chart_has_every_published_point(chart, curves):

@@ -2,8 +2,9 @@
 
 import polars as pl
 import pytest
-from benchlab.attribution import NONE, RESOURCES, UNKNOWN, attribute, binding
-from benchlab.theme import RESOURCE_COLORS
+from benchlab.attribution import attribute, binding
+from benchlab.report.theme import RESOURCE_COLORS
+from benchlab.study.resources import NONE, RESOURCES, UNKNOWN
 from hypothesis import given
 from hypothesis import strategies as st
 

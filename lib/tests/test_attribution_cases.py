@@ -14,9 +14,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from benchlab import capture, ingest, study, sweep
-from benchlab.attribution import UNKNOWN, attribute, binding
-from benchlab.capture import RunFolder
+from benchlab import study
+from benchlab.attribution import attribute, binding
+from benchlab.raw import folders
+from benchlab.raw.record import Record, RunFolder
+from benchlab.run import sweep
+from benchlab.store import ingest
+from benchlab.study.resources import UNKNOWN
 from conftest import DATA, ROOT
 from rich.console import Console
 
@@ -53,12 +57,12 @@ def tasks(bench) -> dict:
     }
 
 
-def unpack(name: str, raw: Path) -> capture.Record:
+def unpack(name: str, raw: Path) -> Record:
     """Put a kept run where runs lie."""
-    before = set(capture.finished(raw))
+    before = set(folders.finished(raw))
     shutil.unpack_archive(ARCHIVES[name], raw)
-    (folder,) = set(capture.finished(raw)) - before
-    return capture.read(folder)
+    (folder,) = set(folders.finished(raw)) - before
+    return folders.read(folder)
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -116,7 +120,7 @@ def test_what_is_kept_of_a_run_is_the_same_each_time(bench, checkout, tmp_path):
     again = tmp_path / "again.tar.xz"
     bench.keep(checkout.raw / record.run_id, ["sample.jsonl"], again)
     shutil.unpack_archive(again, tmp_path / "raw")
-    kept = capture.read(tmp_path / "raw" / record.run_id)
+    kept = folders.read(tmp_path / "raw" / record.run_id)
     assert kept == record.model_copy(update={"files": kept.files})
     assert list(kept.files) == ["sample.jsonl"]
     first = again.read_bytes()

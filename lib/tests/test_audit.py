@@ -4,11 +4,11 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from benchlab import published, study
-from benchlab.claims import audit
-from benchlab.claims.model import Claim
+from benchlab import study
+from benchlab.claims import audit, published
 from benchlab.errors import ClaimError, StudyError
 from benchlab.repo import Repo
+from benchlab.study.claims import Claim
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st

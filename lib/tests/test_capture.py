@@ -9,12 +9,12 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from benchlab import capture, ingest, results
-from benchlab.capture import RunFolder
+from benchlab.drivers import sysbench_output
 from benchlab.errors import BenchlabError, ParseError
-from benchlab.ingest import Ingested
-from benchlab.parse import sysbench
-from benchlab.store import RUN_TABLES, open_store
+from benchlab.raw import folders
+from benchlab.raw.record import RATE, RECORD_NAME, RECORD_VERSION, RunFolder
+from benchlab.store import RUN_TABLES, ingest, open_store, results
+from benchlab.store.ingest import Ingested
 from benchlab.study import SpecTree
 from conftest import CAPTURES, DATA
 
@@ -41,22 +41,22 @@ def test_a_run_killed_while_it_is_closed_is_unfinished(checkout, curves, monkeyp
         )
         with pytest.raises(KeyboardInterrupt):
             folder.finish("ok")
-    assert capture.unfinished(checkout.raw) == [folder.path]
-    assert not list(capture.finished(checkout.raw))
-    assert capture.latest_status(checkout.raw, "local") == {}
+    assert folders.unfinished(checkout.raw) == [folder.path]
+    assert not list(folders.finished(checkout.raw))
+    assert folders.latest_status(checkout.raw, "local") == {}
     assert ingest.ingest_new(checkout) == Ingested()
 
 
 def test_the_record_holds_everything_and_reads_back(checkout, close_run):
     record = close_run()
     folder = checkout.raw / record.run_id
-    assert capture.read(folder) == record
-    assert {path.name for path in folder.iterdir()} == {*record.files, capture.RECORD_NAME}
+    assert folders.read(folder) == record
+    assert {path.name for path in folder.iterdir()} == {*record.files, RECORD_NAME}
     for name, sha256 in record.files.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
     # the identity that decides what is done survives the way through the file
     assert (record.trial.key, record.trial.point.key) == (record.trial_key, record.point_key)
-    assert capture.read(folder).trial.key == record.trial_key
+    assert folders.read(folder).trial.key == record.trial_key
 
 
 def test_the_last_run_of_a_trial_is_its_status(checkout, curves, close_run):
@@ -65,19 +65,19 @@ def test_the_last_run_of_a_trial_is_its_status(checkout, curves, close_run):
     close_run("ok", trial=one)
     close_run("ok", trial=other)
     close_run("failed", "again", trial=other)
-    assert capture.latest_status(checkout.raw, "local") == {
+    assert folders.latest_status(checkout.raw, "local") == {
         one.key: "ok",
         other.key: "failed",
     }
-    earlier = {folder.name for folder in capture.finished(checkout.raw)}
+    earlier = {folder.name for folder in folders.finished(checkout.raw)}
     close_run("refused", "no build", trial=other)
-    assert capture.latest_status(checkout.raw, "local", without=earlier) == {other.key: "refused"}
-    assert capture.latest_status(checkout.raw, "elsewhere") == {}
+    assert folders.latest_status(checkout.raw, "local", without=earlier) == {other.key: "refused"}
+    assert folders.latest_status(checkout.raw, "elsewhere") == {}
 
 
 def test_a_record_is_read_once_however_often_it_is_asked_for(checkout, close_run, monkeypatch):
     record = close_run()
-    before = capture.latest_status(checkout.raw, "local")
+    before = folders.latest_status(checkout.raw, "local")
     assert before == {record.trial_key: "ok"}
 
     def opened(path: Path, *_: object) -> None:
@@ -86,23 +86,23 @@ def test_a_record_is_read_once_however_often_it_is_asked_for(checkout, close_run
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", opened)
         patch.setattr(Path, "read_text", opened)
-        assert capture.latest_status(checkout.raw, "local") == before
+        assert folders.latest_status(checkout.raw, "local") == before
     # and what was changed behind its back is seen all the same
-    path = checkout.raw / record.run_id / capture.RECORD_NAME
+    path = checkout.raw / record.run_id / RECORD_NAME
     path.write_bytes(path.read_bytes()[:-1])
     os.utime(path, ns=(0, 0))
-    assert capture.latest_status(checkout.raw, "local") == {}
+    assert folders.latest_status(checkout.raw, "local") == {}
 
 
 def test_a_record_of_a_newer_version_is_one_line_that_says_what_to_do(checkout, close_run):
     close_run()
     folder = checkout.raw / close_run().run_id
-    newer = capture.RECORD_VERSION + 1
+    newer = RECORD_VERSION + 1
     # nothing else of it is known
-    (folder / capture.RECORD_NAME).write_text(json.dumps({"record_version": newer, "runs": []}))
+    (folder / RECORD_NAME).write_text(json.dumps({"record_version": newer, "runs": []}))
     for look in (
-        lambda: capture.read(folder),
-        lambda: capture.latest_status(checkout.raw, "local"),
+        lambda: folders.read(folder),
+        lambda: folders.latest_status(checkout.raw, "local"),
         lambda: ingest.ingest_new(checkout),
         lambda: ingest.rebuild(checkout),
     ):
@@ -118,7 +118,7 @@ def test_a_run_that_counts_is_stored_as_its_programs_printed_it(checkout, close_
     record = close_run()
     assert ingest.ingest_new(checkout) == Ingested(1)
     assert ingest.ingest_new(checkout) == Ingested(0)
-    printed = sysbench.summary(CAPTURES["sysbench.out"].decode())
+    printed = sysbench_output.summary(CAPTURES["sysbench.out"].decode())
     with open_store(checkout.store, read_only=True) as store:
         run = store.runs(run_id=record.run_id).row(0, named=True)
         assert run["transactions"] == printed["transactions"]
@@ -160,9 +160,7 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
     point = trial.point.model_copy(update={"share_of_peak": 0.8})
     closed = close_run(trial=trial)
     rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": 800}).encode()
-    due = close_run(
-        trial=trial.model_copy(update={"point": point}), **CAPTURES, **{capture.RATE: rate}
-    )
+    due = close_run(trial=trial.model_copy(update={"point": point}), **CAPTURES, **{RATE: rate})
     assert (closed.record_version, due.record_version) == (1, 3)
     assert "at 80% of the peak" in due.line()
     ingest.ingest_new(checkout)
@@ -183,7 +181,7 @@ def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):
     dataset = SpecTree(operators=2, entities=500, revisions=50)
     point = trial.point.model_copy(update={"dataset": dataset})
     record = close_run(trial=trial.model_copy(update={"point": point}))
-    assert capture.read(checkout.raw / record.run_id) == record
+    assert folders.read(checkout.raw / record.run_id) == record
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
         (run,) = store.runs().to_dicts()
@@ -215,8 +213,16 @@ HARMS = {
         lambda path: path.write_text("{}"),
         "run.json is no record: record_version: Field required",
     ),
-    "file changed": ("sysbench.out", cut, "sysbench.out was changed after the run had ended"),
-    "file removed": ("sysbench.out", Path.unlink, "sysbench.out was removed after the run had"),
+    "file changed": (
+        "sysbench.out",
+        cut,
+        "sysbench.out was changed after the run had ended",
+    ),
+    "file removed": (
+        "sysbench.out",
+        Path.unlink,
+        "sysbench.out was removed after the run had",
+    ),
     "file unreadable": ("sample.jsonl", replaced, "sample.jsonl: Is a directory"),
 }
 
@@ -238,7 +244,7 @@ UNPARSABLE = {
 
 def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None:
     """Neither of ``ingest`` nor of its rebuilding; and it is told every time."""
-    whole = {folder.name for folder in capture.finished(checkout.raw)} - {damaged}
+    whole = {folder.name for folder in folders.finished(checkout.raw)} - {damaged}
     for count, done in (
         (len(whole), ingest.ingest_new(checkout)),
         (0, ingest.ingest_new(checkout)),
@@ -259,7 +265,7 @@ def test_a_damaged_run_is_named_and_all_others_are_ingested(checkout, curves, cl
     first, damaged, _ = (close_run(trial=trial) for trial in trials[:3])
     do(checkout.raw / damaged.run_id / name)
     only_the_damaged_run_is_left_out(checkout, damaged.run_id, named)
-    assert first.trial_key in capture.latest_status(checkout.raw, "local")
+    assert first.trial_key in folders.latest_status(checkout.raw, "local")
 
 
 @pytest.mark.parametrize("harm", UNPARSABLE)
@@ -276,7 +282,7 @@ def test_a_copy_of_a_run_is_no_second_run(checkout, close_run):
     only_the_damaged_run_is_left_out(
         checkout, f"{record.run_id}.bak", f"run.json is that of {record.run_id}"
     )
-    assert capture.latest_status(checkout.raw, "local") == {record.trial_key: "ok"}
+    assert folders.latest_status(checkout.raw, "local") == {record.trial_key: "ok"}
 
 
 def test_rebuilding_gives_the_same_rows(checkout, curves, close_run):

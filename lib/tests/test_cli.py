@@ -7,9 +7,10 @@ from pathlib import Path
 import duckdb
 import pytest
 import typer
-from benchlab import cli, sweep
-from benchlab.host import Host
+from benchlab import cli
+from benchlab.run import sweep
 from benchlab.store import SCHEMA_VERSION
+from benchlab.target.host import Host
 from conftest import STUDY
 
 COMMANDS = typer.main.get_command(cli._typer).commands
@@ -299,7 +300,7 @@ def test_the_installed_command_ends_with_1_and_no_traceback(checkout):
     assert STUDY in done.stderr
 
 
-@pytest.mark.parametrize("module", ["cli", "curve"])
+@pytest.mark.parametrize("module", ["cli", "run.curve"])
 def test_nothing_waits_for_slow_imports_that_it_does_not_need(module):
     """Each of these takes a second or more; commands and run notebooks do without."""
     program = f"import sys, benchlab.{module}; print(*sys.modules)"

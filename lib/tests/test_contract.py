@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
-from benchlab import dataset, ingest, trial
 from benchlab.engines import ENGINES
+from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.plan import Point, Trial
-from benchlab.session import Session
+from benchlab.run import dataset, trial
+from benchlab.run.trial import run_trial
+from benchlab.store import ingest
 from benchlab.study import SpecTree, Workload
-from benchlab.trial import run_trial
-from benchlab.waits import Wait
+from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from conftest import EVERY_ENGINE, wait_for
 

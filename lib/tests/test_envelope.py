@@ -2,7 +2,7 @@
 
 import pytest
 from benchlab import study, target
-from benchlab.envelope import resolve
+from benchlab.plan.envelope import resolve
 from benchlab.study import PROFILES, EnvelopeSpec
 from conftest import STUDY
 from hypothesis import HealthCheck, given, settings

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from benchlab import capture
-from benchlab.capture import Record
+from benchlab.raw import folders
+from benchlab.raw.record import Record
 from benchlab.store import SCHEMA_VERSION, open_store
 from benchlab.target import EngineFound
 from conftest import Machine, agent, closed, mini_study, wait_for
@@ -68,7 +68,7 @@ def faulty(machine, tmp_path_factory) -> Machine:
 
 
 def records(data: Path) -> list[Record]:
-    return [capture.read(folder) for folder in capture.finished(data / "raw")]
+    return [folders.read(folder) for folder in folders.finished(data / "raw")]
 
 
 def outcome(said: str) -> list[str]:
@@ -211,7 +211,7 @@ class Interrupted:
         return {status: found.count(status) for status in set(found)}
 
     def unfinished(self) -> list[Path]:
-        return capture.unfinished(self.data / "raw")
+        return folders.unfinished(self.data / "raw")
 
 
 @pytest.fixture(scope="module")

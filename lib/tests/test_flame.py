@@ -5,8 +5,8 @@ from pathlib import Path
 import altair as alt
 import polars as pl
 import pytest
-from benchlab.analysis import flame
-from benchlab.parse import perf
+from benchlab.observers import perf
+from benchlab.report import flame
 
 SCRIPT = (Path(__file__).parent / "data" / "perf" / "script.txt").read_text()
 

@@ -5,13 +5,13 @@ from collections import Counter
 
 import polars as pl
 import pytest
+from benchlab.attribution import blocks, elasticity
+from benchlab.attribution.elasticity import Answer
+from benchlab.drivers import sysbench_output
 from benchlab.errors import ParseError
-from benchlab.intervention import effect
-from benchlab.intervention.effect import Answer
-from benchlab.intervention.model import RESOURCES, TRANSIENT_S, Intervention
-from benchlab.intervention.schedule import Block, schedule
-from benchlab.parse import blocks, sysbench
+from benchlab.run.schedule import Block, schedule
 from benchlab.stats import Estimate
+from benchlab.study.intervention import RESOURCES, TRANSIENT_S, Intervention
 from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 #: A run of PostgreSQL's write_only: two resources, four blocks of 4 s each, recorded.
 RECORDED = (DATA / "intervene" / "blocks.jsonl").read_text()
-SECONDS = sysbench.intervals((DATA / "intervene" / "sysbench.txt").read_text())
+SECONDS = sysbench_output.intervals((DATA / "intervene" / "sysbench.txt").read_text())
 ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 LATE_S = 0.06  # as its record says
 
@@ -156,17 +156,17 @@ def run(asked: Intervention, tps: dict[str | None, float], late_s: float = 0.0) 
 @given(asked=INTERVENTIONS, late_s=st.floats(0, 0.15))
 def test_seconds_behind_the_transient_count_and_no_others(asked, late_s):
     tps = dict.fromkeys((None, *asked.resources), 100.0)
-    found = effect.block_throughput(*run(asked, tps, late_s), late_s)
+    found = elasticity.block_throughput(*run(asked, tps, late_s), late_s)
     assert set(found["seconds"]) == {asked.block_s - TRANSIENT_S}
     assert set(found["tps"]) == {100.0}
 
 
 def test_blocks_that_begin_between_two_seconds_have_one_less():
     asked = Intervention(resources=("cpu",), block_s=5, blocks=1)
-    found = effect.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 0.5), 0.5)
+    found = elasticity.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 0.5), 0.5)
     assert set(found["seconds"]) == {5 - TRANSIENT_S - 1}
     # a whole second later they are in step again
-    found = effect.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 1.05), 1.05)
+    found = elasticity.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 1.05), 1.05)
     assert found["seconds"].to_list() == [4, 4, 4]
 
 
@@ -174,7 +174,9 @@ def test_blocks_that_begin_between_two_seconds_have_one_less():
 def test_the_limit_that_throughput_follows_binds_and_no_other(asked):
     binding, *others = asked.resources
     tps = dict.fromkeys((None, *others), 100.0) | {binding: 100.0 * asked.factor}
-    found = effect.elasticities(effect.block_throughput(*run(asked, tps)), asked, enforced=True)
+    found = elasticity.elasticities(
+        elasticity.block_throughput(*run(asked, tps)), asked, enforced=True
+    )
     assert len(found) == len(asked.resources)
     for row in found.iter_rows(named=True):
         assert row["blocks"] == asked.blocks
@@ -189,8 +191,8 @@ def test_the_limit_that_throughput_follows_binds_and_no_other(asked):
 
 def elasticities(text: str) -> dict[str, dict]:
     found = blocks.blocks(text, truncated_ok=True)
-    rows = effect.elasticities(
-        effect.block_throughput(found, SECONDS, LATE_S), ASKED, enforced=True
+    rows = elasticity.elasticities(
+        elasticity.block_throughput(found, SECONDS, LATE_S), ASKED, enforced=True
     )
     return rows.rows_by_key("resource", named=True, unique=True)
 
@@ -216,7 +218,9 @@ def test_a_run_that_was_cut_says_less_and_never_more(lines):
 def test_a_limit_that_is_not_in_force_is_not_testable():
     asked = Intervention(block_s=4, blocks=4).within(False)
     tps = {None: 100.0, "cpu": 80.0}
-    found = effect.elasticities(effect.block_throughput(*run(asked, tps)), asked, enforced=False)
+    found = elasticity.elasticities(
+        elasticity.block_throughput(*run(asked, tps)), asked, enforced=False
+    )
     said = dict(found.select("resource", "answer").iter_rows())
     assert said.pop("CPU") == Answer.BINDS
     assert set(said.values()) == {Answer.NOT_TESTABLE}
@@ -226,8 +230,8 @@ def test_a_limit_that_is_not_in_force_is_not_testable():
 
 def test_a_load_that_stood_still_says_nothing():
     asked = Intervention(resources=("cpu",), block_s=4, blocks=4)
-    (row,) = effect.elasticities(
-        effect.block_throughput(*run(asked, {None: 0.0, "cpu": 0.0})), asked, enforced=True
+    (row,) = elasticity.elasticities(
+        elasticity.block_throughput(*run(asked, {None: 0.0, "cpu": 0.0})), asked, enforced=True
     ).rows(named=True)
     assert (row["answer"], row["reason"]) == (Answer.UNCLEAR, "no throughput")
     assert row["elasticity"] is None
@@ -248,4 +252,4 @@ def test_a_load_that_stood_still_says_nothing():
     ],
 )
 def test_an_answer_is_what_the_whole_interval_says(low, high, said):
-    assert effect.answer(Estimate(0.5, low, high, 4)) == said
+    assert elasticity.answer(Estimate(0.5, low, high, 4)) == said

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from benchlab import results, study
-from benchlab.claims import judge, tables
+from benchlab import study
+from benchlab.claims import judge, stored
 from benchlab.errors import ClaimError, StoreError, UnknownName
-from benchlab.store import open_store
+from benchlab.store import open_store, results
 from conftest import MEASURED_PROFILE, ROOT, STUDY
 from ruamel.yaml import YAML
 
@@ -350,7 +350,7 @@ def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
 def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     shutil.copytree(ROOT / "paper/studies", checkout.studies, dirs_exist_ok=True)
     store = measured({TUNED: HIGH, DEFAULT: LOW})
-    tables.write(checkout, store)
+    stored.write(checkout, store)
     verdicts = store.sql("SELECT * FROM verdict JOIN claim USING (study, claim)")
     wanted = [
         (name, claim.id)
@@ -370,7 +370,7 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     assert by_id["cached_leads_point_select"]["reason"] == "this study was not rerun here"
     assert by_id["cached_leads_point_select"]["profile"] is None
     # a second time it is the same, not twice as much
-    tables.write(checkout, store)
+    stored.write(checkout, store)
     assert store.sql("SELECT count(*) AS n FROM verdict")["n"].item() == len(wanted)
     assert store.sql("SELECT count(*) AS n FROM published")["n"].item() > 800
 
@@ -379,7 +379,7 @@ def test_a_target_on_which_limits_were_only_lowered_is_not_judged(judged, checko
     judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
     store = measured({DEFAULT: {1: [5.0]}}, target="lab")
     store.connection.execute("UPDATE run SET intervention = '{}' WHERE target = 'lab'")
-    tables.write(checkout, store)
+    stored.write(checkout, store)
     assert store.sql("SELECT DISTINCT target FROM verdict WHERE study = ?", STUDY).rows() == [
         ("local",)
     ]
@@ -388,11 +388,11 @@ def test_a_target_on_which_limits_were_only_lowered_is_not_judged(judged, checko
 def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout, measured):
     judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
     store = measured({})
-    tables.write(checkout, store)
+    stored.write(checkout, store)
     before = store.sql("SELECT * FROM verdict ORDER BY ALL")
     _claim(checkout, {"test": "audit", "query": "SELECT nonsense", "value": 1.0}, "audit")
     with pytest.raises(ClaimError, match=rf"study {STUDY}, claim one: "):
-        tables.write(checkout, store)
+        stored.write(checkout, store)
     assert store.sql("SELECT * FROM verdict ORDER BY ALL").equals(before)
 
 

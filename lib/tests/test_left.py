@@ -5,9 +5,12 @@ from collections import Counter
 from contextlib import contextmanager
 
 import pytest
-from benchlab import capture, sweep, target
+from benchlab import target
 from benchlab.errors import NotebookError
-from benchlab.sweep import Selection
+from benchlab.raw import folders
+from benchlab.raw.record import RECORD_NAME
+from benchlab.run import sweep
+from benchlab.run.sweep import Selection
 from benchlab.target import EngineFound, Provisioned
 from conftest import CAPTURES, STUDY
 from rich.console import Console
@@ -70,7 +73,7 @@ class Sweeps:
 
     def statuses(self, trial) -> list[str]:
         """Status and error of every run of a trial, oldest first."""
-        records = [capture.read(folder) for folder in capture.finished(self.checkout.raw)]
+        records = [folders.read(folder) for folder in folders.finished(self.checkout.raw)]
         return [(one.status, one.error) for one in records if one.trial_key == trial.key]
 
 
@@ -80,7 +83,7 @@ def sweeps(checkout, close_run, monkeypatch) -> Sweeps:
 
 
 def harm_record(folder) -> None:
-    path = folder / capture.RECORD_NAME
+    path = folder / RECORD_NAME
     path.write_bytes(path.read_bytes()[:-100])
 
 

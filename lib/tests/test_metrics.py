@@ -1,7 +1,7 @@
 """Metrics of the reference runs."""
 
 import benchlab
-from benchlab import metrics
+from benchlab.store import metrics
 from polars.testing import assert_frame_equal
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import altair as alt
 import polars as pl
 import pytest
-from benchlab import theme
 from benchlab.errors import BenchlabError
 from benchlab.numbers import MINUS, column_texts, is_numeric, number, percent
-from benchlab.paper import Built, build
-from benchlab.paper.charts import scripts_html, specification
-from benchlab.paper.tables import cells, to_typst
+from benchlab.report import theme
+from benchlab.report.paper import Built, build
+from benchlab.report.paper.charts import scripts_html, specification
+from benchlab.report.paper.tables import cells, to_typst
 
 MANUSCRIPT = """\
 ---

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from benchlab.errors import ParseError
-from benchlab.parse import iostat, mpstat, pidstat, sample, vmstat
+from benchlab.observers import iostat, mpstat, pidstat, sample, vmstat
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from benchlab.errors import ParseError
-from benchlab.parse import perf
+from benchlab.observers import perf
 from hypothesis import given
 from hypothesis import strategies as st
 

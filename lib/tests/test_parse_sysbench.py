@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from benchlab.drivers import sysbench_output
 from benchlab.errors import ParseError
-from benchlab.parse import sysbench
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ def recorded(name: str) -> str:
 
 
 def test_intervals_of_a_write_workload():
-    frame = sysbench.intervals(recorded("oltp_write_only"))
+    frame = sysbench_output.intervals(recorded("oltp_write_only"))
     assert frame.columns == [
         *("second", "threads", "tps", "qps", "read_qps", "write_qps", "other_qps"),
         *("latency_us", "percentile", "errors_per_s", "reconnects_per_s"),
@@ -34,20 +34,20 @@ def test_intervals_of_a_write_workload():
 
 
 def test_an_interval_without_an_event_has_no_latency():
-    frame = sysbench.intervals(recorded("ignored_errors"))
+    frame = sysbench_output.intervals(recorded("ignored_errors"))
     assert frame["tps"].to_list() == [4.99, 0.0, 4.0, 1.0, 0.0]
     assert frame["latency_us"].to_list() == [4330.0, None, 2009230.0, 995510.0, None]
     assert frame["errors_per_s"].to_list() == [0.0, 1.0, 2.0, 2.0, 1.0]
 
 
 def test_the_queue_lines_of_a_fixed_rate_are_no_intervals():
-    frame = sysbench.intervals(recorded("rate"))
+    frame = sysbench_output.intervals(recorded("rate"))
     assert frame["second"].to_list() == [1, 2, 3, 4, 5]
     assert frame["tps"].to_list()[:4] == [215.82, 226.00, 199.06, 174.97]
 
 
 def test_summary():
-    assert sysbench.summary(recorded("oltp_write_only")) == {
+    assert sysbench_output.summary(recorded("oltp_write_only")) == {
         "queries_read": 0,
         "queries_write": 33236,
         "queries_other": 16982,
@@ -80,14 +80,14 @@ def test_summary_without_percentile():
         "        99th percentile:                        0.49",
         "         percentile stats:               disabled",
     )
-    summary = sysbench.summary(text)
+    summary = sysbench_output.summary(text)
     assert summary["percentile"] is None
     assert summary["latency_percentile_ms"] is None
     assert summary["latency_sum_ms"] == 186.62
 
 
 def test_histogram():
-    frame = sysbench.histogram(recorded("ignored_errors"))
+    frame = sysbench_output.histogram(recorded("ignored_errors"))
     assert frame.rows() == [
         *((755.0, 1), (2966.0, 1), (3187.0, 1), (3956.0, 1), (4028.0, 1), (4329.0, 1)),
         *((995508.0, 1), (2009233.0, 4), (2985887.0, 2), (5033352.0, 1)),
@@ -95,17 +95,20 @@ def test_histogram():
 
 
 def test_histogram_joins_buckets_that_print_as_the_same_value():
-    frame = sysbench.histogram(recorded("oltp_point_select"))
+    frame = sysbench_output.histogram(recorded("oltp_point_select"))
     assert frame.row(1) == (23.0, 989 + 1303 + 20720)
     assert frame["latency_us"].is_unique().all()
 
 
 @pytest.mark.parametrize("name", COMPLETE)
 def test_histogram_agrees_with_the_summary(name):
-    histogram, summary = sysbench.histogram(recorded(name)), sysbench.summary(recorded(name))
+    histogram, summary = (
+        sysbench_output.histogram(recorded(name)),
+        sysbench_output.summary(recorded(name)),
+    )
     assert histogram["count"].sum() == summary["events"]
     # the extremes lie in the outermost buckets; printed to 0.01 ms, and to 0.001 ms
-    half = sysbench.BUCKET_RATIO**0.5
+    half = sysbench_output.BUCKET_RATIO**0.5
     for bucket, extreme in (
         (histogram["latency_us"][0], summary["latency_min_ms"] * 1000),
         (histogram["latency_us"][-1], summary["latency_max_ms"] * 1000),
@@ -123,9 +126,9 @@ def test_histogram_agrees_with_the_summary(name):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_run_that_did_not_end_has_neither_totals_nor_histogram(name):
     with pytest.raises(ParseError, match="SQL statistics"):
-        sysbench.summary(recorded(name))
+        sysbench_output.summary(recorded(name))
     with pytest.raises(ParseError, match="Latency histogram"):
-        sysbench.histogram(recorded(name))
+        sysbench_output.histogram(recorded(name))
 
 
 @pytest.mark.parametrize(
@@ -133,16 +136,16 @@ def test_a_run_that_did_not_end_has_neither_totals_nor_histogram(name):
     [("server_killed", 3), ("client_killed", 3), ("connection_lost_mysql", 2), ("refused", 0)],
 )
 def test_a_run_that_did_not_end_keeps_its_intervals(name, seconds):
-    assert sysbench.intervals(recorded(name)).height == seconds
+    assert sysbench_output.intervals(recorded(name)).height == seconds
 
 
 def test_checkpoints_reset_the_totals():
     with pytest.raises(ParseError, match=r"line 138: 2 times 'SQL statistics:', not once"):
-        sysbench.summary(recorded("checkpoints"))
+        sysbench_output.summary(recorded("checkpoints"))
 
 
 def test_errors():
-    refused = sysbench.errors(recorded("refused"))
+    refused = sysbench_output.errors(recorded("refused"))
     assert len(refused) == 5
     assert refused[0] == (
         "FATAL: Connection to database failed: connection to server at"
@@ -150,10 +153,10 @@ def test_errors():
         " accepting TCP/IP connections?"
     )
     assert refused[-1] == "FATAL: Thread initialization failed!"
-    lost = sysbench.errors(recorded("connection_lost_mysql"))
+    lost = sysbench_output.errors(recorded("connection_lost_mysql"))
     assert len(lost) == 4
     assert lost[0].endswith("for query 'DELETE FROM sbtest2 WHERE id=?'")
-    absent = sysbench.errors(recorded("sql_error"))
+    absent = sysbench_output.errors(recorded("sql_error"))
     assert len(absent) == 4
     assert absent[0] == (
         'FATAL: PQprepare() failed: ERROR:  relation "sbtest3" does not exist'
@@ -163,12 +166,12 @@ def test_errors():
 
 @pytest.mark.parametrize("name", [*COMPLETE, "server_killed", "client_killed"])
 def test_a_run_can_print_no_error(name):
-    assert sysbench.errors(recorded(name)) == []
+    assert sysbench_output.errors(recorded(name)) == []
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "pgbench (15.1)\nprogress: 1.0 s\n"])
 def test_text_of_another_program_is_refused(text):
-    for parse in (sysbench.intervals, sysbench.summary, sysbench.histogram):
+    for parse in (sysbench_output.intervals, sysbench_output.summary, sysbench_output.histogram):
         with pytest.raises(ParseError, match="sysbench: line 1"):
             parse(text)
 
@@ -176,13 +179,13 @@ def test_text_of_another_program_is_refused(text):
 def test_a_changed_interval_line_is_refused():
     text = recorded("rate").replace("qps: 226.00", "qps: many")
     with pytest.raises(ParseError, match=r"sysbench: line 16: no interval: '\[ 2s \]"):
-        sysbench.intervals(text)
+        sysbench_output.intervals(text)
 
 
 def test_histogram_out_of_order_is_refused():
     text = recorded("ignored_errors").replace("       2.966 |", "       0.001 |")
     with pytest.raises(ParseError, match=r"line 21: bucket 0\.001 ms after a larger one"):
-        sysbench.histogram(text)
+        sysbench_output.histogram(text)
 
 
 hundredths = st.integers(0, 10**9).map(lambda n: n / 100)
@@ -206,7 +209,7 @@ def printed(row: tuple) -> str:
 @given(st.lists(interval_rows, max_size=5))
 def test_intervals_are_read_as_printed(rows):
     text = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n" + "".join(map(printed, rows))
-    assert sysbench.intervals(text).rows() == rows
+    assert sysbench_output.intervals(text).rows() == rows
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
@@ -214,19 +217,19 @@ def test_intervals_are_read_as_printed(rows):
 def test_a_cut_text_gives_fewer_rows_or_an_error(path, data):
     content = path.read_bytes()
     cut = content[: data.draw(st.integers(0, len(content)))].decode(errors="replace")
-    whole = sysbench.intervals(content.decode())
-    assert sysbench.intervals(cut, truncated_ok=True).equals(
-        whole.head(sysbench.intervals(cut, truncated_ok=True).height)
+    whole = sysbench_output.intervals(content.decode())
+    assert sysbench_output.intervals(cut, truncated_ok=True).equals(
+        whole.head(sysbench_output.intervals(cut, truncated_ok=True).height)
     )
-    sysbench.errors(cut)
-    for parse in (sysbench.summary, sysbench.histogram, sysbench.intervals):
+    sysbench_output.errors(cut)
+    for parse in (sysbench_output.summary, sysbench_output.histogram, sysbench_output.intervals):
         try:
             found = parse(cut)
         except ParseError:
             continue
-        if parse is sysbench.intervals:
+        if parse is sysbench_output.intervals:
             assert found.equals(whole.head(found.height))
-        elif parse is sysbench.summary and path.stem != "checkpoints":
-            assert found == sysbench.summary(content.decode())
-        elif parse is sysbench.histogram:
-            assert found.equals(sysbench.histogram(content.decode()))
+        elif parse is sysbench_output.summary and path.stem != "checkpoints":
+            assert found == sysbench_output.summary(content.decode())
+        elif parse is sysbench_output.histogram:
+            assert found.equals(sysbench_output.histogram(content.decode()))

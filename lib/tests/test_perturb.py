@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benchlab import capture, results
-from benchlab.host import AGENT
-from benchlab.store import open_store
+from benchlab.raw import folders
+from benchlab.store import open_store, results
+from benchlab.target.host import AGENT
 from conftest import ETC, MINI, agent, wait_for
 
 pytestmark = pytest.mark.machine
@@ -43,14 +43,14 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
     code, said = machine.benchlab(data, *command)
     assert code == 0, said
     assert "broke off" not in said
-    (folder,) = capture.finished(data / "raw")
+    (folder,) = folders.finished(data / "raw")
     assert str(folder) in said
     assert "disk write bandwidth" in said
     assert "too few blocks" in said
     assert machine.leftovers() == []
     header, *lines = map(json.loads, (folder / "blocks.jsonl").read_text().splitlines())
     in_force = header["header"]["limits"]
-    envelope = capture.read(folder).trial.point.envelope
+    envelope = folders.read(folder).trial.point.envelope
     assert in_force["cores"] == envelope.cores
     assert in_force["write_bytes_per_s"] == envelope.write_bytes_per_s
     lowered = {line["limit"]: line["value"] for line in lines}
@@ -67,7 +67,7 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
         assert results.runs(store, MINI, "smoke").is_empty()
     again, _ = machine.benchlab(data, *command)
     assert again == 0
-    assert len(list(capture.finished(data / "raw"))) == 1
+    assert len(list(folders.finished(data / "raw"))) == 1
 
 
 def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp_path):
@@ -78,7 +78,7 @@ def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp
     # the notebook's kernel sees that its parent is gone, and with it the agent
     wait_for(lambda: not processes("intervene"), "the intervention to end")
     assert limits() == full
-    assert len(capture.unfinished(tmp_path / "data" / "raw")) == 1
+    assert len(folders.unfinished(tmp_path / "data" / "raw")) == 1
 
 
 def test_an_intervention_that_is_killed_fails_its_run(machine, tmp_path):
@@ -87,8 +87,8 @@ def test_an_intervention_that_is_killed_fails_its_run(machine, tmp_path):
     for pid in processes("intervene"):
         os.kill(pid, signal.SIGKILL)
     assert sweep.end() == 1
-    (folder,) = capture.finished(tmp_path / "data" / "raw")
-    record = capture.read(folder)
+    (folder,) = folders.finished(tmp_path / "data" / "raw")
+    record = folders.read(folder)
     assert record.status == "failed"
     assert record.error.startswith("intervention broke off: ")
     assert machine.leftovers() == []

@@ -1,14 +1,14 @@
 """Runs in which limits were lowered: in the store, out of the curves, beside the evidence."""
 
 import pytest
-from benchlab import capture, ingest
-from benchlab.analysis import intervention_charts, interventions, points
+from benchlab.attribution.elasticity import Answer
 from benchlab.errors import BenchlabError, StoreError
-from benchlab.intervention.effect import Answer
-from benchlab.intervention.model import Intervention
-from benchlab.results import largest_profile
-from benchlab.results import perturbed as last_perturbed
-from benchlab.store import open_store
+from benchlab.raw import folders
+from benchlab.report import intervention_charts, interventions, points
+from benchlab.store import ingest, open_store
+from benchlab.store.results import largest_profile
+from benchlab.store.results import perturbed as last_perturbed
+from benchlab.study.intervention import Intervention
 from conftest import CAPTURES, DATA, STUDY
 
 ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
@@ -28,7 +28,7 @@ def perturbed(curves):
 
 def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, perturbed):
     record = close_run(trial=perturbed[1], **FILES)
-    assert capture.read(checkout.raw / record.run_id) == record
+    assert folders.read(checkout.raw / record.run_id) == record
     assert ingest.ingest_new(checkout).damaged == {}
     with open_store(checkout.store, read_only=True) as store:
         assert len(store.table("intervention_block", record.run_id)) == 17

@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from benchlab import study, sweep, target
+from benchlab import study, target
 from benchlab.errors import TargetError, UnknownName
-from benchlab.intervention.model import Intervention
 from benchlab.plan import Curve, Planner, Point, Trial, content_key, settings_of
+from benchlab.run import sweep
+from benchlab.run.sweep import Selection
 from benchlab.study import PROFILES, OpenLoop
-from benchlab.sweep import Selection
+from benchlab.study.intervention import Intervention
 from conftest import STUDY
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

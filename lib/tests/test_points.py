@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
-from benchlab import ingest, stats, study, sweep, target
-from benchlab.analysis import points, tables
+from benchlab import stats, study, target
+from benchlab.drivers import sysbench_output
 from benchlab.errors import UnknownName
-from benchlab.parse import sysbench
-from benchlab.store import open_store
-from benchlab.sweep import Selection
+from benchlab.raw import folders
+from benchlab.report import evidence, points, settings
+from benchlab.run import sweep
+from benchlab.run.sweep import Selection
+from benchlab.store import ingest, open_store
+from benchlab.studies import postgres_vs_tidb
 from conftest import CAPTURES, MEASURED_PROFILE, STUDY
 
 PROFILE = MEASURED_PROFILE
@@ -50,7 +53,7 @@ def test_a_point_is_the_median_of_the_trials_that_count(measured):
         4: (3, 110.0, three.low, three.high),
         16: (2, 8.0, two.low, two.high),
     }
-    printed = sysbench.summary(CAPTURES["sysbench.out"].decode())
+    printed = sysbench_output.summary(CAPTURES["sysbench.out"].decode())
     # sysbench prints the percentile of the same histogram, by interpolation within a bucket
     assert found[4]["p99_us"] == pytest.approx(printed["latency_percentile_ms"] * 1000, rel=0.02)
     assert points.not_counted(store, STUDY, PROFILE)["runs"].to_list() == [1]
@@ -59,7 +62,7 @@ def test_a_point_is_the_median_of_the_trials_that_count(measured):
 def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, measured, close_run):
     store = measured({INSERT: {4: [100.0, 110.0, 120.0]}})
     again = checkout.raw / store.runs(trial=1)["run_id"][0]
-    close_run("failed", "it died", trial=ingest.capture.read(again).trial)
+    close_run("failed", "it died", trial=folders.read(again).trial)
     store.close()
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
@@ -119,7 +122,9 @@ def test_every_table_is_of_one_target(checkout, measured):
         "workload": "oltp_insert",
         "concurrency": 1,
     }
-    functions = of_a_profile(points) | of_a_profile(tables)
+    functions = {}
+    for module in (points, settings, evidence, postgres_vs_tidb):
+        functions |= of_a_profile(module)
     assert {"points", "costs", "similitude", "parameters", "checkpoints"} <= set(functions)
 
     def everything(store) -> dict[str, object]:
@@ -154,11 +159,11 @@ def schemas(store, checkout) -> dict[str, dict[str, pl.DataType]]:
         "points": points.points(store, STUDY, PROFILE),
         "overview": points.overview(store, STUDY, PROFILE),
         "not_counted": points.not_counted(store, STUDY, PROFILE),
-        "costs": tables.costs(store, STUDY, PROFILE),
-        "similitude": tables.similitude(store, spec, PROFILE, instance),
-        "checkpoints": tables.checkpoints(store, STUDY, PROFILE),
-        "evidence": tables.evidence(store, STUDY, PROFILE, "postgres", "oltp_write_only"),
-        "unsettled": tables.unsettled(store, STUDY, PROFILE),
+        "costs": points.cost_table(store, STUDY, PROFILE),
+        "similitude": postgres_vs_tidb.similitude(store, spec, PROFILE, instance),
+        "checkpoints": postgres_vs_tidb.checkpoints(store, STUDY, PROFILE),
+        "evidence": evidence.evidence(store, STUDY, PROFILE, "postgres", "oltp_write_only"),
+        "unsettled": points.unsettled(store, STUDY, PROFILE),
     }
     return {name: dict(frame.schema) for name, frame in frames.items()}
 
@@ -179,7 +184,7 @@ def test_without_runs_there_are_the_same_columns(checkout, close_run):
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
         assert schemas(store, checkout) == empty
-        assert not tables.similitude(
+        assert not postgres_vs_tidb.similitude(
             store,
             study.load(checkout, STUDY),
             PROFILE,
@@ -197,10 +202,10 @@ def test_an_engine_of_which_nothing_counts_has_a_column_for_every_variant(checko
     close_run("failed", "it died", trial=trials["main"])
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        tidb = tables.parameters(store, STUDY, PROFILE, "tidb")
+        tidb = settings.parameters(store, STUDY, PROFILE, "tidb")
         assert tidb.is_empty()
         assert tidb.columns == ["setting", "default", "tuned"]
-        assert tables.parameters(store, STUDY, PROFILE, "postgres").rows() == [
+        assert settings.parameters(store, STUDY, PROFILE, "postgres").rows() == [
             ("max_wal_size", "32MB → 32 MB", None),
             ("shared_buffers", "256MB → 32768 × 8kB", None),
         ]
@@ -218,7 +223,7 @@ def test_similitude_is_that_of_the_main_envelope(checkout, close_run):
     spec = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, spec.instance)
     with open_store(checkout.store, read_only=True) as store:
-        found = tables.similitude(store, spec, PROFILE, instance)
+        found = postgres_vs_tidb.similitude(store, spec, PROFILE, instance)
     (row,) = found.filter(ratio="disk operations per core (1/s)").rows(named=True)
     assert row["ours"] == main.write_iops / main.cores
     assert row["note"] == spec.envelopes["main"].why.strip()
@@ -229,7 +234,7 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        (row,) = tables.checkpoints(store, STUDY, PROFILE).rows(named=True)
+        (row,) = postgres_vs_tidb.checkpoints(store, STUDY, PROFILE).rows(named=True)
     assert row["checkpoints"] == 4
     assert (row["wal_mb"], row["wal_mb_per_checkpoint"]) == (8, 2)
 

@@ -1,11 +1,10 @@
 """Preflight: what is missing is said before anything is started, with how much of it is needed."""
 
 import pytest
-from benchlab import preflight
-from benchlab.envelope import Envelope
 from benchlab.errors import TargetError
-from benchlab.host import Host
-from benchlab.target import Target
+from benchlab.plan.envelope import Envelope
+from benchlab.target import Target, preflight
+from benchlab.target.host import Host
 
 GIB = 1 << 30
 

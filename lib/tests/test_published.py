@@ -8,10 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab import published, study
-from benchlab.claims.model import Level, Ratio
+from benchlab import study
+from benchlab.claims import published
 from benchlab.errors import BenchlabError, UnknownName
 from benchlab.repo import Repo
+from benchlab.study.claims import Level, Ratio
 from conftest import ROOT, STUDY
 
 REPO = Repo(ROOT)

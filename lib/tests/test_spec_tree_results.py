@@ -5,11 +5,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab import paper, study
-from benchlab.analysis import manuscript, points, spec_tree, spec_tree_charts
-from benchlab.parse.sysbench import summary
+from benchlab import study
+from benchlab.drivers.sysbench_output import summary
 from benchlab.repo import Repo
-from benchlab.theme import label
+from benchlab.report import manuscript, paper, points
+from benchlab.report.theme import label
+from benchlab.studies import spec_tree, spec_tree_charts
 from conftest import CAPTURES, MEASURED_PROFILE, ROOT
 
 REPO = Repo(ROOT)

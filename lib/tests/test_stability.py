@@ -3,11 +3,12 @@
 import shutil
 
 import pytest
-from benchlab import noise, stats
+from benchlab import stats
+from benchlab.claims import noise
 from benchlab.claims.judge import Judgement
-from benchlab.claims.model import Claim
 from benchlab.claims.stability import compare
 from benchlab.cli import app
+from benchlab.study.claims import Claim
 from conftest import ROOT, STUDY
 
 YES, NO, OPEN, OUT = "reproduced", "not reproduced", "inconclusive", "not testable here"

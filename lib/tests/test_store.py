@@ -8,9 +8,8 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from benchlab import ingest
 from benchlab.errors import StoreError
-from benchlab.store import RUN_TABLES, SCHEMA_VERSION, open_any, open_store
+from benchlab.store import RUN_TABLES, SCHEMA_VERSION, ingest, open_any, open_store
 
 
 @pytest.fixture
@@ -110,7 +109,7 @@ def test_what_is_missing_is_said_so_and_not_made(tmp_path):
 def test_a_store_whose_making_broke_off_is_made_again(tmp_path, monkeypatch):
     path = tmp_path / "benchlab.duckdb"
     with monkeypatch.context() as patch:
-        patch.setattr("benchlab.store.SCHEMA_VERSION", "no number")
+        patch.setattr("benchlab.store.database.SCHEMA_VERSION", "no number")
         with pytest.raises(duckdb.Error):
             open_store(path)
     with open_store(path) as opened:

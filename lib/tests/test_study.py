@@ -4,10 +4,11 @@ import re
 
 import pytest
 from benchlab import study, target
+from benchlab.drivers import sysbench
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import StudyError, UnknownName
 from benchlab.study import OfMemory, SpecTree
-from benchlab.workloads import sysbench, tables_of
+from benchlab.workloads import tables_of
 from conftest import STUDY
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from benchlab import capture
+from benchlab.raw import folders
+from benchlab.raw.record import Record
 from benchlab.store import RUN_TABLES, open_any, open_store
 from conftest import ETC, MINI
 
@@ -28,8 +29,8 @@ class Swept:
         return said
 
     @property
-    def records(self) -> list[capture.Record]:
-        return [capture.read(folder) for folder in capture.finished(self.data / "raw")]
+    def records(self) -> list[Record]:
+        return [folders.read(folder) for folder in folders.finished(self.data / "raw")]
 
     def tables(self) -> dict[str, list[tuple]]:
         """Every table of the store, sorted."""
@@ -77,7 +78,7 @@ def test_every_run_is_closed(swept):
         ("postgres", "tuned", "ok"),
         ("tidb", "tuned", "refused"),
     }
-    assert capture.unfinished(swept.data / "raw") == []
+    assert folders.unfinished(swept.data / "raw") == []
     for record in swept.records:
         if record.status == "ok":
             assert list(record.phases) == ["cold", "read_in", "warmup", "measure"]

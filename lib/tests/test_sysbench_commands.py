@@ -2,9 +2,10 @@
 
 import pytest
 from benchlab import study
+from benchlab.drivers import sysbench
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.study import Dataset, SpecTree, Workload
-from benchlab.workloads import sysbench, tables_of
+from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree import query
 from conftest import STUDY
 

@@ -1,8 +1,8 @@
 """What is told of a trial that did not come to its end."""
 
 import pytest
-from benchlab.capture import RunFolder
-from benchlab.trial import _Run
+from benchlab.raw.record import RunFolder
+from benchlab.run.trial import _Run
 from conftest import DATA
 
 RESET = "postgres: connection failed: server closed the connection unexpectedly"

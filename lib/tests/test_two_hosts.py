@@ -18,14 +18,16 @@ from typing import NoReturn
 
 import polars as pl
 import pytest
-from benchlab import capture, ingest, provision, target
+from benchlab import target
 from benchlab.attribution import attribute, binding
-from benchlab.capture import Record
 from benchlab.errors import TargetError
-from benchlab.host import Host
-from benchlab.parse import sample
+from benchlab.observers import sample
+from benchlab.raw import folders
+from benchlab.raw.record import Record, RunFolder
 from benchlab.repo import Repo
-from benchlab.store import open_store
+from benchlab.store import ingest, open_store
+from benchlab.target import provision
+from benchlab.target.host import Host
 from conftest import CAPTURES, ETC, HOME, MINI, ROOT, Sweep, mini_study, wait_for
 from ruamel.yaml import YAML
 
@@ -120,7 +122,7 @@ def test_a_client_is_held_against_the_cores_of_its_own_host(used, bound):
 def test_only_the_clients_own_sample_counts_the_load(checkout, curves, watched):
     """The server's has rows of a client group, too, which is empty there."""
     trial = curves()[0].trials[0]
-    folder = capture.RunFolder(checkout.raw, trial, "two", single_host=False)
+    folder = RunFolder(checkout.raw, trial, "two", single_host=False)
     folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
     captures = CAPTURES | {"client-host.json": b'{"cores": 8}'}
     if watched:
@@ -464,7 +466,7 @@ class Swept:
         stopped.wait_for(lambda: list(data.glob("raw/*/counters-begin.json")), "a measured part")
         self.stopped = stopped.send(signal.SIGINT)
         self.stopped_said = stopped.said
-        self.unfinished = capture.unfinished(data / "raw")
+        self.unfinished = folders.unfinished(data / "raw")
         # observers end with the pipe to them, and after that gather what they have for nobody
         wait_for(lambda: not hosts.leftovers(), "nothing left of a stopped sweep")
         whole = hosts.start(data, *run)
@@ -473,7 +475,7 @@ class Swept:
 
     @property
     def records(self) -> list[Record]:
-        return [capture.read(folder) for folder in capture.finished(self.data / "raw")]
+        return [folders.read(folder) for folder in folders.finished(self.data / "raw")]
 
     def text(self, record: Record, name: str) -> str:
         return (self.data / "raw" / record.run_id / name).read_text()

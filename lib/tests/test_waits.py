@@ -12,9 +12,10 @@ from benchlab.engines.mariadb import MariaDB
 from benchlab.engines.mysql import MySQL
 from benchlab.engines.oceanbase import OceanBase
 from benchlab.engines.postgres import Postgres
+from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError, ParseError
-from benchlab.parse import waits as parse_waits
-from benchlab.waits import Looks, Wait
+from benchlab.observers import sessions as parse_waits
+from benchlab.observers.sessions import SessionSampler
 
 CLIENT = "client backend"
 
@@ -177,9 +178,9 @@ class Asked(Postgres):
 
 
 def test_a_lost_connection_ends_the_capture_and_is_told_in_it(monkeypatch):
-    monkeypatch.setattr("benchlab.waits.INTERVAL_S", 0.001)
+    monkeypatch.setattr("benchlab.observers.sessions.INTERVAL_S", 0.001)
     engine = Asked(left=3)
-    looks = Looks(engine)
+    looks = SessionSampler(engine)
     assert engine.gone.wait(30)
     text = looks.stop().decode()
     frame = parse_waits.looks(text, engine.wait)
@@ -191,6 +192,6 @@ def test_a_lost_connection_ends_the_capture_and_is_told_in_it(monkeypatch):
 
 def test_looks_end_when_asked_to():
     engine = Asked(left=10**9)
-    text = Looks(engine).stop().decode()
+    text = SessionSampler(engine).stop().decode()
     assert isinstance(parse_waits.looks(text, engine.wait), pl.DataFrame)
     assert isinstance(engine, Engine)

@@ -1,6 +1,6 @@
 """Attribution by evidence: which resource bound a run, as its captures show it."""
 
-from benchlab.attribution.resources import NONE, RESOURCES, UNKNOWN
 from benchlab.attribution.table import attribute, binding
+from benchlab.study.resources import NONE, RESOURCES, UNKNOWN
 
 __all__ = ["NONE", "RESOURCES", "UNKNOWN", "attribute", "binding"]

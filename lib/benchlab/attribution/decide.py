@@ -13,7 +13,9 @@ Three questions, in this order:
 
 import numpy as np
 
-from benchlab.attribution.resources import (
+from benchlab.attribution.timeline import Timeline, smoothed
+from benchlab.engines.waits import Wait
+from benchlab.study.resources import (
     CLIENT_CPU,
     COMMIT_LATENCY,
     CONCURRENCY,
@@ -26,8 +28,6 @@ from benchlab.attribution.resources import (
     NONE,
     UNKNOWN,
 )
-from benchlab.attribution.timeline import Timeline, smoothed
-from benchlab.waits import Wait
 
 #: Use from which a resource is exhausted. A closed loop bound by a throttle leaves it idle only between
 #: a completion and the next request, and a throttle is accurate to 2 %.

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from benchlab.attribution.decide import SERIAL, decide, serial_share
-from benchlab.attribution.resources import (
+from benchlab.attribution.timeline import Timeline, build
+from benchlab.study.resources import (
     CLIENT_CPU,
     COMMIT_LATENCY,
     CONCURRENCY,
@@ -20,7 +21,6 @@ from benchlab.attribution.resources import (
     RESOURCES,
     UNKNOWN,
 )
-from benchlab.attribution.timeline import Timeline, build
 
 SCHEMA = {
     "resource": pl.String,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from benchlab.attribution.resources import CLIENT_CPU, DISK, ENGINE_CPU, MEMORY, NETWORK
+from benchlab.study.resources import CLIENT_CPU, DISK, ENGINE_CPU, MEMORY, NETWORK
 
 #: Sessions that must have been looked at before shares of them mean anything: with 30, a share of a
 #: half is known to ± 0.18 (95 %, binomial).

@@ -1,7 +1,7 @@
 """Audits: what an article derives from its own numbers, and known facts, worked out again.
 
 An audit needs no run: its query answers from the published tables. A query that does not answer as
-:class:`~benchlab.claims.model.Audit` asks is a :class:`~benchlab.errors.ClaimError`, never a verdict.
+:class:`~benchlab.study.claims.Audit` asks is a :class:`~benchlab.errors.ClaimError`, never a verdict.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,12 @@ from math import isfinite
 
 import duckdb
 
-from benchlab import published, study
-from benchlab.claims.model import Audit, Claim, Verdict
+from benchlab import study
+from benchlab.claims import published
 from benchlab.errors import ClaimError
 from benchlab.repo import Repo
 from benchlab.study import Study
+from benchlab.study.claims import Audit, Claim, Verdict
 
 #: Digits enough for any double: they go from 1e308 to 5e-324.
 _EXACT = Context(prec=700)
@@ -66,7 +67,7 @@ def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> 
     Args:
         study_name: the study that the claim is of.
         claim: with the test ``audit``.
-        tables: see :func:`benchlab.published.database`.
+        tables: see :func:`benchlab.claims.published.database`.
 
     Raises:
         ClaimError: a query fails, or does not answer with one value of the type told.

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from benchlab import metrics, results, stats
-from benchlab.claims.model import Series
+from benchlab import stats
 from benchlab.stats import Curve, Spread
-from benchlab.store import Store
+from benchlab.store import Store, metrics, results
 from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
+from benchlab.study.claims import Series
 
 #: Confidence of an attribution from which it counts: captures that tell less leave another answer open.
 _CONFIDENT = 0.5

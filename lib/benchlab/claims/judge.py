@@ -1,6 +1,6 @@
 """Judge: what the runs of one profile on one target say of a study's claims.
 
-Every test of :mod:`benchlab.claims.model` is decided by one function here, with the statistics of
+Every test of :mod:`benchlab.study.claims` is decided by one function here, with the statistics of
 :mod:`benchlab.stats`. It holds: *reproduced*. It does not: *not reproduced*. The trials cannot say:
 *inconclusive*, with how many would do. The runs could not decide it whatever they measured: *not
 testable here*, with the reason.
@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchlab import noise, stats, study, target
-from benchlab.claims import audit, words
+from benchlab import stats, study, target
+from benchlab.claims import audit, noise, words
 from benchlab.claims.evidence import Evidence, NotTestable
-from benchlab.claims.model import (
+from benchlab.repo import Repo
+from benchlab.stats import Answer, Curve, Estimate
+from benchlab.store import Store
+from benchlab.study.claims import (
     Above,
     Bound,
     Change,
@@ -26,9 +29,6 @@ from benchlab.claims.model import (
     Untested,
     Verdict,
 )
-from benchlab.repo import Repo
-from benchlab.stats import Answer, Curve, Estimate
-from benchlab.store import Store
 
 _VERDICTS: dict[Answer, Verdict] = {
     Answer.HOLDS: "reproduced",

@@ -2,9 +2,9 @@
 
 from math import inf
 
-from benchlab.claims.model import Above, Audit, Bound, Change, Knee, Level, Peak, Ratio, Test
 from benchlab.numbers import number
 from benchlab.stats import Estimate
+from benchlab.study.claims import Above, Audit, Bound, Change, Knee, Level, Peak, Ratio, Test
 
 
 def told(test: Test) -> str:

@@ -20,9 +20,9 @@ from psycopg.rows import dict_row
 from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationError
 
 from benchlab.engines.plans import Access
+from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
-from benchlab.waits import Wait
 
 _CONNECT_TIMEOUT_S = 10
 

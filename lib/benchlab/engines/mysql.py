@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from benchlab.engines import plans
 from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.waits import Wait
 from benchlab.study import Dataset
-from benchlab.waits import Wait
 
 #: A statement of the workload's tables and their indexes, each with its first column.
 _INDEXES = (

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
-from benchlab.waits import Wait
 
 #: What a statement is retried for when another transaction has its row (OceanBase's error codes): a
 #: newer version of it, a lock on it.

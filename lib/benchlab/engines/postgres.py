@@ -5,8 +5,8 @@ from typing import Any
 
 from benchlab.engines import plans
 from benchlab.engines.base import EngineSetting, PostgresProtocol
+from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
-from benchlab.waits import Wait
 
 #: Type of a wait → class (PostgreSQL 15 documentation, tables 28.4 to 28.12). ``IO`` is of the log or
 #: of the data by its name. ``Activity`` and ``Extension`` are no waits of a client's session.

@@ -8,14 +8,7 @@ there is no interval, and none is made up: the bounds are ``None``, and nothing 
 from benchlab.stats.buckets import percentile_of_buckets
 from benchlab.stats.correlation import pearson, spearman
 from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
-from benchlab.stats.decisions import (
-    Answer,
-    Curve,
-    Decision,
-    above_everywhere,
-    equivalent,
-    exceeds,
-)
+from benchlab.stats.decisions import Answer, Curve, Decision, above_everywhere, equivalent, exceeds
 from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from

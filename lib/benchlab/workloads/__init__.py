@@ -1,9 +1,9 @@
 """Workloads: the tables of each kind of dataset, and the drivers that load and run them."""
 
 from benchlab.study import Dataset, SpecTree, SysbenchTables
+from benchlab.workloads.base import Tables
 from benchlab.workloads.oltp import OltpTables
 from benchlab.workloads.spec_tree.tables import SpecTreeTables
-from benchlab.workloads.tables import Tables
 
 _TABLES: dict[type, type[Tables]] = {SysbenchTables: OltpTables, SpecTree: SpecTreeTables}
 

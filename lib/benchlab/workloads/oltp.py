@@ -4,12 +4,12 @@ import re
 import subprocess
 from collections.abc import Mapping
 
+from benchlab.drivers import sysbench
+from benchlab.drivers import sysbench_output as parse_sysbench
 from benchlab.errors import EngineError
-from benchlab.parse import sysbench as parse_sysbench
-from benchlab.session import Session
 from benchlab.study import Scalar, SysbenchTables
-from benchlab.workloads import sysbench
-from benchlab.workloads.tables import Tables
+from benchlab.target.session import Session
+from benchlab.workloads.base import Tables
 
 _LOAD_TIMEOUT_S = 6 * 3600
 
@@ -21,7 +21,7 @@ _MESSAGE_LIMIT = 200
 
 
 class OltpTables(Tables[SysbenchTables]):
-    """See :class:`~benchlab.workloads.tables.Tables`."""
+    """See :class:`~benchlab.workloads.base.Tables`."""
 
     def load(self, session: Session) -> None:
         """See :meth:`Tables.load`."""

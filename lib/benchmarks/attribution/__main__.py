@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchlab import repo
-from benchlab.attribution import RESOURCES, UNKNOWN
 from benchlab.repo import Repo
+from benchlab.study.resources import RESOURCES, UNKNOWN
 from cases import CASES, Case
 from methods import METHODS, Method
 from rich.console import Console

@@ -6,8 +6,8 @@ case is about. Labels follow from how a case is made, never from what a method s
 
 from dataclasses import dataclass, field
 
-from benchlab.attribution import NONE
-from benchlab.attribution.resources import (
+from benchlab.study import Scalar
+from benchlab.study.resources import (
     CLIENT_CPU,
     COMMIT_LATENCY,
     CONCURRENCY,
@@ -15,8 +15,8 @@ from benchlab.attribution.resources import (
     ENGINE_LIMIT,
     LOCKS,
     MEMORY,
+    NONE,
 )
-from benchlab.study import Scalar
 
 _MB, _MIB = 1_000_000, 1 << 20
 

@@ -4,17 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import polars as pl
-from benchlab import ingest
-from benchlab.attribution import RESOURCES, UNKNOWN
 from benchlab.attribution import binding as bound_by
-from benchlab.attribution.resources import DISK, ENGINE_CPU
-from benchlab.capture import OUTPUT, Record
-from benchlab.intervention.effect import BINDING, Answer
-from benchlab.intervention.model import RESOURCES as LOWERED
-from benchlab.intervention.model import Intervention
-from benchlab.parse import blocks
+from benchlab.attribution import blocks
+from benchlab.attribution.elasticity import BINDING, Answer
+from benchlab.observers.sessions import NAME as WAITS
+from benchlab.raw.record import OUTPUT, Record
 from benchlab.repo import Repo
-from benchlab.waits import NAME as WAITS
+from benchlab.store import ingest
+from benchlab.study.intervention import RESOURCES as LOWERED
+from benchlab.study.intervention import Intervention
+from benchlab.study.resources import DISK, ENGINE_CPU, RESOURCES, UNKNOWN
 
 #: What the intervention is to say where none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"

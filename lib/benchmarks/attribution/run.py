@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from benchlab import capture, dataset, envelope, preflight, study, sweep, target
+from benchlab import study, target
 from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
-from benchlab.capture import Record
-from benchlab.plan import Planner, Trial
-from benchlab.provision import provision
+from benchlab.plan import Planner, Trial, envelope
+from benchlab.raw import folders
+from benchlab.raw.record import RECORD_NAME, Record
 from benchlab.repo import Repo
-from benchlab.session import Session
+from benchlab.run import dataset, sweep
+from benchlab.run.trial import run_trial
 from benchlab.study import Study, Workload
-from benchlab.target import Provisioned
-from benchlab.trial import run_trial
+from benchlab.target import Provisioned, preflight
+from benchlab.target.provision import provision
+from benchlab.target.session import Session
 from cases import GENEROUS, Case, Host
 from methods import Method
 from rich.console import Console
@@ -69,7 +71,7 @@ def _loaded(task: Task) -> tuple[str, int]:
 
 def _earlier(repo: Repo) -> dict[str, Record]:
     """Return the runs that count, by their trial's key."""
-    records = map(capture.read, capture.finished(repo.raw))
+    records = map(folders.read, folders.finished(repo.raw))
     return {record.trial_key: record for record in records if record.status == "ok"}
 
 
@@ -168,11 +170,11 @@ def keep(raw: Path, names: Collection[str], path: Path) -> None:
         names: captures to keep, where the run has them.
         path: the archive, a ``.tar.xz``; the same run makes the same bytes.
     """
-    record = capture.read(raw)
+    record = folders.read(raw)
     kept = {name: sha256 for name, sha256 in record.files.items() if name in names}
     contents = {name: (raw / name).read_bytes() for name in kept}
     of_kept = record.model_copy(update={"files": kept})
-    contents[capture.RECORD_NAME] = of_kept.model_dump_json(indent=1).encode()
+    contents[RECORD_NAME] = of_kept.model_dump_json(indent=1).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:xz") as archive:
         for name, content in contents.items():

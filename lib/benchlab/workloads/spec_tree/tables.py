@@ -6,10 +6,10 @@ from pathlib import Path
 
 from benchlab.engines import Engine
 from benchlab.errors import DatasetError
-from benchlab.session import Session
 from benchlab.study import Scalar, SpecTree, Workload
+from benchlab.target.session import Session
+from benchlab.workloads.base import Tables
 from benchlab.workloads.spec_tree import answers, generate, query, schema
-from benchlab.workloads.tables import Tables
 
 #: Queries that every engine is asked before anything is timed.
 CHECKED = 1000
@@ -19,7 +19,7 @@ _PARAMETERS = 10_000
 
 
 class SpecTreeTables(Tables[SpecTree]):
-    """See :class:`~benchlab.workloads.tables.Tables`."""
+    """See :class:`~benchlab.workloads.base.Tables`."""
 
     def load(self, session: Session) -> None:
         """See :meth:`Tables.load`; an operator at a time, the indexes last."""

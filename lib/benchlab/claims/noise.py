@@ -1,0 +1,64 @@
+"""Noise: how much two runs of the same point differ on a target (A/A), from the trials that it has."""
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.stats import Curve
+from benchlab.store import Store, results
+
+#: Effects for which :func:`table` says how many trials would show them.
+EFFECTS = (1.02, 1.05, 1.10)
+
+_SCHEMA = {
+    "engine": pl.String,
+    "variant": pl.String,
+    "workload": pl.String,
+    "pairs": pl.Int64,
+    "noise": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    **{f"trials_for_{effect - 1:.0%}": pl.Int64 for effect in EFFECTS},
+}
+
+
+def floor(*curves: Curve) -> float:
+    """Return the ratio that two runs of the same point of these curves differ by; 1 if unknown.
+
+    It is unknown where no point has two trials; then no interval decides anything either.
+    """
+    pairs = _pairs(*curves)
+    return stats.noise_floor(pairs).value if pairs else 1.0
+
+
+def table(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the noise of every curve of which a point has two trials.
+
+    Columns: engine, variant, workload, ``pairs`` of runs of the same point, ``noise`` (ratio that two
+    such runs differ by in 95 % of cases) with its interval, and ``trials_for_2%``, … (of each of two
+    points, to see a difference of that size between them in 80 % of cases).
+    """
+    rows = []
+    main = results.counted(store, study, profile, target).sort("concurrency", "trial")
+    key = ["engine", "variant", "workload"]
+    for names, runs in main.sort(key, maintain_order=True).group_by(key, maintain_order=True):
+        points = runs.group_by("envelope", "concurrency", maintain_order=True).agg("tps")
+        pairs = _pairs(dict(enumerate(points["tps"].to_list())))
+        if not pairs:
+            continue
+        found = stats.noise_floor(pairs)
+        variation = stats.variation(pairs)
+        needed = [stats.trials_needed(effect, variation) for effect in EFFECTS]
+        rows.append((*names, found.n, found.value, found.low, found.high, *needed))
+    ratios = pl.col("noise", "low", "high").round(3)
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(ratios)
+
+
+def _pairs(*curves: Curve) -> list[tuple[float, float]]:
+    """Runs of the same point, two by two; each run is in one pair, so that pairs are independent."""
+    return [
+        pair
+        for curve in curves
+        for values in curve.values()
+        for pair in zip(values[::2], values[1::2], strict=False)
+        if min(pair) > 0
+    ]

@@ -1,0 +1,192 @@
+"""The articles' own numbers: ``data/published``, tidy CSV with one folder per study.
+
+``articles.csv`` names the articles, ``sources.csv`` says of every file what it was taken from and how
+many rows it has, and ``columns.csv`` is the dictionary of all columns: kind (a factor says what was
+measured, a value what came out, text is the rest), type, unit, cells filled and their sum as published.
+A file is read as the dictionary types it, so a cell of another type is an error and not a text column.
+"""
+
+import json
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from benchlab.errors import BenchlabError, UnknownName
+from benchlab.repo import Repo
+
+#: The file of each study that holds the numbers of its article's prose.
+TOLD = "told"
+
+#: Factors with a column of their own in :func:`numbers`; the others stand in ``factors``.
+POINT = ("engine", "variant", "workload", "concurrency")
+
+_TYPES = {"text": pl.String, "int": pl.Int64, "decimal": pl.Float64, "bool": pl.Boolean}
+
+#: Of the two files that describe the others; a sum is text, so that no digit of it is lost.
+_SOURCES = {
+    "file": pl.String,
+    "study": pl.String,
+    "article": pl.String,
+    "where": pl.String,
+    "rows": pl.Int64,
+}
+_COLUMNS = {
+    "file": pl.String,
+    "column": pl.String,
+    "kind": pl.String,
+    "type": pl.String,
+    "unit": pl.String,
+    "filled": pl.Int64,
+    "sum": pl.String,
+    "what": pl.String,
+}
+
+
+def folder(repo: Repo) -> Path:
+    """Where the files lie; they belong to the checkout, not to a rerun."""
+    return repo.root / "data" / "published"
+
+
+def articles(repo: Repo) -> pl.DataFrame:
+    """One row per article: study, article, title, author, date; null where its text does not say."""
+    names = ("study", "article", "title", "author", "date")
+    return _read(folder(repo) / "articles.csv", dict.fromkeys(names, pl.String))
+
+
+def sources(repo: Repo) -> pl.DataFrame:
+    """One row per file: file, study, article, where in the article, rows."""
+    return _read(folder(repo) / "sources.csv", _SOURCES)
+
+
+def columns(repo: Repo) -> pl.DataFrame:
+    """One row per column of every file: file, column, kind, type, unit, filled, sum, what."""
+    return _read(folder(repo) / "columns.csv", _COLUMNS)
+
+
+def tables(repo: Repo, study: str) -> list[str]:
+    """Names of a study's tables, that of the prose's numbers last.
+
+    Raises:
+        UnknownName: there are no published numbers of such a study.
+    """
+    listed = sources(repo)
+    chosen = listed.filter(study=study)
+    if chosen.is_empty():
+        raise UnknownName("study", study, listed["study"].unique())
+    return [Path(file).stem for file in chosen["file"]]
+
+
+def read(repo: Repo, study: str, table: str) -> pl.DataFrame:
+    """Return one table as published, every column typed; null where the article has no value.
+
+    Raises:
+        UnknownName: no such study, or it has no such table.
+        BenchlabError: the file is not as ``columns.csv`` describes it.
+    """
+    known = tables(repo, study)
+    if table not in known:
+        raise UnknownName(f"published table of {study}", table, known)
+    described = columns(repo).filter(file=f"{study}/{table}.csv")
+    schema = {
+        column: _TYPES[kind]
+        for column, kind in zip(described["column"], described["type"], strict=True)
+    }
+    return _read(folder(repo) / study / f"{table}.csv", schema)
+
+
+def told(repo: Repo, study: str) -> pl.DataFrame:
+    """Return the numbers of an article's prose: id, what, value, unit, qualifier, figure, where, point.
+
+    ``qualifier`` is exact, about, over (or at least), under (or nearly) or up_to; ``figure`` is the
+    numeral as printed; ``value`` is null for a version.
+    """
+    return read(repo, study, TOLD)
+
+
+def number(repo: Repo, study: str, name: str) -> float:
+    """Return one number of an article's prose, by its id."""
+    return told(repo, study).filter(id=name)["value"].item()
+
+
+def numbers(repo: Repo) -> pl.DataFrame:
+    """Return every published number, one a row: what the store holds as ``published``.
+
+    Columns: study, table, row (of the file, from 1), engine, variant, workload, concurrency, factors
+    (the others, as a JSON object), metric, unit, value. A number of the prose has its id as metric.
+    Cells without a number are left out. A ``value`` is a double, which holds a TSO to 0.0003 ms.
+    """
+    frames = []
+    for study in sources(repo)["study"].unique(maintain_order=True):
+        for table in tables(repo, study):
+            described = columns(repo).filter(file=f"{study}/{table}.csv")
+            frame = read(repo, study, table).with_row_index("row", offset=1)
+            if table == TOLD:
+                frames.append(_long(frame, study, table, pl.col("id"), pl.col("unit"), "value", []))
+                continue
+            factors = described.filter(kind="factor")["column"].to_list()
+            others = [factor for factor in factors if factor not in POINT]
+            for column, unit in described.filter(kind="value").select("column", "unit").iter_rows():
+                frames.append(
+                    _long(frame, study, table, pl.lit(column), pl.lit(unit), column, others)
+                )
+    return pl.concat(frames).sort("study", "table", "row", maintain_order=True)
+
+
+def database(repo: Repo, study: str) -> duckdb.DuckDBPyConnection:
+    """Return a study's tables in memory, each as ``<study>.<table>``; a query reaches nothing else.
+
+    Raises:
+        UnknownName: there are no published numbers of such a study.
+    """
+    connection = duckdb.connect()
+    connection.execute(f'CREATE SCHEMA "{study}"')
+    for table in tables(repo, study):
+        connection.register("incoming", read(repo, study, table).to_arrow())
+        connection.execute(f'CREATE TABLE "{study}"."{table}" AS FROM incoming')
+        connection.unregister("incoming")
+    for setting in (
+        "python_enable_replacements = false",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.execute(f"SET {setting}")
+    return connection
+
+
+def _long(
+    frame: pl.DataFrame,
+    study: str,
+    table: str,
+    metric: pl.Expr,
+    unit: pl.Expr,
+    value: str,
+    others: list[str],
+) -> pl.DataFrame:
+    """One row per filled cell of a column."""
+    factors = [json.dumps(row) for row in frame.select(others).to_dicts()] or ["{}"] * len(frame)
+    point = [
+        pl.col(name) if name in frame.columns else pl.lit(None, _TYPES[kind]).alias(name)
+        for name, kind in zip(POINT, ("text", "text", "text", "int"), strict=True)
+    ]
+    return frame.select(
+        pl.lit(study).alias("study"),
+        pl.lit(table).alias("table"),
+        pl.col("row").cast(pl.Int64),
+        *point,
+        pl.Series("factors", factors),
+        metric.alias("metric"),
+        unit.alias("unit"),
+        pl.col(value).cast(pl.Float64).alias("value"),
+    ).drop_nulls("value")
+
+
+def _read(path: Path, schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(path, schema_overrides=schema)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise BenchlabError(f"{path}: {str(error).splitlines()[0]}") from error
+    if frame.columns != list(schema):
+        found, wanted = ", ".join(frame.columns), ", ".join(schema)
+        raise BenchlabError(f"{path}: its columns are {found}; columns.csv names {wanted}")
+    return frame

@@ -1,0 +1,96 @@
+"""The tables ``published``, ``claim`` and ``verdict``: what articles tell, and what runs say of it."""
+
+import polars as pl
+
+from benchlab import study
+from benchlab.claims import published, words
+from benchlab.claims.judge import Judgement, judge
+from benchlab.repo import Repo
+from benchlab.store import Store, results
+
+_CLAIM = {
+    "study": pl.String,
+    "claim": pl.String,
+    "position": pl.Int32,
+    "article_where": pl.String,
+    "kind": pl.String,
+    "text": pl.String,
+    "test": pl.String,
+    "told": pl.String,
+}
+
+_VERDICT = {
+    "study": pl.String,
+    "profile": pl.String,
+    "target": pl.String,
+    "claim": pl.String,
+    "verdict": pl.String,
+    "found": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int32,
+    "reason": pl.String,
+    "trials_needed": pl.Int32,
+}
+
+
+def write(repo: Repo, store: Store) -> None:
+    """Fill the three tables anew: every claim is judged for every profile and target that was run.
+
+    A study without runs has verdicts, too, of its audits; their profile and target are null.
+
+    Raises:
+        ClaimError: the query of an audit does not answer as it must; the tables stay as they were.
+    """
+    names = published.articles(repo)["study"].to_list()
+    judged = [row for name in names for row in _verdicts(repo, store, name)]
+    store.replace(
+        {
+            "published": published.numbers(repo),
+            "claim": claims(repo, names),
+            "verdict": pl.DataFrame(judged, schema=_VERDICT, orient="row"),
+        }
+    )
+
+
+def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
+    """Return every claim of these studies, with what its test claims; ``position`` is in its file."""
+    rows = [
+        (
+            name,
+            claim.id,
+            position,
+            claim.where,
+            claim.kind,
+            claim.claim,
+            claim.decided_by.test,
+            words.told(claim.decided_by),
+        )
+        for name in names
+        for position, claim in enumerate(study.load(repo, name).claims)
+    ]
+    return pl.DataFrame(rows, schema=_CLAIM, orient="row")
+
+
+def _verdicts(repo: Repo, store: Store, name: str) -> list[tuple]:
+    return [
+        _row(one, profile, target)
+        for profile, target in results.ran(store, name) or [(None, None)]
+        for one in judge(repo, store, name, profile, target)
+    ]
+
+
+def _row(one: Judgement, profile: str | None, target: str | None) -> tuple:
+    number = one.number
+    return (
+        one.study,
+        profile,
+        target,
+        one.claim.id,
+        one.verdict,
+        one.found,
+        *((number.value, number.low, number.high, number.n) if number else (None,) * 4),
+        one.reason,
+        one.trials_needed,
+    )

@@ -1,0 +1,1 @@
+"""Drivers: the programs that make the load."""

@@ -1,0 +1,230 @@
+"""sysbench 1.0.20: the load generator's intervals, latency histogram, totals and errors.
+
+Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``. What to know of it:
+
+- Everything, error messages included, goes to standard output, unbuffered (``sb_logger.c``).
+- The histogram has 1,024 buckets spaced evenly in the logarithm over 0.001 to 100,000 ms. A value
+  counts for the *nearest* bucket, and what is printed is that bucket's own value, its geometric
+  centre: neighbours are 1.8 % apart, so a latency is known to ±0.9 %. The first and last bucket
+  also take all that lies beyond (``sb_histogram.c``). Three decimals are printed, so that below
+  0.03 ms several buckets have the same value: these are joined.
+- Percentiles are read off that histogram, so they have its resolution; min, avg, max and sum have
+  not.
+- An interval in which no event ended has no latency; sysbench prints 0.00.
+- The event in flight at the end is waited for: totals may be of more than the asked time, and of
+  more events than the intervals show.
+- When its PostgreSQL driver loses the connection, 1.0.20 as packaged by Debian dies of a
+  segmentation fault without a message: the exit status must be looked at too.
+"""
+
+import math
+import re
+
+import polars as pl
+
+from benchlab.observers._text import fail, shown, whole_lines
+
+#: The line that is printed as the clients begin and the seconds are counted from.
+STARTED = b"Threads started!"
+
+#: Ratio of the values of neighbouring buckets of the histogram.
+BUCKET_RATIO = math.exp(math.log(100_000 / 0.001) / 1023)
+
+_INTERVAL_SCHEMA = {
+    "second": pl.Int64,
+    "threads": pl.Int64,
+    "tps": pl.Float64,
+    "qps": pl.Float64,
+    "read_qps": pl.Float64,
+    "write_qps": pl.Float64,
+    "other_qps": pl.Float64,
+    "latency_us": pl.Float64,
+    "percentile": pl.Int64,
+    "errors_per_s": pl.Float64,
+    "reconnects_per_s": pl.Float64,
+}
+_BUCKET_SCHEMA = {"latency_us": pl.Float64, "count": pl.Int64}
+
+_NUMBER = r"(\d+\.\d\d)"
+_INTERVAL = re.compile(
+    rf"\[ (\d+)s \] thds: (\d+) tps: {_NUMBER} qps: {_NUMBER}"
+    rf" \(r/w/o: {_NUMBER}/{_NUMBER}/{_NUMBER}\) lat \(ms,(\d+)%\): {_NUMBER}"
+    rf" err/s: {_NUMBER} reconn/s: {_NUMBER}"
+)
+# with --rate, and with --report-checkpoints
+_OTHER_TIMED = re.compile(r"\[ \d+s \] (?:queue length: \d+, concurrency: \d+|Checkpoint report:)")
+_BUCKET = re.compile(r" *(\d+\.\d{3}) \|(?=.{40} )\** * (\d+)")
+_HISTOGRAM = "Latency histogram (values are in milliseconds)"
+_COLUMNS = "       value  ------------- distribution ------------- count"
+_SUMMARY = "SQL statistics:"
+_ERROR = re.compile(r"(?:FATAL|ALERT|PANIC): ")  # PANIC is LuaJIT's
+_REPEATED = re.compile(r"\(last message repeated \d+ times\)")
+_AFTER_AN_ERROR = ("[ ", "Threads started!", _HISTOGRAM, _SUMMARY)
+
+_COUNT, _RATE, _REAL = r"(\d+)", r"\((\d+\.\d\d) per sec\.\)", r"(\d+\.\d+)"
+# the lines of the totals, in order: pattern, then name and type of each group
+_TOTALS: tuple[tuple[str, tuple[tuple[str, type], ...]], ...] = (
+    (r"queries performed:", ()),
+    (rf"read: {_COUNT}", (("queries_read", int),)),
+    (rf"write: {_COUNT}", (("queries_write", int),)),
+    (rf"other: {_COUNT}", (("queries_other", int),)),
+    (rf"total: {_COUNT}", (("queries_total", int),)),
+    (rf"transactions: {_COUNT} {_RATE}", (("transactions", int), ("transactions_per_s", float))),
+    (rf"queries: {_COUNT} {_RATE}", (("queries", int), ("queries_per_s", float))),
+    (
+        rf"ignored errors: {_COUNT} {_RATE}",
+        (("ignored_errors", int), ("ignored_errors_per_s", float)),
+    ),
+    (rf"reconnects: {_COUNT} {_RATE}", (("reconnects", int), ("reconnects_per_s", float))),
+    (r"General statistics:", ()),
+    (rf"total time: {_REAL}s", (("total_time_s", float),)),
+    (rf"total number of events: {_COUNT}", (("events", int),)),
+    (r"Latency \(ms\):", ()),
+    (rf"min: {_REAL}", (("latency_min_ms", float),)),
+    (rf"avg: {_REAL}", (("latency_avg_ms", float),)),
+    (rf"max: {_REAL}", (("latency_max_ms", float),)),
+    (
+        rf"(?:(\d+)th percentile: {_REAL}|percentile stats: disabled)",
+        (("percentile", int), ("latency_percentile_ms", float)),
+    ),
+    (rf"sum: {_REAL}", (("latency_sum_ms", float),)),
+    (r"Threads fairness:", ()),
+    (
+        rf"events \(avg/stddev\): {_REAL}/{_REAL}",
+        (("thread_events_avg", float), ("thread_events_stddev", float)),
+    ),
+    (
+        rf"execution time \(avg/stddev\): {_REAL}/{_REAL}",
+        (("thread_time_avg_s", float), ("thread_time_stddev_s", float)),
+    ),
+)
+
+
+def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+    """Return one row per interval.
+
+    ``second`` counts from the start of the threads to the interval's end. ``latency_us`` is of the
+    ``percentile``, over the events that ended in the interval; null where none did. A run that
+    ended before its first interval has no rows.
+
+    Raises:
+        ParseError: the text is not sysbench's, or a line is no interval.
+    """
+    rows = []
+    for number, line in enumerate(_lines(text, truncated_ok), start=1):
+        match = _INTERVAL.fullmatch(line)
+        if match is None:
+            if line.startswith("[ ") and not _OTHER_TIMED.fullmatch(line):
+                fail("sysbench", number, f"no interval: {shown(line)}")
+            continue
+        second, threads, *rates, percentile, latency, errors, reconnects = match.groups()
+        rows.append(
+            (
+                *(int(second), int(threads), *map(float, rates)),
+                *(_latency_us(latency), int(percentile), float(errors), float(reconnects)),
+            )
+        )
+    return pl.DataFrame(rows, schema=_INTERVAL_SCHEMA, orient="row")
+
+
+def histogram(text: str) -> pl.DataFrame:
+    """Return the buckets of the latency histogram that hold an event, smallest first.
+
+    ``latency_us`` is the bucket's geometric centre: its events lie between that value divided and
+    multiplied by the square root of :data:`BUCKET_RATIO`.
+
+    Raises:
+        ParseError: there is no histogram, or no whole one: a part would show a false distribution.
+    """
+    lines = _lines(text, truncated_ok=False)
+    begin = _only(lines, _HISTOGRAM)
+    if lines[begin + 1 : begin + 2] != [_COLUMNS]:
+        fail("sysbench", begin + 2, "the histogram has no buckets")
+    rows: list[tuple[float, int]] = []
+    for number, line in enumerate(lines[begin + 2 :], start=begin + 3):
+        match = _BUCKET.fullmatch(line)
+        if match is None:
+            if line != " ":
+                fail("sysbench", number, f"no bucket of the histogram: {shown(line)}")
+            break
+        latency_us = _microseconds(match[1])
+        if rows and latency_us < rows[-1][0]:
+            fail("sysbench", number, f"bucket {match[1]} ms after a larger one")
+        rows.append((latency_us, int(match[2])))
+    else:
+        fail("sysbench", len(lines), "cut in the middle of the histogram")
+    frame = pl.DataFrame(rows, schema=_BUCKET_SCHEMA, orient="row")
+    return frame.group_by("latency_us", maintain_order=True).agg(pl.col("count").sum())
+
+
+def summary(text: str) -> dict[str, int | float | None]:
+    """Return the totals, with the units in their names.
+
+    ``percentile`` and ``latency_percentile_ms`` are None for a run with ``--percentile=0``.
+    ``latency_sum_ms`` is over all threads.
+
+    Raises:
+        ParseError: there are no whole totals (the run did not end), or several (checkpoints, which
+            reset the counters, so that the last ones are not of the whole run).
+    """
+    lines = _lines(text, truncated_ok=False)
+    begin = _only(lines, _SUMMARY) + 1
+    rest = ((number, line) for number, line in enumerate(lines[begin:], start=begin + 1) if line)
+    found: dict[str, int | float | None] = {}
+    for pattern, groups in _TOTALS:
+        number, line = next(rest, (len(lines), ""))
+        match = re.fullmatch(pattern, " ".join(line.split()))
+        if match is None:
+            fail("sysbench", number, f"{shown(line)} where the totals have {pattern!r}")
+        for (name, kind), value in zip(groups, match.groups(), strict=True):
+            found[name] = None if value is None else kind(value)
+    return found
+
+
+def errors(text: str) -> list[str]:
+    """Return the messages of what went wrong, one line each, in order.
+
+    Errors that sysbench was told to ignore are counted in its intervals and totals, not printed. A
+    server's message of several lines is joined to one.
+    """
+    found: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        if _ERROR.match(line):
+            found.append(line.strip())
+            inside = True
+        elif found and _REPEATED.fullmatch(line):
+            found[-1] += f" {line}"
+            inside = False
+        elif inside and line.strip() and not line.startswith(_AFTER_AN_ERROR):
+            if line.strip("\t ^"):
+                found[-1] += f" {line.strip()}"
+        else:
+            inside = False
+    return found
+
+
+def _lines(text: str, truncated_ok: bool) -> list[str]:
+    lines = whole_lines("sysbench", text, truncated_ok)
+    # warnings about options may come before the program's name
+    if lines and not any(line.startswith("sysbench 1.") for line in lines):
+        fail("sysbench", 1, f"no output of sysbench 1.x: {shown(lines[0])}")
+    return lines
+
+
+def _only(lines: list[str], heading: str) -> int:
+    """Return the index of the only line that is ``heading``."""
+    found = [index for index, line in enumerate(lines) if line == heading]
+    if len(found) != 1:
+        number = found[1] + 1 if found else len(lines)
+        fail("sysbench", number, f"{len(found)} times {heading!r}, not once")
+    return found[0]
+
+
+def _latency_us(milliseconds: str) -> float | None:
+    return _microseconds(milliseconds) or None
+
+
+def _microseconds(milliseconds: str) -> float:
+    """Return decimal milliseconds as microseconds, free of binary rounding."""
+    return float(f"{milliseconds}e3")

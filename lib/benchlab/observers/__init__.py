@@ -1,0 +1,50 @@
+"""Parsers: recorded text in, rows out.
+
+One module per program, each written from recorded output of the real one (``lib/tests/data``). All
+functions are pure, so that a mended parser is run again over all history. A module whose program is
+an observer also holds the command line that gives such text:
+
+``COMMAND``
+    arguments of the program; what it prints on standard output is its capture, unless its module
+    says otherwise.
+``THEN``
+    arguments of a second program, run when the first has ended; its output is the capture instead.
+``ENVIRONMENT``
+    variables that both need, so that their timestamps and numbers are unambiguous.
+``STOP_SIGNAL``
+    what ends it so that its capture is whole.
+
+Every observer's ``samples(text, truncated_ok=False)`` returns rows of the table ``os_sample``:
+
+===========  ========================================================================
+``t``        end of the interval in Unix seconds
+``observer`` the program
+``subject``  device, CPU number, ``all``, ``pid command``, group
+``metric``   name with its unit
+``value``    as measured; what the program could not measure has no row
+===========  ========================================================================
+
+A capture may end in the middle, because the program or its host was killed. Such a text is an
+error, unless ``truncated_ok``: then the rows are those of every sample that is whole. A text that
+is wrong anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column or key that a
+newer version of a program adds is left out of the rows (the capture keeps it).
+"""
+
+from benchlab.observers import iostat, mpstat, perf, pidstat, sample, vmstat
+
+#: Capture → module with the command and the parser of what it prints.
+OBSERVERS = {
+    "iostat.json": iostat,
+    "mpstat.json": mpstat,
+    "pidstat.txt": pidstat,
+    "vmstat.txt": vmstat,
+    "sample.jsonl": sample,
+    "perf.script": perf,
+}
+
+#: What watches a load on a host of its own; the files of its captures are named ``client-…``.
+CLIENT_OBSERVERS = {"sample.jsonl": sample}
+CLIENT_PREFIX = "client-"
+
+#: Kept instead of the text it is folded from, which is a hundred times as large.
+FOLDED = "perf.folded"

@@ -1,0 +1,160 @@
+"""Points, their trials, and the curves that these lie on.
+
+A point is everything that can change a result; its key is the hash of all of it, so that a trial
+already measured is recognised by its content and never by the name of a folder.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from benchlab.errors import UnknownName
+from benchlab.plan.envelope import Envelope
+from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
+from benchlab.study.intervention import Intervention
+
+
+def content_key(content: Any) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of ``content``."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Point(BaseModel):
+    """Engine × variant × workload × dataset × concurrency, with all that defines them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    study: str
+    engine: str
+    # of an engine that is named otherwise; left out of the key and the record where it is not
+    role: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
+    variant: str
+    engine_version: str
+    role_vars: dict[str, Scalar]
+    init: dict[str, Scalar]
+    settings: dict[str, Scalar]
+    workload_name: str
+    workload: Workload
+    dataset: Dataset
+    concurrency: int
+    envelope: Envelope
+    warmup_s: int
+    measure_s: int
+    # left out of key and record where only time ends a run
+    transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
+    # of the highest throughput of the closed loop; left out of key and record where the loop is closed
+    share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
+    start: str
+    dataset_reset: str
+
+    @property
+    def key(self) -> str:
+        """Hash of the content."""
+        return content_key(self.model_dump(mode="json"))
+
+    @property
+    def init_key(self) -> str:
+        """Hash of what the empty data directory is initialised with."""
+        return content_key([self.engine, self.role_vars, self.init])
+
+    @property
+    def dataset_key(self) -> str:
+        """Hash of what the tables and the data directory hold before any variant is applied."""
+        return content_key(
+            [self.init_key, self.engine_version, self.dataset.model_dump(mode="json")]
+        )
+
+
+class Trial(BaseModel):
+    """One repetition of a point."""
+
+    model_config = ConfigDict(frozen=True)
+
+    point: Point
+    number: int
+    profile: str
+    # left out of the record where there is none, so that it is the one that it always was
+    intervention: Annotated[Intervention | None, Field(exclude_if=lambda it: it is None)] = None
+
+    @property
+    def key(self) -> str:
+        """Hash of point, number and intervention: the same trial in two profiles is measured once."""
+        intervention = self.intervention.model_dump(mode="json") if self.intervention else None
+        return content_key([self.point.key, self.number, *([intervention] if intervention else [])])
+
+    @property
+    def seed(self) -> int:
+        """Seed of the load generator; follows from the key, so a rerun draws the same rows."""
+        return int(self.key[:7], 16) + 1
+
+
+class Curve(BaseModel):
+    """The trials of one number along concurrency or load: what one run notebook executes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    engine: str
+    variant: str
+    workload: str
+    envelope: str
+    trial: int
+    trials: tuple[Trial, ...]
+
+    @staticmethod
+    def label(engine: str, variant: str, workload: str, envelope: str, trial: int) -> str:
+        """Name of a curve; the default envelope is left out of it."""
+        rule = [] if envelope == DEFAULT_ENVELOPE else [envelope]
+        return "-".join([engine, variant, workload, *rule, f"trial{trial}"])
+
+    @property
+    def name(self) -> str:
+        """Name for progress lines and executed notebooks."""
+        name = self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
+        if self.intervention:
+            return f"{name}-perturbed{self.trials[0].point.concurrency}"
+        return f"{name}-open" if self.is_open else name
+
+    @property
+    def intervention(self) -> Intervention | None:
+        """What is lowered in its runs, if anything is."""
+        return self.trials[0].intervention
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are due at times of their own."""
+        return self.trials[0].point.share_of_peak is not None
+
+    @property
+    def places(self) -> list[float]:
+        """Where its trials are along the curve: concurrency, or share of the peak if it is open."""
+        points = [trial.point for trial in self.trials]
+        return [point.share_of_peak if self.is_open else point.concurrency for point in points]
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of its trials."""
+        return {trial.key for trial in self.trials}
+
+    def without(self, done: Collection[str]) -> "Curve | None":
+        """Return the curve without the trials whose keys are ``done``; ``None`` if that is all."""
+        left = tuple(trial for trial in self.trials if trial.key not in done)
+        return self.model_copy(update={"trials": left}) if left else None
+
+    def only(self, places: Sequence[float]) -> "Curve":
+        """Return the curve with only these of its :attr:`places`, in this order; none given: all.
+
+        Raises:
+            UnknownName: the curve has no such place.
+        """
+        if not places:
+            return self
+        trials = dict(zip(self.places, self.trials, strict=True))
+        for place in places:
+            if place not in trials:
+                kind = "share of the peak" if self.is_open else "concurrency"
+                raise UnknownName(kind, str(place), map(str, trials))
+        return self.model_copy(update={"trials": tuple(trials[place] for place in places)})

@@ -1,0 +1,83 @@
+"""The run folders below ``data/raw``: which are finished, and how the runs ended."""
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from benchlab.errors import BenchlabError, ParseError
+from benchlab.raw.record import RECORD_NAME, RECORD_VERSION, Record, Status
+from benchlab.study.strict import problem
+
+
+class _Format(BaseModel):
+    """What every version of the record has."""
+
+    record_version: int
+
+
+def finished(raw: Path) -> Iterator[Path]:
+    """Yield the folders of finished runs, oldest first."""
+    for path in sorted(raw.glob(f"*/{RECORD_NAME}")):
+        yield path.parent
+
+
+def unfinished(raw: Path) -> list[Path]:
+    """Return the folders that a killed rerun left."""
+    runs = (path for path in sorted(raw.glob("*-*")) if path.is_dir())
+    return [path for path in runs if not (path / RECORD_NAME).exists()]
+
+
+def read(folder: Path) -> Record:
+    """Read a finished run's record.
+
+    Raises:
+        ParseError: it is damaged, or another folder's.
+        BenchlabError: a newer benchlab wrote it, which alone knows what it says.
+    """
+    path = folder / RECORD_NAME
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise ParseError(f"{folder.name}: {RECORD_NAME}: {error.strerror}") from error
+    except ValidationError as error:
+        raise ParseError(f"{folder.name}: {RECORD_NAME} is no record: {problem(error)}") from error
+
+
+@cache  # a record never changes, and a sweep asks for all of them after every curve
+def _read(path: Path, mtime_ns: int) -> Record:
+    content = path.read_bytes()
+    version = _Format.model_validate_json(content).record_version
+    if version > RECORD_VERSION:
+        raise BenchlabError(
+            f"{path.parent}: record version {version} is newer than this benchlab knows"
+            f" ({RECORD_VERSION}): upgrade benchlab, or move the folder away"
+        )
+    record = Record.model_validate_json(content)
+    if record.run_id != path.parent.name:
+        raise ParseError(f"{path.parent.name}: {RECORD_NAME} is that of {record.run_id}")
+    return record
+
+
+def latest_status(raw: Path, target: str, without: Collection[str] = ()) -> dict[str, Status]:
+    """Return the status of the last run of every trial key on a target.
+
+    Args:
+        raw: where run folders lie. One whose record is damaged is nobody's last run.
+        target: the target.
+        without: names of run folders that do not count either.
+
+    Raises:
+        BenchlabError: see :func:`read`.
+    """
+    latest = {}
+    for folder in finished(raw):
+        if folder.name in without:
+            continue
+        with suppress(ParseError):
+            record = read(folder)
+            if record.target == target:
+                latest[record.trial_key] = record.status
+    return latest

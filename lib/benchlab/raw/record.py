@@ -1,0 +1,162 @@
+"""Run folders: what programs printed during a run, byte for byte, and the record that closes it.
+
+A run is finished exactly when its folder holds ``run.json``, which is written last and atomically. A
+folder without it is what a killed rerun left; it is shown as such and never counted.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+import benchlab
+from benchlab.plan import Trial
+from benchlab.study import DEFAULT_ENVELOPE, SpecTree
+
+# History of the record's format; a record has the lowest version that knows all that it says:
+# 1: first
+# 2: a trial may have an intervention, which an older benchlab would overlook
+# 3: datasets that are not sysbench's; requests that are due at times of their own
+RECORD_VERSION = 3
+RECORD_NAME = "run.json"
+
+#: Capture of the rate at which transactions are due, and of the peak that it is a share of.
+RATE = "rate.json"
+
+#: Phase → file with what the driver printed in it.
+OUTPUT = {"warmup": "warmup.out", "measure": "sysbench.out"}
+
+#: Capture of how the server carries out the workload's query, where it has one.
+PLAN = "plan.json"
+
+Status = Literal["ok", "failed", "refused"]
+
+
+class Code(BaseModel):
+    """Which benchlab made a run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    commit: str | None
+    modified: bool | None
+
+
+class Record(BaseModel):
+    """One execution of a trial; immutable."""
+
+    model_config = ConfigDict(frozen=True)
+
+    record_version: int
+    run_id: str
+    status: Status
+    error: str | None
+    trial_key: str
+    point_key: str
+    seed: int
+    trial: Trial
+    target: str
+    single_host: bool
+    started: datetime
+    ended: datetime
+    phases: dict[str, tuple[float, float]]
+    """Name → begin and end in Unix seconds."""
+    files: dict[str, str]
+    """Name → SHA-256 of every other file of the folder."""
+    code: Code
+
+    def line(self) -> str:
+        """Return the run in one line, for people who watch."""
+        point = self.trial.point
+        rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
+        share = point.share_of_peak
+        loop = f" at {share:.0%} of the peak" if share else ""
+        perturbed = " perturbed" if self.trial.intervention else ""
+        outcome = self.status if self.error is None else f"{self.status}: {self.error}"
+        seconds = (self.ended - self.started).total_seconds()
+        return (
+            f"{point.engine} {point.variant} {point.workload_name}{rule} ×{point.concurrency}"
+            f"{loop} trial {self.trial.number}{perturbed}: {outcome} ({seconds:.0f} s)"
+        )
+
+
+class RunFolder:
+    """A run folder being written."""
+
+    def __init__(self, raw: Path, trial: Trial, target: str, single_host: bool):
+        self.trial, self.target, self.single_host = trial, target, single_host
+        self.started = datetime.now(UTC)
+        self.phases: dict[str, tuple[float, float]] = {}
+        self.run_id = f"{self.started:%Y%m%dT%H%M%S.%f}-{trial.key[:8]}"
+        self.path = raw / self.run_id
+        self.path.mkdir(parents=True)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep what a program printed."""
+        (self.path / name).write_bytes(content)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Keep what a server answered, as JSON."""
+        self.write(name, json.dumps(content, indent=1, default=str).encode())
+
+    def finish(self, status: Status, error: str | None = None) -> Record:
+        """Close the folder: hash every file, write the record last and atomically."""
+        files = {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(self.path.iterdir())
+        }
+        record = Record(
+            record_version=_least_version(self.trial),
+            run_id=self.run_id,
+            status=status,
+            error=error,
+            trial_key=self.trial.key,
+            point_key=self.trial.point.key,
+            seed=self.trial.seed,
+            trial=self.trial,
+            target=self.target,
+            single_host=self.single_host,
+            started=self.started,
+            ended=datetime.now(UTC),
+            phases=self.phases,
+            files=files,
+            code=code(),
+        )
+        draft = self.path / f"{RECORD_NAME}.tmp"
+        with draft.open("w") as stream:
+            stream.write(record.model_dump_json(indent=1))
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(self.path / RECORD_NAME)
+        return record
+
+
+def _least_version(trial: Trial) -> int:
+    """Return the oldest version of the record that can tell of a trial."""
+    point = trial.point
+    if isinstance(point.dataset, SpecTree) or point.share_of_peak or point.transactions_per_client:
+        return 3
+    return 2 if trial.intervention else 1
+
+
+@cache
+def code() -> Code:
+    """Return version, commit and whether the checkout differs from it; unknown outside of git."""
+    folder = Path(benchlab.__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    changes = git("status", "--porcelain", "--", ".")
+    return Code(
+        version=benchlab.__version__,
+        commit=git("rev-parse", "HEAD"),
+        modified=None if changes is None else bool(changes),
+    )

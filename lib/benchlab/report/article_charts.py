@@ -1,0 +1,68 @@
+"""Charts of the articles' own curves, each from published tables alone."""
+
+from collections.abc import Callable
+
+import altair as alt
+import polars as pl
+
+_WIDTH, _HEIGHT = 270, 170
+
+#: A curve's colour, point shape and dash pattern, by what the legend calls it.
+Looks = dict[str, tuple[str, str, list[int]]]
+
+SOLID, DASHED, DOTTED = [1, 0], [6, 3], [2, 2]
+
+#: Channels that tell curves apart.
+CHANNELS = ("color", "fill", "stroke", "shape", "strokeDash")
+
+
+def curve(label: Callable[[str, str], str]) -> pl.Expr:
+    """Name of each row's curve, from its engine and variant."""
+    return pl.struct("engine", "variant").map_elements(
+        lambda pair: label(pair["engine"], pair["variant"]), return_dtype=pl.String
+    )
+
+
+def base(concurrency: pl.Series, title: str) -> alt.Chart:
+    """A small view whose logarithmic axis has a tick at every concurrency, and at no other."""
+    ticks = concurrency.unique().sort().to_list()
+    return (
+        alt.Chart()
+        .properties(width=_WIDTH, height=_HEIGHT)
+        .encode(
+            x=alt.X(
+                "concurrency:Q",
+                title=title,
+                scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+                axis=alt.Axis(values=ticks, format="d"),
+            )
+        )
+    )
+
+
+def lines(base: alt.Chart, field: str, looks: Looks) -> alt.LayerChart:
+    """Curves whose looks are given, since no engine or variant of its own stands for each."""
+
+    def channel(kind: type, position: int, legend: alt.Legend | None) -> alt.SchemaBase:
+        scale = alt.Scale(domain=list(looks), range=[look[position] for look in looks.values()])
+        return kind(f"{field}:N", title=None, scale=scale, legend=legend)
+
+    shown = alt.Legend(columns=2)
+    lines = base.mark_line().encode(
+        color=channel(alt.Color, 0, None), strokeDash=channel(alt.StrokeDash, 2, None)
+    )
+    points = base.mark_point().encode(
+        fill=channel(alt.Fill, 0, shown),
+        stroke=channel(alt.Stroke, 0, shown),
+        shape=channel(alt.Shape, 1, shown),
+    )
+    # a shared legend that one layer switches off is switched off for all
+    return alt.layer(lines, points).resolve_legend(color="independent", strokeDash="independent")
+
+
+def facets(chart: alt.TopLevelMixin, frame: pl.DataFrame, by: str, title: str) -> alt.FacetChart:
+    """Draw one view per value of a column, two a row, under a title."""
+    order = frame[by].unique(maintain_order=True).to_list()
+    chart.data = frame
+    facet = alt.Facet(f"{by}:N", title=None, sort=order)
+    return chart.facet(facet, columns=2, title=title)

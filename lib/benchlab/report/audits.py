@@ -1,0 +1,73 @@
+"""What the articles derive from their own numbers, worked out again; nothing here needs a run.
+
+Ratios and correlations are rounded to three digits, for reading; audits are decided before rounding.
+"""
+
+import polars as pl
+
+from benchlab.claims import audit, published, words
+from benchlab.repo import Repo
+
+
+def tables(repo: Repo) -> pl.DataFrame:
+    """Return every published table: study, table, where in the article, rows, numbers in it."""
+    numbers = published.numbers(repo).group_by("study", "table").agg(pl.len().alias("numbers"))
+    return (
+        published.sources(repo)
+        .with_columns(pl.col("file").str.extract(r"/(\w+)\.csv$").alias("table"))
+        .join(numbers, on=["study", "table"], how="left", maintain_order="left")
+        .select("study", "table", "where", "rows", pl.col("numbers").fill_null(0))
+    )
+
+
+def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
+    """Return every audit, those that the article's numbers contradict first.
+
+    Columns: ``study``, ``where``, ``claim``, ``told``, ``found``, ``verdict``, ``source`` (of a fact
+    that no published table holds). A truth is told as "yes"; what was found says what there is.
+
+    Args:
+        repo: the checkout.
+        study: only of this one.
+    """
+    return (
+        pl.DataFrame(
+            [
+                {
+                    "study": one.study,
+                    "where": one.claim.where,
+                    "claim": one.claim.claim,
+                    "told": words.told(one.test),
+                    "found": words.audited(one.test, one.found, more_digits=2)
+                    + (f"; {one.detail}" if one.detail else ""),
+                    "verdict": one.verdict,
+                    "source": one.test.source,
+                }
+                for one in audit.audit(repo)
+                if study in (None, one.study)
+            ]
+        )
+        # "not reproduced" before "reproduced", else as the articles have them
+        .sort("verdict", maintain_order=True)
+    )
+
+
+def audit_summary(repo: Repo, audited: pl.DataFrame) -> pl.DataFrame:
+    """Return how many audits of each study ended how.
+
+    Args:
+        repo: the checkout.
+        audited: see :func:`audits`.
+    """
+    return (
+        audited.group_by("study")
+        .agg(
+            pl.len().alias("audits"),
+            *((pl.col("verdict") == name).sum().alias(name) for name in _DECIDED),
+        )
+        .join(published.articles(repo).select("study"), on="study", maintain_order="right")
+        .select("study", "audits", *_DECIDED)
+    )
+
+
+_DECIDED = ("reproduced", "not reproduced")

@@ -1,0 +1,359 @@
+"""Where the engine's CPU time goes: sampled stacks by family of work, as a table and as a flame graph.
+
+The innermost frame of a stack that a rule knows decides its family. The rules were written from
+recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11 and seekdb 1.4. seekdb ships
+without symbols, so the work of its SQL threads cannot be told apart any further than its threads' names
+and its system calls do. MariaDB's package has the names of exported functions only, and perf takes the
+nearest of these for every address: they are no functions that ran, and are all shown as the program's.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import altair as alt
+import polars as pl
+
+from benchlab.store import Store, results
+from benchlab.study.resources import ENGINE_CPU
+
+PARSE_PLAN = "parse, plan"
+EXECUTOR = "executor"
+SQL = "SQL, without symbols"
+BUFFER = "buffer, page"
+LOG = "log"
+LOCK = "lock, latch"
+NETWORK = "network, system call"
+BACKGROUND = "compaction, background"
+OTHER = "other"
+
+#: In the order of legends and tables.
+FAMILIES = (PARSE_PLAN, EXECUTOR, SQL, BUFFER, LOG, LOCK, NETWORK, BACKGROUND, OTHER)
+
+#: Dark to light and back, so that neighbours differ in print; apart from the engines' colours.
+_COLORS = dict(
+    zip(
+        FAMILIES,
+        (
+            *("#8c510a", "#d8b365", "#bf812d", "#80cdc1", "#b2182b"),
+            *("#542788", "#4393c3", "#4d4d4d", "#d9d9d9"),
+        ),
+        strict=True,
+    )
+)
+
+#: A box narrower than this is not drawn, one narrower than the other has no name in it.
+_DRAWN, _NAMED = 0.004, 0.06
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How an engine's stacks are told apart; patterns match from the begin of a name."""
+
+    threads: str
+    """Names of its processes or threads."""
+    by_thread: tuple[tuple[str, str], ...]
+    """(family, threads) whose work is of one family, whatever they do."""
+    by_frame: tuple[tuple[str, str], ...]
+    """(family, functions), the more particular first."""
+    otherwise: tuple[tuple[str, str], ...] = ()
+    """The same, for stacks that no function above is in."""
+    stripped: str | None = None
+    """Name to give to all frames outside of the kernel, where their own are not to be believed."""
+
+
+#: What the kernel is asked for, where no function of the engine is known.
+_SYSTEM_CALLS = (
+    (LOCK, r"(__x64_sys_futex|__GI___lll_lock|pthread_(mutex|cond|rwlock))"),
+    (BUFFER, r"(__x64_sys_(io_submit|io_getevents|pread64|preadv)|iomap_dio_rw)"),
+    (LOG, r"__x64_sys_(fdatasync|fsync|pwrite64|pwritev)"),
+    (NETWORK, r"(__x64_sys_|__send|__libc_recv|epoll_wait|entry_SYSCALL_64)"),
+)
+
+RULES = {
+    "postgres": Rules(
+        threads=r"postgres",
+        by_thread=(),
+        by_frame=(
+            (BACKGROUND, r"(CheckpointerMain|BackgroundWriterMain|WalWriterMain|AutoVac|do_exit)"),
+            (LOG, r"(XLog|XLOG|GetXLog|issue_xlog)"),
+            (
+                LOCK,
+                r"(LWLock|Lock(Acquire|Release|Relation|Tuple)|Proc(Sleep|ReleaseLocks|Lock)"
+                r"|XactLock|s_lock|ConditionVariable|GetSnapshotData)",
+            ),
+            (
+                BUFFER,
+                r"(ReadBuffer|BufTable|Buffer|MarkBuffer|ReleaseBuffer|Strategy|smgr|md(read|write)"
+                r"|File(Read|Write)|_bt_|bt(insert|gettuple|beginscan|rescan)|index_(fetch|getnext)"
+                r"|heap(am)?_|Relation(Get|Put)(Buffer|Heap)|PageAdd|table_(tuple|index)|visibility)",
+            ),
+            (
+                PARSE_PLAN,
+                r"(raw_parser|base_yy|core_yy|pg_(parse|analyze|rewrite|plan)_|parse_analyze"
+                r"|transform|QueryRewrite|standard_planner|subquery_planner|query_planner"
+                r"|create_(plan|index_path|seqscan)|cost_|set_plan_ref|RevalidateCachedQuery)",
+            ),
+            (
+                EXECUTOR,
+                r"(Exec[A-Z]|tts_|slot_|printtup|tuplestore_|tuplehash_|standard_Executor|Portal(Run|Start|Drop|Cleanup)|ProcessQuery"
+                r"|(Start|Commit)Transaction|CommitTransactionCommand|EndCommand)",
+            ),
+            (NETWORK, r"(pq_|secure_(read|write)|__send|__libc_recv|epoll_wait)"),
+        ),
+        otherwise=_SYSTEM_CALLS,
+    ),
+    "mysql": Rules(
+        threads=r"(connection|ib_|mysqld)",
+        by_thread=((BACKGROUND, r"ib_"),),
+        by_frame=(
+            (
+                LOG,
+                r"(log_(write|flush|buffer)|Log_|trx_(flush|write)|MYSQL_BIN_LOG|ordered_commit)",
+            ),
+            (LOCK, r"(ut_delay|lock_|rw_lock|mutex_|MDL_|sync_array|PolicyMutex|TTAS|lock::)"),
+            (
+                BUFFER,
+                r"(row_(search|sel)|btr_|page_|rec_|cmp_d|buf_|buf::|Buf_|fil_|Fil_|os_file|mtr_"
+                r"|ha_inno|handler::|hardware::crc32|temptable::|Partition_helper)",
+            ),
+            (
+                NETWORK,
+                r"(net_(write|read|send)|my_net|vio_|Protocol_classic|THD::send_result|__x64_sys_(send|recv))",
+            ),
+            (
+                PARSE_PLAN,
+                r"(my_sql_parser|THD::sql_parser|JOIN::(optimize|make)|Optimize_|Query_(block|expression)::"
+                r"(prepare|optimize)|Sql_cmd_dml::prepare|open_tables|lock_tables|test_quick"
+                r"|prune_partitions|get_(full_)?part|find_.*part)",
+            ),
+            (
+                EXECUTOR,
+                r"(Query_expression::[Ee]xecute|\w+(<\w+>)?::Do(Read|Init)|Item_|Field|Json_"
+                r"|store_key|do_command|dispatch_|mysql_execute|cleanup_items|THD::)",
+            ),
+        ),
+        otherwise=(*_SYSTEM_CALLS, (SQL, r"\[mysqld\]")),
+    ),
+    "mariadb": Rules(
+        threads=r"mariadbd",
+        by_thread=(),
+        by_frame=(*_SYSTEM_CALLS, (SQL, r"\[mariadbd\]")),
+        stripped="[mariadbd]",
+    ),
+    "oceanbase": Rules(
+        threads=r"(T1_|sql-nio|observer|seekdb|jemalloc_bg)",
+        by_thread=(
+            (NETWORK, r"sql-nio"),
+            (LOG, r"T1_(LogIO|LogLoop|IO_SYNC|ApplySrv|OB_PLOG|ReplaySrv)"),
+            (BUFFER, r"T1_(DiskCB|IOWorker|IO_GETEVENT)"),
+            (BACKGROUND, r"(?!T1_ReqWorker)"),
+        ),
+        by_frame=(*_SYSTEM_CALLS, (SQL, r"(\[seekdb\]|start_thread)")),
+    ),
+}
+
+
+def where_cpu_binds(
+    store: Store, study: str, profile: str, engine: str, target: str | None = None
+) -> pl.DataFrame:
+    """Return the stacks, rows of ``perf_stack``, of all counted runs that the engine's CPU bound."""
+    counted = results.counted(store, study, profile, target).filter(engine=engine)
+    bound = store.sql("SELECT run_id FROM attribution WHERE binds AND resource = ?", ENGINE_CPU)
+    stacks = store.sql("SELECT * FROM perf_stack")
+    return (
+        stacks.join(counted.select("run_id"), on="run_id", how="semi")
+        .join(bound, on="run_id", how="semi")
+        .group_by("comm", "stack")
+        .agg(pl.col("samples").sum())
+        .sort("comm", "stack")
+    )
+
+
+def of_engine(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
+    """Return the stacks of an engine's own threads with family and the function that decided it.
+
+    Args:
+        stacks: rows of ``perf_stack``: ``comm``, ``stack``, ``samples``.
+        engine: name; one without rules has no stacks of its own.
+
+    Returns:
+        ``comm``, ``stack``, ``samples``, ``family``, ``function``.
+    """
+    rules = RULES.get(engine)
+    own = stacks.filter(pl.col("comm").str.contains(f"^{rules.threads}") if rules else False)
+    if rules and rules.stripped:
+        own = own.with_columns(
+            pl.col("stack").map_elements(
+                lambda stack: _stripped(stack, rules.stripped), return_dtype=pl.String
+            )
+        )
+    told = [_told(rules, comm, stack) for comm, stack in own.select("comm", "stack").iter_rows()]
+    return own.select("comm", "stack", "samples").with_columns(
+        pl.Series("family", [family for family, _ in told], dtype=pl.String),
+        pl.Series("function", [function for _, function in told], dtype=pl.String),
+    )
+
+
+def families(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
+    """Return ``family``, ``samples``, ``share`` of the engine's CPU time, in the order of families."""
+    return (
+        of_engine(stacks, engine)
+        .group_by("family")
+        .agg(pl.col("samples").sum())
+        .with_columns((pl.col("samples") / pl.col("samples").sum()).alias("share"))
+        .sort(pl.col("family").cast(pl.Enum(FAMILIES)))
+    )
+
+
+def top_functions(stacks: pl.DataFrame, engine: str, per_family: int = 3) -> pl.DataFrame:
+    """Return the functions that decided most of each family: ``family``, ``function``, ``share``.
+
+    A function's share is of the engine's CPU time, with all that it calls and no rule knows.
+    """
+    return (
+        of_engine(stacks, engine)
+        .group_by("family", "function")
+        .agg(pl.col("samples").sum())
+        .with_columns((pl.col("samples") / pl.col("samples").sum()).alias("share"))
+        .sort(
+            pl.col("family").cast(pl.Enum(FAMILIES)),
+            "samples",
+            "function",
+            descending=[False, True, False],
+        )
+        .group_by("family", maintain_order=True)
+        .head(per_family)
+        .select("family", "function", "share")
+    )
+
+
+def flame(stacks: pl.DataFrame, engine: str) -> alt.LayerChart:
+    """Draw the engine's stacks from the outermost frame down; a box is as wide as its share.
+
+    A box has the colour of the family that most of its samples are of. What the kernel does for a
+    system call is one box.
+
+    Args:
+        stacks: rows of ``perf_stack``, of one run or several.
+        engine: name.
+    """
+    boxes = _boxes(of_engine(stacks, engine))
+    base = alt.Chart(boxes, width=680, height=alt.Step(15)).encode(
+        y=alt.Y("depth:O", axis=None, scale=alt.Scale(padding=0.06)),
+    )
+    present = [family for family in FAMILIES if family in set(boxes["family"])]
+    drawn = base.mark_rect(stroke="white", strokeWidth=0.5).encode(
+        x=alt.X(
+            "begin:Q",
+            title="share of the engine's CPU time",
+            axis=alt.Axis(format="%"),
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+        x2="end:Q",
+        color=alt.Color(
+            "family:N",
+            title=None,
+            scale=alt.Scale(domain=present, range=[_COLORS[family] for family in present]),
+            legend=alt.Legend(symbolType="square", columns=4),
+        ),
+        tooltip=["name:N", "family:N", alt.Tooltip("share:Q", format=".1%")],
+    )
+    named = (
+        base.transform_filter(alt.datum.share >= _NAMED)
+        .transform_calculate(middle=(alt.datum.begin + alt.datum.end) / 2)
+        .mark_text(fontSize=9, baseline="middle")
+        .encode(
+            x="middle:Q",
+            text="short:N",
+            color=alt.condition(
+                alt.FieldOneOfPredicate("family", [SQL, EXECUTOR, BUFFER, OTHER]),
+                alt.value("#222222"),
+                alt.value("white"),
+            ),
+        )
+    )
+    return alt.layer(drawn, named).resolve_scale(color="independent")
+
+
+def _stripped(stack: str, name: str) -> str:
+    """Give one name to all frames before the kernel's."""
+    frames = stack.split(";")
+    entered = next((n for n, frame in enumerate(frames) if _ENTRY.match(frame)), len(frames))
+    return ";".join([name, *frames[entered:]])
+
+
+def _told(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
+    for family, threads in rules.by_thread:
+        if re.match(threads, comm):
+            return family, f"thread {comm.rstrip('0123456789')}"
+    frames = stack.split(";")
+    # what a background process does is its own work, whatever it calls
+    background = [rule for rule in rules.by_frame if rule[0] == BACKGROUND]
+    for known, order in (
+        (background, frames),
+        (rules.by_frame, frames[::-1]),
+        (rules.otherwise, frames[::-1]),
+    ):
+        for frame in order:
+            for family, functions in known:
+                if re.match(functions, frame):
+                    return family, frame
+    return OTHER, frames[-1] or comm
+
+
+def _boxes(stacks: pl.DataFrame) -> pl.DataFrame:
+    """One row per frame that is wide enough: ``name``, ``short``, ``depth``, ``begin``, ``end`` …"""
+    total = stacks["samples"].sum()
+    weights: dict[tuple[str, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for comm, stack, samples, family in stacks.select("comm", "stack", "samples", "family").rows():
+        path = _shortened(comm, stack)
+        for depth in range(1, len(path) + 1):
+            weights[path[:depth]][family] += samples
+    rows, ends = [], {(): 0.0}
+    # outermost first, and brothers in the order of their names: equal stacks stand at equal places
+    for path in sorted(weights):
+        share = sum(weights[path].values()) / total
+        begin = ends[path[:-1]]
+        ends[path[:-1]] = begin + share
+        ends[path] = begin
+        if share >= _DRAWN:
+            room = int(share * 680 / 5.2)
+            rows.append(
+                {
+                    "name": path[-1],
+                    "short": path[-1] if len(path[-1]) <= room else path[-1][: room - 1] + "…",
+                    "depth": len(path),
+                    "begin": begin,
+                    "end": begin + share,
+                    "share": share,
+                    "family": max(weights[path], key=weights[path].__getitem__),
+                }
+            )
+    return pl.DataFrame(rows, schema=_BOX)
+
+
+_BOX = {
+    **dict.fromkeys(("name", "short"), pl.String),
+    "depth": pl.Int64,
+    **dict.fromkeys(("begin", "end", "share"), pl.Float64),
+    "family": pl.String,
+}
+
+#: Frames that every stack begins with.
+_OUTERMOST = ("main", "__libc_start_call_main", "PostmasterMain", "start_thread", "_start")
+_ENTRY = re.compile(r"(entry_SYSCALL_64|asm_)")
+
+
+def _shortened(comm: str, stack: str) -> tuple[str, ...]:
+    """The frames worth a box: no outermost ones, none repeated, the kernel's as one."""
+    path = [comm.rstrip("0123456789")]
+    frames = stack.split(";") if stack else []
+    for number, frame in enumerate(frames):
+        if _ENTRY.match(frame):
+            asked = [name for name in frames[number:] if name.startswith("__x64_sys_")]
+            path.append(f"kernel: {asked[0].removeprefix('__x64_sys_') if asked else frame}")
+            break
+        if frame not in _OUTERMOST and frame != path[-1]:
+            path.append(frame)
+    return tuple(path)

@@ -1,0 +1,121 @@
+"""Charts of interventions: the seconds of a run whose limits were lowered, and elasticities."""
+
+import altair as alt
+import polars as pl
+
+from benchlab.report import theme
+from benchlab.report.interventions import Perturbed
+from benchlab.study.intervention import RESOURCES
+
+_WIDTH = 560
+
+#: Those of the attribution strip.
+_COLORS = dict(
+    zip(
+        (resource.name for resource in RESOURCES.values()),
+        ("#7f3b08", "#b35806", "#e08214", "#fdb863", "#2d004b"),
+        strict=True,
+    )
+)
+#: A limit is worth 0 to 1; a little beyond on either side.
+_DOMAIN = (-1, 2)
+
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
+
+
+def over_time(run: Perturbed) -> alt.LayerChart:
+    """Throughput of every second, shaded where a limit was lowered, with the mean of every block."""
+    lowered = run.blocks.filter(pl.col("resource").is_not_null())
+    color = _color(_names(lowered), "lowered", symbolType="square", symbolOpacity=0.35)
+    x = alt.X("second:Q", title="seconds of the measured part", scale=alt.Scale(nice=False))
+    shades = (
+        alt.Chart(lowered)
+        .mark_rect(opacity=0.35)
+        .encode(
+            x=alt.X("begin:Q"),
+            x2="end:Q",
+            color=color,
+            tooltip=[
+                alt.Tooltip("resource:N", title="lowered"),
+                alt.Tooltip("in_force:Q", title="limit", format=",.4~g"),
+                alt.Tooltip("lowered_to:Q", title="lowered to", format=",.4~g"),
+                alt.Tooltip("tps:Q", title="mean TPS", format=",.0f"),
+            ],
+        )
+    )
+    seconds = (
+        alt.Chart(run.seconds)
+        .mark_line(color="#888888", strokeWidth=1, interpolate="step-before")
+        .encode(x=x, y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)))
+    )
+    means = (
+        alt.Chart(run.blocks.drop_nulls("tps"))
+        .mark_rule(color="#111111", strokeWidth=2)
+        .encode(x="begin:Q", x2="end:Q", y="tps:Q")
+    )
+    return alt.layer(shades, seconds, means).properties(width=_WIDTH, height=220)
+
+
+def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
+    """Elasticity to every limit with its 95 % interval, a group of rows per point, lines at 0 and 1.
+
+    What lies beyond the axis is cut off there; the tooltip has the numbers.
+
+    Args:
+        frame: ``point``, ``resource``, ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``; see
+            :func:`benchlab.report.interventions.elasticities`.
+    """
+    shown = frame.drop_nulls("elasticity")
+    names = _names(shown)
+    base = alt.Chart(shown).encode(
+        y=alt.Y("point:N", title=None, axis=alt.Axis(labelLimit=260, domain=False, ticks=False)),
+        yOffset=alt.YOffset("resource:N", sort=names),
+        color=_color(names, "limit"),
+        tooltip=[
+            alt.Tooltip("point:N"),
+            alt.Tooltip("resource:N", title="limit"),
+            alt.Tooltip("elasticity:Q", format=".2f"),
+            alt.Tooltip("low:Q", format=".2f", title="95 % low"),
+            alt.Tooltip("high:Q", format=".2f", title="95 % high"),
+            alt.Tooltip("blocks:Q"),
+            alt.Tooltip("answer:N"),
+        ],
+    )
+    x = alt.X(
+        "elasticity:Q",
+        title="elasticity of throughput to the limit (d ln TPS / d ln limit)",
+        scale=alt.Scale(domain=_DOMAIN, nice=False),
+        axis=alt.Axis(grid=False, values=[-1, -0.5, 0, 0.5, 1, 1.5, 2]),
+    )
+    lines = [
+        alt.Chart().mark_rule(color="#555555", strokeDash=[4, 4]).encode(x=alt.datum(at))
+        for at in (0, 1)
+    ]
+    intervals = base.mark_rule(strokeWidth=2, clip=True).encode(x=alt.X("low:Q"), x2="high:Q")
+    dots = base.mark_point(filled=True, size=70, clip=True).encode(
+        x=x,
+        shape=alt.Shape(
+            "resource:N",
+            title="limit",
+            scale=alt.Scale(domain=names, range=_SHAPES[: len(names)]),
+            legend=alt.Legend(titleOrient="left"),
+        ),
+    )
+    rows = max(1, shown.select("point", "resource").n_unique())
+    return alt.layer(*lines, intervals, dots, data=shown).properties(
+        width=_WIDTH - 160, height=max(60, 18 * rows + 12 * shown["point"].n_unique())
+    )
+
+
+def _names(frame: pl.DataFrame) -> list[str]:
+    known = set(frame["resource"])
+    return [name for name in _COLORS if name in known]
+
+
+def _color(names: list[str], title: str, **legend: str | float) -> alt.Color:
+    return alt.Color(
+        "resource:N",
+        title=title,
+        scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
+        legend=alt.Legend(titleOrient="left", **legend),
+    )

@@ -1,0 +1,245 @@
+"""What lowering limits has shown, beside what the evidence says: tables for notebooks and paper."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from benchlab.attribution.elasticity import BINDING, Answer
+from benchlab.errors import BenchlabError
+from benchlab.numbers import number
+from benchlab.raw.record import Record
+from benchlab.report.points import with_curve
+from benchlab.store import Store, ingest, results
+from benchlab.store.results import POINT
+from benchlab.study.intervention import RESOURCES, TRANSIENT_S, Intervention
+from benchlab.study.resources import UNKNOWN
+
+#: Resource → its place among all.
+_RANK = {resource.name: rank for rank, resource in enumerate(RESOURCES.values())}
+
+#: Resource → who uses what of it (subjects and metric of `os_sample`), in which unit, one of which is
+#: so many of the metric's; and the same of what a transaction takes.
+_USE = {
+    "CPU": (("engine", "client"), "cpu_us_per_s", "cores", 1e6, "µs", 1),
+    "disk write bandwidth": (("disk",), "write_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
+    "disk write IOPS": (("disk",), "writes_per_s", "1/s", 1, "writes", 1),
+    "disk read bandwidth": (("disk",), "read_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
+    "disk read IOPS": (("disk",), "reads_per_s", "1/s", 1, "reads", 1),
+}
+
+# What some subjects used of a metric, in the blocks of each resource and in those of none (null). A
+# sample is of the second before it, and the first second of a block does not count.
+_USED = """
+    WITH sampled AS (
+        SELECT number, t, sum(value) AS value FROM os_sample JOIN intervention_block USING (run_id)
+        WHERE run_id = ? AND observer = 'sample' AND list_contains(?, subject) AND metric = ?
+            AND t >= begin_s + 1 + ? AND t <= end_s
+        GROUP BY number, t
+    ), of_block AS (
+        SELECT number, avg(value ORDER BY t) AS value FROM sampled GROUP BY number
+    )
+    SELECT resource, avg(value ORDER BY number) AS used, avg(tps ORDER BY number) AS tps
+    FROM of_block JOIN intervention_block USING (number) WHERE run_id = ?
+    GROUP BY resource
+"""
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """One run in which limits were lowered."""
+
+    seconds: pl.DataFrame
+    """``second`` (its end), ``tps``; of the measured part."""
+    blocks: pl.DataFrame
+    """Rows of ``intervention_block``, with ``begin`` and ``end`` in seconds of the measured part."""
+    elasticities: pl.DataFrame
+    """Rows of ``elasticity``."""
+
+
+def read(raw: Path, record: Record) -> Perturbed:
+    """Read one run from its folder among the raw ones.
+
+    Raises:
+        BenchlabError: the run does not count, or none of its blocks came to its end.
+    """
+    if record.status != "ok":
+        raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
+    tables = ingest.rows(raw / record.run_id)
+    if "intervention_block" not in tables:
+        raise BenchlabError(f"{record.run_id}: no block came to its end")
+    return _perturbed(tables["interval"], tables["intervention_block"], tables["elasticity"])
+
+
+def stored(store: Store, run_id: str) -> Perturbed:
+    """Read one run from a store."""
+    names = ("interval", "intervention_block", "elasticity")
+    return _perturbed(*(store.table(name, run_id) for name in names))
+
+
+def elasticities(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the elasticity of throughput to every limit that was lowered; one row each.
+
+    Columns: those of a point, ``curve``, ``point`` (as a chart names it), ``resource``,
+    ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``, ``reason``.
+    """
+    found = with_curve(results.perturbed(store, study, profile, target)).select(
+        "run_id", "curve", *POINT
+    )
+    rows = store.sql("SELECT * FROM elasticity").join(found, on="run_id")
+    name = pl.format(
+        "{}, {} ×{}", "curve", pl.col("workload").str.strip_prefix("oltp_"), "concurrency"
+    )
+    return (
+        rows.with_columns(
+            name.alias("point"), pl.col("resource").replace_strict(_RANK).alias("rank")
+        )
+        .sort(*POINT, "rank")
+        .select(
+            "curve",
+            *POINT,
+            "point",
+            "resource",
+            "elasticity",
+            "low",
+            "high",
+            "blocks",
+            "answer",
+            "reason",
+        )
+    )
+
+
+def answers(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return what bound each point by evidence and by intervention, and whether the two agree.
+
+    Both are of the same run. ``blocks``: how many of each resource, how long, and what was left of the
+    limit in them. ``agree``: *yes* if the resource that the evidence names binds by
+    intervention, or is none that can be lowered and none of the others binds; *no* if another one
+    binds, or that one does not; *unclear* if the intervention does not say.
+    """
+    found = with_curve(results.perturbed(store, study, profile, target))
+    evidence = store.sql("SELECT run_id, resource FROM attribution WHERE binds ORDER BY ALL")
+    measured = store.sql("SELECT run_id, resource, answer FROM elasticity")
+    rows = []
+    for run in found.iter_rows(named=True):
+        seen = evidence.filter(run_id=run["run_id"])["resource"].to_list()
+        said = dict(measured.filter(run_id=run["run_id"]).select("resource", "answer").iter_rows())
+        rows.append(
+            {
+                "curve": run["curve"],
+                "workload": run["workload"],
+                "concurrency": run["concurrency"],
+                "blocks": _blocks(Intervention.model_validate_json(run["intervention"])),
+                "by evidence": ", ".join(seen) or UNKNOWN,
+                "by intervention": _said(said),
+                "agree": _agree({_lowered(name) for name in seen}, said),
+            }
+        )
+    schema = {
+        "curve": pl.String,
+        "workload": pl.String,
+        "concurrency": pl.Int64,
+        "blocks": pl.String,
+        "by evidence": pl.String,
+        "by intervention": pl.String,
+        "agree": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema)
+
+
+def used(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return what was used of every limit between the blocks that lowered it, and in them.
+
+    Columns: ``curve``, ``workload``, ``concurrency``, ``resource``; and with both numbers and their
+    unit ``limit``, ``used``, ``a transaction takes``. Where a transaction takes more of what there is
+    less of, throughput falls by more than the cut, and the elasticity is above 1.
+    """
+    rows = []
+    for run in with_curve(results.perturbed(store, study, profile, target)).iter_rows(named=True):
+        limits = store.sql(
+            "SELECT resource, any_value(in_force) AS in_force, any_value(lowered_to) AS lowered_to"
+            " FROM intervention_block WHERE run_id = ? AND resource IS NOT NULL"
+            " GROUP BY resource",
+            run["run_id"],
+        )
+        for name, in_force, lowered_to in sorted(limits.iter_rows(), key=lambda row: _RANK[row[0]]):
+            subjects, metric, unit, scale, unit_of_one, scale_of_one = _USE[name]
+            # the load of another host is under no limit of this one
+            subjects = subjects if run["single_host"] else subjects[:1]
+            of_run = (run["run_id"], list(subjects), metric, TRANSIENT_S, run["run_id"])
+            found = {row[0]: row[1:] for row in store.sql(_USED, *of_run).iter_rows()}
+            if not {None, name} <= found.keys():
+                continue
+            of_limit = 1 if name == "CPU" else scale
+            use = [found[blocks][0] for blocks in (None, name)]
+            of_one = [found[blocks][0] / found[blocks][1] for blocks in (None, name)]
+            rows.append(
+                {
+                    **{key: run[key] for key in ("curve", "workload", "concurrency")},
+                    "resource": name,
+                    "limit": _change([in_force, lowered_to], of_limit, unit),
+                    "used": _change(use, scale, unit),
+                    "a transaction takes": _change(of_one, scale_of_one, unit_of_one),
+                }
+            )
+    columns = (
+        "curve",
+        "workload",
+        "concurrency",
+        "resource",
+        "limit",
+        "used",
+        "a transaction takes",
+    )
+    schema = dict.fromkeys(columns, pl.String) | {"concurrency": pl.Int64}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _change(values: Sequence[float], scale: float, unit: str) -> str:
+    return f"{' → '.join(number(value / scale) for value in values)} {unit}"
+
+
+def _perturbed(
+    interval: pl.DataFrame, blocks: pl.DataFrame, elasticities: pl.DataFrame
+) -> Perturbed:
+    start = pl.col("begin_s").min()
+    return Perturbed(
+        interval.filter(phase="measure").select("second", "tps").sort("second"),
+        blocks.with_columns(
+            (pl.col("begin_s") - start).alias("begin"), (pl.col("end_s") - start).alias("end")
+        ).sort("number"),
+        elasticities.drop("run_id"),
+    )
+
+
+def _blocks(intervention: Intervention) -> str:
+    percent = f"{intervention.factor:.0%}".replace("%", " %")
+    return f"{intervention.blocks} of {intervention.block_s} s at {percent}"
+
+
+def _lowered(evidence: str) -> str:
+    """Name of the limit that a resource of the evidence stands under; engine and load share a CPU."""
+    return "CPU" if evidence.startswith("CPU") else evidence
+
+
+def _said(said: dict[str, str]) -> str:
+    binding = [name for name, answer in said.items() if answer in BINDING]
+    in_part = [f"{name} in part" for name, answer in said.items() if answer == Answer.IN_PART]
+    if binding or in_part:
+        return ", ".join(binding + in_part)
+    return "unclear" if Answer.UNCLEAR in said.values() else "none that was lowered"
+
+
+def _agree(seen: set[str], said: dict[str, str]) -> str:
+    binding = {name for name, answer in said.items() if answer in BINDING}
+    tested = {name for name, answer in said.items() if answer != Answer.NOT_TESTABLE}
+    if seen & tested:
+        if seen & binding:
+            return "yes"
+        clear = {said[name] for name in seen & tested} == {Answer.DOES_NOT}
+        return "no" if binding or clear else "unclear"
+    if binding:
+        return "no"
+    return "unclear" if Answer.UNCLEAR in said.values() else "yes"

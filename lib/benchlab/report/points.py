@@ -1,0 +1,236 @@
+"""Points out of runs: medians over trials with their intervals, and what a transaction cost."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.raw.record import Status
+from benchlab.report.theme import label
+from benchlab.store import Store, metrics, results
+from benchlab.store.results import POINT
+from benchlab.study.resources import UNKNOWN
+
+#: Metrics that say what a transaction cost.
+COSTS = [
+    "engine_cpu_us_per_transaction",
+    "client_cpu_us_per_transaction",
+    "written_kb_per_transaction",
+    "read_kb_per_transaction",
+    "context_switches_per_transaction",
+]
+
+#: Difference of a run's second half to its first up to which it counts as settled.
+SETTLED_DRIFT = 0.2
+
+
+def points(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return one row per point: median throughput with its interval, latency, drift, attribution.
+
+    Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that count), ``tps``,
+    ``tps_low``, ``tps_high`` (95 %; null with a single trial), ``p99_us`` (median over trials),
+    ``drift`` (second half of a run against its first, median), ``binding`` (resource that bound most
+    of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
+    """
+    counted = results.counted(store, study, profile, target)
+    if counted.is_empty():
+        return with_curve(pl.DataFrame(schema=_POINT_SCHEMA))
+    per_run = (
+        metrics.of(store, counted)
+        .select("run_id", *POINT, "tps", "p99_us")
+        .join(_drift(store, counted), on="run_id", how="left")
+        .join(_binding(store, counted), on="run_id", how="left")
+        .with_columns(pl.col("binding").fill_null(UNKNOWN))
+        .sort(*POINT, "run_id")
+    )
+    rows = []
+    for key, group in per_run.group_by(POINT, maintain_order=True):
+        binding = group["binding"].mode().sort()[0]
+        rows.append(
+            dict(zip(POINT, key, strict=True))
+            | {
+                "p99_us": group["p99_us"].median(),
+                "drift": group["drift"].median(),
+                "binding": binding,
+                "binding_utilisation": group.filter(pl.col("binding") == binding)[
+                    "pressure"
+                ].mean(),
+            }
+        )
+    others = pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA)
+    joined = estimates(per_run, "tps").join(others, on=POINT, maintain_order="left")
+    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA))
+
+
+def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
+    """Return the median of a metric over the trials of each point, with its 95 % interval.
+
+    Args:
+        per_run: rows of runs, with the metric.
+        metric: name of its column; runs without a value are left out.
+        by: columns that tell points apart.
+
+    Returns:
+        The columns of ``by``, ``n`` (trials), the metric, and ``<metric>_low`` and ``<metric>_high``,
+        null with a single trial.
+    """
+    groups = results.trials(per_run, metric, by)
+    prior = stats.common_spread(groups[metric])
+    found = [stats.median(values.to_list(), prior=prior) for values in groups[metric]]
+    return groups.select(
+        *by,
+        pl.Series("n", [one.n for one in found], pl.Int64),
+        pl.Series(metric, [one.value for one in found], pl.Float64),
+        pl.Series(f"{metric}_low", [one.low for one in found], pl.Float64),
+        pl.Series(f"{metric}_high", [one.high for one in found], pl.Float64),
+    )
+
+
+def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
+    measured = metrics.of(store, results.counted(store, study, profile, target))
+    return with_curve(measured.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT))
+
+
+def cost_table(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return what a transaction cost at every point, rounded to three digits, for reading."""
+    frame = costs(store, study, profile, target)
+    numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
+    return frame.select(
+        "curve", "workload", "envelope", "concurrency", pl.col("tps", *numbers).round_sig_figs(3)
+    ).sort("workload", "curve", "envelope", "concurrency")
+
+
+def overview(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return one row per curve: version of the engine, clients, trials and how the runs ended.
+
+    As narrow as a page: clients are ``1–1024``, from the fewest to the most, and the runs are counted
+    in one column: ``11 ok, 1 failed``.
+    """
+    clients, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
+    statuses = get_args(Status)
+    return (
+        results.runs(store, study, profile, target)
+        .group_by(
+            "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
+        )
+        .agg(
+            clients.min().alias("least"),
+            clients.max().alias("most"),
+            pl.col("trial").n_unique().alias("trials"),
+            *[(pl.col("status") == status).sum().alias(status) for status in statuses],
+        )
+        .sort("engine", "variant", "workload", "envelope", "version")
+        .select(
+            "engine",
+            "version",
+            "variant",
+            "workload",
+            "envelope",
+            pl.when(least < most)
+            .then(pl.format("{}–{}", least, most))
+            .otherwise(pl.format("{}", most))
+            .alias("clients"),
+            "trials",
+            pl.concat_str(
+                [
+                    pl.when(pl.col(status) > 0).then(pl.format(f"{{}} {status}", status))
+                    for status in statuses
+                ],
+                separator=", ",
+                ignore_nulls=True,
+            ).alias("runs"),
+        )
+    )
+
+
+def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
+    """Return the seconds of runs, warm-up first, for :func:`benchlab.report.charts.seconds`.
+
+    Args:
+        store: the store.
+        run_ids: name to show → run.
+    """
+    frames = [
+        store.sql(
+            """
+            SELECT ? AS run, phase, i.tps,
+                i.second + CASE phase WHEN 'warmup' THEN 0 ELSE warmup_s END AS second
+            FROM "interval" i JOIN run USING (run_id) WHERE run_id = ? ORDER BY 4
+            """,
+            name,
+            run_id,
+        )
+        for name, run_id in run_ids.items()
+    ]
+    return pl.concat(frames)
+
+
+def not_counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return which curves failed or were refused, with the reason and the number of runs."""
+    return (
+        results.runs(store, study, profile, target)
+        .filter(pl.col("status") != "ok")
+        .group_by("engine", "variant", "status", "error")
+        .agg(pl.len().alias("runs"))
+        .sort("engine", "variant", "status")
+    )
+
+
+def unsettled(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+    """Return the points whose throughput was still moving: their mean is no steady-state value."""
+    measured = points(store, study, profile, target)
+    return (
+        measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
+        .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
+        .sort("workload", "curve", "concurrency")
+    )
+
+
+def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the column that legends show."""
+    names = [
+        label(engine, variant)
+        for engine, variant in zip(frame["engine"], frame["variant"], strict=True)
+    ]
+    return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
+
+
+def _drift(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
+    seconds = store.sql(
+        "SELECT run_id, tps FROM \"interval\" WHERE phase = 'measure' ORDER BY run_id, second"
+    )
+    rows = [
+        {"run_id": key[0], "drift": stats.drift(group["tps"].to_list())}
+        for key, group in seconds.filter(
+            pl.col("run_id").is_in(counted["run_id"].implode())
+        ).group_by("run_id", maintain_order=True)
+        if len(group) > 1
+    ]
+    return pl.DataFrame(rows, schema={"run_id": pl.String, "drift": pl.Float64})
+
+
+def _binding(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
+    return (
+        store.sql("SELECT run_id, resource AS binding, pressure FROM attribution WHERE binds")
+        .join(counted.select("run_id"), on="run_id")
+        .select("run_id", "binding", "pressure")
+    )
+
+
+_POINT_SCHEMA = {
+    "engine": pl.String,
+    "variant": pl.String,
+    "workload": pl.String,
+    "envelope": pl.String,
+    "concurrency": pl.Int64,
+    "n": pl.Int64,
+    "tps": pl.Float64,
+    "tps_low": pl.Float64,
+    "tps_high": pl.Float64,
+    "p99_us": pl.Float64,
+    "drift": pl.Float64,
+    "binding": pl.String,
+    "binding_utilisation": pl.Float64,
+}

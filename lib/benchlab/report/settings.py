@@ -1,0 +1,46 @@
+"""Tables of the analysis notebooks and the paper, each from the store and the study file."""
+
+import polars as pl
+
+from benchlab.store import Store, results
+
+
+def parameters(
+    store: Store, study: str, profile: str, engine: str, target: str | None = None
+) -> pl.DataFrame:
+    """Return what was asked of an engine and what its server reported, a column per variant.
+
+    Settings that differ between variants come first. A variant of which no run counts, as when it is
+    refused, is null.
+    """
+    latest = results.runs(store, study, profile, target).filter(engine=engine)
+    variants = sorted(set(latest["variant"]))
+    ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
+    settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
+        ids, on="run_id"
+    )
+    unit = pl.col("unit").fill_null("")
+    shown = settings.with_columns(
+        pl.concat_str(
+            pl.col("asked"),
+            pl.lit(" → "),
+            pl.col("effective"),
+            # PostgreSQL counts some settings in pages: 32768 × 8kB
+            pl.when(unit.str.contains(r"^\d")).then(pl.lit(" × ")).otherwise(pl.lit(" ")),
+            unit,
+        )
+        .str.strip_chars()
+        .alias("value")
+    )
+    if shown.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(("setting", *variants), pl.String))
+    wide = shown.pivot(on="variant", index="name", values="value")
+    reported = [variant for variant in variants if variant in wide.columns]
+    differs = pl.concat_list(reported).list.n_unique() > 1
+    return wide.sort(differs, "name", descending=[True, False]).select(
+        pl.col("name").alias("setting"),
+        *[
+            variant if variant in reported else pl.lit(None, pl.String).alias(variant)
+            for variant in variants
+        ],
+    )

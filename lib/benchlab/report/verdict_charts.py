@@ -1,0 +1,99 @@
+"""Charts of verdicts."""
+
+import textwrap
+
+import altair as alt
+import polars as pl
+
+from benchlab.report.verdicts import VERDICTS
+
+#: The colours of Okabe and Ito, as everywhere; what says nothing is grey.
+_COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#E69F00", "#BBBBBB"])
+
+_WIDTH = 420
+
+#: Height of a line of text.
+_LINE = 13
+
+
+def summary(frame: pl.DataFrame) -> alt.LayerChart:
+    """How many claims of each study have which verdict, as one bar a study.
+
+    Args:
+        frame: see :func:`benchlab.report.verdicts.summary`.
+    """
+    studies = frame["study"].unique(maintain_order=True).to_list()
+    position = {name: number for number, name in enumerate(VERDICTS)}
+    base = alt.Chart(
+        frame.with_columns(pl.col("verdict").replace_strict(position).alias("position"))
+    ).encode(
+        y=alt.Y("study:N", sort=studies, title=None, axis=alt.Axis(labelLimit=200)),
+        x=alt.X("claims:Q", stack="zero", title="claims"),
+        order=alt.Order("position:Q"),
+        tooltip=["study", "verdict", "claims"],
+    )
+    bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
+        color=alt.Color(
+            "verdict:N",
+            scale=_COLORS,
+            title=None,
+            legend=alt.Legend(columns=4, symbolType="square"),
+        )
+    )
+    numbers = base.mark_text(fontSize=12, color="#222222").encode(
+        x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="claims:Q"
+    )
+    return alt.layer(bars, numbers).properties(width=_WIDTH, height=alt.Step(30))
+
+
+def ratios(frame: pl.DataFrame) -> alt.LayerChart:
+    """Ratios that decided claims, with their intervals, on the band for which the claim holds.
+
+    Args:
+        frame: see :func:`benchlab.report.verdicts.ratios`.
+    """
+    least, most = _extent(frame)
+    shown = frame.with_columns(
+        # what lies beyond the axis would stretch it
+        pl.col("low", "high", "from", "to").clip(least, most),
+        lines=pl.Series([textwrap.wrap(text, 48) for text in frame["claim"]]),
+    )
+    y = alt.Y("claim:N", sort=frame["claim"].to_list(), title=None, axis=None)
+    x = alt.Scale(type="log", domain=[least, most], nice=False)
+    base = alt.Chart(shown).encode(y=y, tooltip=["claim", "verdict", "value", "low", "high"])
+    decided = [name for name in VERDICTS if name in set(frame["verdict"])]
+    color = alt.Color("verdict:N", scale=_COLORS, title=None, legend=alt.Legend(values=decided))
+    band = base.mark_bar(color="#DDDDDD", height=22).encode(
+        x=alt.X("from:Q", scale=x, title="ratio (grey: for which the claim holds)"), x2="to:Q"
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", color=color)
+    point = base.mark_point(filled=True, size=80).encode(x=alt.X("value:Q"), color=color)
+    even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(1))
+    return (
+        alt.layer(band, even, interval, point, *_names(base, shown["lines"].list.len().max()))
+        .properties(width=_WIDTH - 100, height=alt.Step(44))
+        .configure_axisX(grid=True)
+    )
+
+
+def _extent(frame: pl.DataFrame) -> tuple[float, float]:
+    """Ends of the axis: all ratios and the nearer ends of their intervals, 1, and some room."""
+    values = pl.concat([frame["value"], frame["from"], frame["to"]])
+    inner = values.filter(values.is_finite() & (values > 0))
+    return min(inner.min(), 1) / 1.5, max(inner.max(), 1) * 1.5
+
+
+def _names(base: alt.Chart, most_lines: int) -> list[alt.Chart]:
+    """Claims beside the axis; text of several lines hangs down from its place unless it is lifted."""
+    return [
+        base.transform_filter(f"length(datum.lines) == {lines}")
+        .mark_text(
+            align="right",
+            baseline="middle",
+            lineHeight=_LINE,
+            dy=-(lines - 1) * _LINE / 2,
+            fontSize=12,
+        )
+        .encode(x=alt.value(-10), text="lines:N")
+        for lines in range(1, most_lines + 1)
+    ]

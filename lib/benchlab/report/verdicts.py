@@ -1,0 +1,80 @@
+"""Verdicts as tables: what an article claims, what the runs show, and what is concluded of it."""
+
+from collections.abc import Iterable
+from typing import get_args
+
+import polars as pl
+
+from benchlab.claims import published, words
+from benchlab.claims.judge import Judgement, judge
+from benchlab.repo import Repo
+from benchlab.store import Store
+from benchlab.study.claims import Audit, Verdict
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+def of_runs(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Return the verdicts that runs decide, without the audits."""
+    return [one for one in judgements if not isinstance(one.claim.decided_by, Audit)]
+
+
+def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
+    """Return one row per claim, in the article's order.
+
+    Columns: ``claim``, ``article`` (what its test claims), ``here`` (what the runs show), ``verdict``,
+    ``why`` (where the deciding number is, or what is missing).
+    """
+    rows = [
+        (one.claim.claim, words.told(one.claim.decided_by), one.found, one.verdict, _why(one))
+        for one in judgements
+    ]
+    columns = ("claim", "article", "here", "verdict", "why")
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+
+
+def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
+    """Return the claims that a ratio decided, in the article's order.
+
+    Columns: ``claim``, ``verdict``, ``value`` with ``low`` and ``high`` (95 %; null if there is no
+    interval), ``from`` and ``to`` (for which ratios the claim holds, 0 and infinity included).
+    """
+    rows = []
+    for one in judgements:
+        accepted = words.accepted(one.claim.decided_by)
+        if accepted and one.number:
+            number = one.number
+            rows.append(
+                (one.claim.claim, one.verdict, number.value, number.low, number.high, *accepted)
+            )
+    numbers = dict.fromkeys(("value", "low", "high", "from", "to"), pl.Float64)
+    schema = {"claim": pl.String, "verdict": pl.String, **numbers}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def every_study(repo: Repo, judged: Iterable[Judgement], store: Store) -> list[Judgement]:
+    """Return the verdicts of all studies: those given, and the others' as far as no run is needed."""
+    given = list(judged)
+    others = [
+        name
+        for name in published.articles(repo)["study"]
+        if name not in {one.study for one in given}
+    ]
+    return given + [one for name in others for one in judge(repo, store, name, None)]
+
+
+def summary(judgements: Iterable[Judgement]) -> pl.DataFrame:
+    """Return how many claims of each study have which verdict: ``study``, ``verdict``, ``claims``."""
+    rows = [(one.study, one.verdict) for one in judgements]
+    frame = pl.DataFrame(rows, schema={"study": pl.String, "verdict": pl.String}, orient="row")
+    return (
+        frame.group_by("study", "verdict", maintain_order=True)
+        .agg(pl.len().alias("claims"))
+        .sort(pl.col("verdict").cast(pl.Enum(VERDICTS)), maintain_order=True)
+    )
+
+
+def _why(one: Judgement) -> str:
+    if one.trials_needed:
+        return f"{one.reason}; about {one.trials_needed:,} trials of each point would tell"
+    return one.reason

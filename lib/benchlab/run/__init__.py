@@ -1,0 +1,1 @@
+"""Run: a plan, a notebook's curve, one trial."""

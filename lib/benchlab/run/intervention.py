@@ -1,0 +1,71 @@
+"""Have a schedule carried out by the target's agent while the load runs."""
+
+import json
+import subprocess
+from contextlib import suppress
+
+from benchlab.errors import RunFailed
+from benchlab.run.schedule import Block
+from benchlab.study.intervention import RESOURCES
+from benchlab.target.host import AGENT, Host
+
+#: The agent puts the limits back within milliseconds, unless another command of it holds the host.
+_END_TIMEOUT_S = 60
+
+
+class Lowering:
+    """A schedule in the agent's hands.
+
+    The agent puts the limits back by itself: at the schedule's end, and when the pipe to it closes.
+    """
+
+    def __init__(self, server: Host, blocks: list[Block]):
+        """Hand the schedule over; nothing is lowered before :meth:`begin`.
+
+        Raises:
+            RunFailed: the agent refuses it; the message is its reason.
+        """
+        self._agent = server.popen(
+            *AGENT,
+            "intervene",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._tell(json.dumps([_asked(block) for block in blocks]))
+        self._header = self._agent.stdout.readline()
+        if not self._header:
+            raise RunFailed(self.end()[1] or "intervention: the agent did not begin")
+
+    def begin(self) -> None:
+        """Begin with the first block, now."""
+        self._tell("begin")
+
+    def end(self) -> tuple[bytes, str | None]:
+        """End it, whether or not it has come to its end.
+
+        Returns:
+            What the agent printed, and why it broke off, if it did.
+        """
+        try:
+            printed, said = self._agent.communicate(timeout=_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._agent.kill()
+            self._agent.communicate()
+            return self._header, f"intervention: the agent did not end in {_END_TIMEOUT_S} s"
+        problem = None
+        if self._agent.returncode:
+            lines = said.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else f"exit code {self._agent.returncode}"
+            problem = f"intervention broke off: {reason}"
+        return self._header + printed, problem
+
+    def _tell(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # why the agent is gone is told at the end
+            self._agent.stdin.write(line.encode() + b"\n")
+            self._agent.stdin.flush()
+
+
+def _asked(block: Block) -> dict:
+    limit = RESOURCES[block.resource].limit if block.resource else None
+    return {"limit": limit, "factor": block.factor, "duration_s": block.duration_s}

@@ -1,0 +1,98 @@
+"""Observers: the programs that watch a run on one host, started together and stopped together.
+
+They run under the target's agent, which ends them when the pipe to it closes; so they are gone too
+when benchlab itself is killed. Their command lines stand beside the parsers of what they print.
+"""
+
+import io
+import json
+import math
+import subprocess
+import tarfile
+from contextlib import suppress
+
+from benchlab.errors import ParseError
+from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
+from benchlab.raw.record import RunFolder
+from benchlab.target import Target
+from benchlab.target.host import AGENT, Host
+
+_STOP_TIMEOUT_S = 60
+
+
+class Observers:
+    """The observers of one run on one host, watching since they were made."""
+
+    def __init__(self, host: Host, observers: dict = OBSERVERS, prefix: str = ""):
+        self._prefix = prefix
+        self._agent = host.popen(
+            *AGENT,
+            "observe",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        specification = json.dumps(_specification(observers)).encode()
+        with suppress(BrokenPipeError):  # what kept it from starting is told with the captures
+            self._agent.stdin.write(specification + b"\n")
+            self._agent.stdin.flush()
+
+    def stop(self) -> None:
+        """Stop watching; returns at once, while the agent still gathers the captures."""
+        with suppress(BrokenPipeError):
+            self._agent.stdin.close()
+        self._agent.stdin = None  # or communicate() would try to flush it
+
+    def discard(self) -> None:
+        """Throw the captures away, of observers that were stopped."""
+        self._agent.communicate(timeout=_STOP_TIMEOUT_S)
+
+    def collect(self, folder: RunFolder) -> None:
+        """Keep every capture in the run's folder.
+
+        An observer that failed costs its own capture only: which one, and what it said, is kept in
+        ``observers.json`` (``client-observers.json``), for attribution to see.
+        """
+        try:
+            archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._agent.kill()
+            archive, errors = b"", b"observers did not end in time"
+        _keep(archive, errors, folder, self._prefix)
+
+
+def watch(target: Target) -> list[Observers]:
+    """Watch the engine's host, and the load where it has a host of its own."""
+    watching = [Observers(target.server)]
+    if not target.single_host:
+        watching.append(Observers(target.client, CLIENT_OBSERVERS, CLIENT_PREFIX))
+    return watching
+
+
+def _specification(observers: dict) -> list[dict]:
+    return [
+        {
+            "file": name,
+            "command": list(module.COMMAND),
+            "then": list(getattr(module, "THEN", ())),
+            "environment": dict(module.ENVIRONMENT),
+            "stop_signal": module.STOP_SIGNAL,
+        }
+        for name, module in observers.items()
+    ]
+
+
+def _keep(archive: bytes, errors: bytes, folder: RunFolder, prefix: str) -> None:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            for member in tar.getmembers():
+                content = tar.extractfile(member).read()
+                if member.name == "perf.script":
+                    begin, end = folder.phases.get("measure", (-math.inf, math.inf))
+                    script = content.decode(errors="replace")
+                    folder.write(FOLDED, perf.fold(script, begin=begin, end=end).encode())
+                else:
+                    folder.write(prefix + member.name, content)
+    except (tarfile.TarError, ParseError) as error:
+        said = errors.decode(errors="replace")[-2000:]
+        folder.write_json(f"{prefix}observers.json", {"agent": f"{error}: {said}"})

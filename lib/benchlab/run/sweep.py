@@ -1,0 +1,349 @@
+"""A sweep: everything that a study's profile asks for on a target, less what is done already."""
+
+import fcntl
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from benchlab import notebooks, study, target
+from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
+from benchlab.plan import Curve, Planner, Point, envelope
+from benchlab.raw import folders
+from benchlab.raw.record import RunFolder, Status
+from benchlab.repo import Repo
+from benchlab.run import dataset
+from benchlab.run.progress import SweepProgress
+from benchlab.run.trial import refusal
+from benchlab.store import ingest
+from benchlab.study import Perturbed, Study
+from benchlab.study.intervention import Intervention
+from benchlab.target import Provisioned, Target, preflight
+from benchlab.target.provision import provision
+from benchlab.target.session import Session
+
+_TEMPLATE = Path("run") / "sysbench.ipynb"
+_OPEN = Path("run") / "open_loop.ipynb"
+_PERTURBED = Path("run") / "perturb.ipynb"
+
+_LOCK = Path("/tmp/benchlab.lock")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a study to run; an empty list means all."""
+
+    study: str
+    profile: str = "quick"
+    target: str = "local"
+    engines: list[str] = field(default_factory=list)
+    variants: list[str] = field(default_factory=list)
+    workloads: list[str] = field(default_factory=list)
+    retry_refused: bool = False
+    """Whether what was refused is to be run, too: an engine that can be had by now, say."""
+
+
+def planned(repo: Repo, selection: Selection) -> list[Curve]:
+    """Return all curves of a selection, in the order in which they are to be run.
+
+    Open loops come after the curves whose peaks tell their rates, and interventions last: they explain
+    what the curves show. Before a target is provisioned its
+    engines' versions are unknown, and with them the trials' keys; size and order of the plan are the
+    same.
+    """
+    planner = _planner(repo, selection)
+    chosen = {
+        "engines": selection.engines,
+        "variants": selection.variants,
+        "workloads": selection.workloads,
+    }
+    return [
+        *planner.curves(**chosen),
+        *planner.open_loops(**chosen),
+        *planner.interventions(**chosen),
+    ]
+
+
+def perturbed(
+    where: Perturbed, asked: Intervention, number: int, repo: Repo, selection: Selection
+) -> list[Curve]:
+    """Return one intervention, whether or not it is the study's own, as a plan of one curve.
+
+    Raises:
+        UnknownName: the study has no such point.
+        TargetError: no limit is in force on the target that could be lowered.
+    """
+    return [_planner(repo, selection).intervention(where, asked, number)]
+
+
+def _planner(repo: Repo, selection: Selection) -> Planner:
+    spec = study.load_rerun(repo, selection.study)
+    on = target.load(repo, selection.target)
+    try:
+        versions = target.provisioned(repo, selection.target).versions(spec.engines)
+    except TargetError:
+        versions = dict.fromkeys(spec.engines, "unknown")
+    instance = target.instance_type(repo, spec.instance)
+    return Planner(spec, selection.profile, instance, versions, on.enforce)
+
+
+def left(
+    repo: Repo, selection: Selection, curves: list[Curve], damaged: Collection[str] = ()
+) -> list[Curve]:
+    """Return the curves without the trials whose last run counts or was refused.
+
+    Args:
+        repo: the checkout.
+        selection: names the target, and says whether what was refused is left, too.
+        curves: of the plan.
+        damaged: names of run folders that ingest could not read; their trials are not done.
+    """
+    statuses = folders.latest_status(repo.raw, selection.target, damaged)
+    kept = {"ok"} if selection.retry_refused else {"ok", "refused"}
+    done = {key for key, status in statuses.items() if status in kept}
+    return [rest for curve in curves if (rest := curve.without(done))]
+
+
+def run(
+    repo: Repo,
+    selection: Selection,
+    console: Console,
+    planned: Callable[[Repo, Selection], list[Curve]] = planned,
+) -> Counter[Status]:
+    """Run what is left of a plan, by default that of a selection; take everything down afterwards.
+
+    Returns:
+        How many runs ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
+
+    Raises:
+        BenchlabError: the target cannot run it; nothing was started then.
+    """
+    curves = planned(repo, selection)
+    # a store that cannot be used is told before hours of measuring
+    damaged = ingest.ingest_new(repo).damaged
+    for reason in damaged.values():
+        console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
+    rest = left(repo, selection, curves, damaged)
+    if not rest:
+        console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
+        return Counter()
+    spec = study.load(repo, selection.study)
+    with ready(repo, selection, rest, console) as found:
+        # the engines' versions are known only now, and with them which trials are done
+        rest = left(repo, selection, planned(repo, selection), damaged)
+        with SweepProgress(console, [trial for curve in rest for trial in curve.trials]) as bar:
+            return Sweep(repo, selection, spec, found, bar, damaged).run(rest)
+
+
+@contextmanager
+def ready(
+    repo: Repo, selection: Selection, curves: list[Curve], console: Console
+) -> Iterator[Provisioned]:
+    """Hold a target that is provisioned for these curves; take everything down afterwards."""
+    on = target.load(repo, selection.target)
+    spec = study.load(repo, selection.study)
+    with locked(), _taken_down(on):
+        yield _provision(repo, selection, spec, on, curves, console)
+
+
+def take_down(on: Target) -> None:
+    """Stop load and engines and remove mounts, loop devices and cgroups; safe at any time.
+
+    Raises:
+        TargetError: a host could not be taken down; the other one is.
+    """
+    errors = []
+    for host in on.hosts:
+        try:
+            if host.provisioned():
+                host.agent("envelope", "down")
+        except TargetError as error:
+            errors.append(str(error))
+    if errors:
+        raise TargetError("; ".join(errors))
+
+
+def _provision(
+    repo: Repo, selection: Selection, spec: Study, on: Target, rest: list[Curve], console: Console
+) -> Provisioned:
+    limits = envelope.resolve(
+        spec,
+        spec.profile(selection.profile),
+        target.instance_type(repo, spec.instance),
+        next(iter(spec.envelopes)),
+        on.enforce,
+    )
+    preflight.check(on, limits)
+    with console.status("provisioning") as status:
+        return provision(
+            repo,
+            on,
+            spec,
+            selection.profile,
+            limits,
+            sorted({curve.engine for curve in rest}),
+            on_task=lambda name: status.update(f"provisioning: {name}"),
+        )
+
+
+def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepProgress) -> None:
+    """Run one curve's notebook through papermill; the executed copy is kept beside the raw data.
+
+    Raises:
+        NotebookError: a cell failed, or the kernel died.
+    """
+    parameters = {
+        "study": selection.study,
+        "profile": selection.profile,
+        "target": selection.target,
+        "engine": curve.engine,
+        "variant": curve.variant,
+        "workload": curve.workload,
+        "envelope": curve.envelope,
+        "trial": curve.trial,
+    }
+    concurrency = [trial.point.concurrency for trial in curve.trials]
+    if curve.intervention:
+        template = _PERTURBED
+        parameters |= {"threads": concurrency[0], **curve.intervention.model_dump(mode="json")}
+    elif curve.is_open:
+        template = _OPEN
+        parameters |= {"shares": curve.places}
+    else:
+        template = _TEMPLATE
+        parameters |= {"concurrency": concurrency}
+    notebooks.execute_copy(
+        repo.notebooks / template,
+        repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb",
+        parameters,
+        repo.root,
+        bar,
+    )
+
+
+@dataclass
+class Sweep:
+    """A sweep under way on a provisioned target."""
+
+    repo: Repo
+    selection: Selection
+    spec: Study
+    found: Provisioned
+    bar: SweepProgress
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Run folder → why it cannot be ingested, as far as that has been told."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """Engine → why its dataset could not be loaded."""
+    told: set[str] = field(default_factory=set)
+    """Why curves did not run, as far as that has been told."""
+
+    def run(self, curves: list[Curve]) -> Counter[Status]:
+        """Run the curves in their order, ingesting after each."""
+        tally: Counter[Status] = Counter()
+        for curve in curves:
+            self.bar.step(curve.name)
+            earlier = {folder.name for folder in folders.finished(self.repo.raw)}
+            self._run_curve(curve, earlier)
+            with suppress(StoreError):  # a notebook has it open: no reason to stop measuring
+                self._ingest()
+            ended = self._statuses(without=earlier | self.damaged.keys())
+            # a run that cannot be ingested does not count either, and a rerun repeats it
+            tally.update(ended.get(trial.key, "failed") for trial in curve.trials)
+        self._ingest()
+        return tally
+
+    def _ingest(self) -> None:
+        """Bring what has been measured into the store, and say which of it cannot be."""
+        damaged = ingest.ingest_new(self.repo).damaged
+        for folder, reason in damaged.items():
+            if folder not in self.damaged:
+                self.bar.finished(f"damaged: {reason}", runs=0)
+        self.damaged |= damaged
+
+    def _statuses(self, without: Collection[str]) -> dict[str, Status]:
+        return folders.latest_status(self.repo.raw, self.selection.target, without)
+
+    def _run_curve(self, curve: Curve, earlier: Collection[str]) -> None:
+        session = Session(self.found, curve.engine)
+        point = curve.trials[0].point
+        if reason := refusal(session, point):
+            self._close(curve, "refused", reason)
+        elif reason := self._unloaded(session, curve):
+            self._close(curve, "failed", reason)
+        else:
+            try:
+                with ThreadPoolExecutor(max_workers=1) as beside:
+                    restored = beside.submit(self._restore, session, point)
+                    execute_notebook(self.repo, self.selection, curve, self.bar)
+                restored.result()
+            except NotebookError as error:
+                # a trial that had failed in an earlier sweep has a status, but none of this one
+                if rest := curve.without(self._statuses(without=earlier)):
+                    self._close(rest, "failed", str(error))
+                else:
+                    self.bar.finished(f"{curve.name}: {error}", runs=0)
+
+    def _unloaded(self, session: Session, curve: Curve) -> str | None:
+        """Load the curve's dataset if need be; return why that failed."""
+        if curve.engine not in self.broken:
+            try:
+                self._stop_others(curve.engine)
+                variant = self.spec.engines[curve.engine].load_variant
+                point = curve.trials[0].point
+                dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
+                return None
+            except DatasetError:
+                raise  # engines that answer differently, or nothing to compare: not one is timed
+            except BenchlabError as error:
+                self.broken[curve.engine] = str(error)
+        return self.broken[curve.engine]
+
+    def _restore(self, session: Session, point: Point) -> None:
+        """Put the dataset in place while the notebook's kernel starts, which then finds it there."""
+        with suppress(BenchlabError):  # the first run does the same, and tells what is wrong
+            session.stop()
+            session.restore(point.dataset_key)
+
+    def _stop_others(self, engine: str) -> None:
+        for other, found in self.found.engines.items():
+            if other != engine and not found.refused:
+                Session(self.found, other).stop()
+
+    def _close(self, curve: Curve, status: Status, reason: str) -> None:
+        """Record the trials of a curve that did not run, and say so in one line."""
+        on = self.found.target
+        for trial in curve.trials:
+            RunFolder(self.repo.raw, trial, on.name, on.single_host).finish(status, reason)
+        runs = "1 run" if len(curve.trials) == 1 else f"{len(curve.trials)} runs"
+        said = "the reason is as before" if reason in self.told else reason
+        self.told.add(reason)
+        self.bar.finished(f"{curve.name}: {runs} {status}: {said}", len(curve.trials))
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the machine: two sweeps at once would measure each other.
+
+    Raises:
+        TargetError: another benchlab holds it.
+    """
+    with _LOCK.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TargetError("another benchlab sweep is running on this machine") from error
+        yield
+
+
+@contextmanager
+def _taken_down(on: Target) -> Iterator[None]:
+    """Begin without what a killed sweep left, and leave nothing behind on any exit."""
+    take_down(on)
+    try:
+        yield
+    finally:
+        take_down(on)

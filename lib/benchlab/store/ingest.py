@@ -1,0 +1,345 @@
+"""Ingest: raw files in, rows out. Pure, so that a mended parser is run again over all history."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import TypeAdapter, ValidationError
+
+from benchlab import attribution
+from benchlab.attribution import blocks, elasticity
+from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.engines import EngineSetting, engine_class
+from benchlab.errors import BenchlabError, ParseError
+from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
+from benchlab.observers import sessions as parse_waits
+from benchlab.observers.sessions import NAME as WAITS
+from benchlab.plan import Point
+from benchlab.raw import folders
+from benchlab.raw.record import OUTPUT, PLAN, RATE, Record
+from benchlab.repo import Repo
+from benchlab.store import Store, open_store
+from benchlab.study import strict
+
+#: What benchlab's own captures hold.
+_FACTS = TypeAdapter(dict[str, Any])
+_SETTINGS = TypeAdapter(list[EngineSetting])
+_COUNTERS = TypeAdapter(dict[str, float])
+_RATE = TypeAdapter(dict[str, float])
+
+#: What the agent tells of the files of the stopped engine.
+DATA_DIR = "data_dir_bytes"
+
+
+@dataclass
+class Ingested:
+    """What an ingest did."""
+
+    count: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Run folder → what is wrong with it, in one line that names it."""
+
+
+def ingest_new(repo: Repo) -> Ingested:
+    """Add every finished run that the store lacks; damaged ones are named and left out.
+
+    Raises:
+        BenchlabError: the store cannot be used, or a newer benchlab made a run.
+    """
+    with open_store(repo.store) as store:
+        return _add(store, folders.finished(repo.raw), store.run_ids())
+
+
+def rebuild(repo: Repo) -> Ingested:
+    """Make the store anew from the raw folders; the old one stays until the new one is whole.
+
+    Raises:
+        BenchlabError: a newer benchlab made a run.
+    """
+    draft = repo.store.with_suffix(".rebuild")
+    for path in (draft, _write_ahead_log(draft)):
+        path.unlink(missing_ok=True)
+    with open_store(draft) as store:
+        done = _add(store, folders.finished(repo.raw), known=set())
+    # left by a killed ingest; DuckDB refuses to open the new store beside the old one's
+    _write_ahead_log(repo.store).unlink(missing_ok=True)
+    draft.replace(repo.store)
+    return done
+
+
+def _add(store: Store, found: Iterable[Path], known: Collection[str]) -> Ingested:
+    done = Ingested()
+    for folder in found:
+        try:
+            if folder.name in known:
+                folders.read(folder)  # without it a trial is not done, whatever the store has
+                continue
+            tables = rows(folder)
+        except ParseError as error:
+            done.damaged[folder.name] = str(error)
+        else:
+            store.add(tables)
+            done.count += 1
+    return done
+
+
+def _write_ahead_log(store: Path) -> Path:
+    return store.with_name(f"{store.name}.wal")
+
+
+def rows(folder: Path) -> dict[str, pl.DataFrame]:
+    """Return the rows of every table that one finished run fills.
+
+    Raises:
+        ParseError: the run is damaged: its record cannot be read, a capture that a counted run
+            rests on is not what its program prints, or a file is gone or not the one that the record
+            was closed over. The message names folder and reason in one line.
+        BenchlabError: a newer benchlab made the run.
+    """
+    record = folders.read(folder)
+    contents = _contents(folder, record)
+    text = {name: content.decode(errors="replace") for name, content in contents.items()}
+    try:
+        tables = {
+            "phase": _phases(record),
+            "host": _host(text),
+            "engine_setting": _settings(text),
+            "interval": _intervals(text),
+            "os_sample": _os_samples(text, record.single_host),
+            "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
+            "engine_counter": _counters(text),
+            "engine_wait": _waits(text, record.trial.point),
+            "query_plan": _plan(text),
+            "raw_output": _raw_output(record, contents),
+        }
+        measured = {}
+        if record.status == "ok":
+            output = text.get(OUTPUT["measure"], "")
+            measured = parse_sysbench.summary(output)
+            tables["latency_bucket"] = parse_sysbench.histogram(output)
+            tables |= _interventions(record, text, tables["interval"], measured["total_time_s"])
+    except BenchlabError as error:
+        raise ParseError(f"{folder.name}: {error}") from error
+    tables = {
+        name: frame.with_columns(pl.lit(record.run_id).alias("run_id"))
+        for name, frame in tables.items()
+        if not frame.is_empty()
+    }
+    tables["run"] = _run(record, measured, _rate(text))
+    if record.status == "ok":
+        tables["attribution"] = attribution.attribute(tables).with_columns(
+            pl.lit(record.run_id).alias("run_id")
+        )
+    return tables
+
+
+def _contents(folder: Path, record: Record) -> dict[str, bytes]:
+    contents = {}
+    for name, sha256 in record.files.items():
+        try:
+            content = (folder / name).read_bytes()
+        except FileNotFoundError as error:
+            raise ParseError(
+                f"{folder.name}: {name} was removed after the run had ended"
+            ) from error
+        except OSError as error:
+            raise ParseError(f"{folder.name}: {name}: {error.strerror}") from error
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise ParseError(f"{folder.name}: {name} was changed after the run had ended")
+        contents[name] = content
+    return contents
+
+
+def _run(record: Record, measured: dict, rate_per_s: float | None) -> pl.DataFrame:
+    point, trial = record.trial.point, record.trial
+    begin, end = record.phases.get("measure", (None, None))
+    seconds = measured.get("total_time_s")
+    row = {
+        "run_id": record.run_id,
+        "status": record.status,
+        "error": record.error,
+        "study": point.study,
+        "profile": trial.profile,
+        "target": record.target,
+        "single_host": record.single_host,
+        "engine": point.engine,
+        "engine_version": point.engine_version,
+        "variant": point.variant,
+        "workload": point.workload_name,
+        "dataset": point.dataset.model_dump_json(),
+        "tables": getattr(point.dataset, "tables", None),
+        "rows_per_table": getattr(point.dataset, "rows_per_table", None),
+        "concurrency": point.concurrency,
+        "trial": trial.number,
+        "trial_key": record.trial_key,
+        "point_key": record.point_key,
+        "seed": record.seed,
+        "start_state": point.start,
+        "dataset_reset": point.dataset_reset,
+        "warmup_s": point.warmup_s,
+        "measure_s": point.measure_s,
+        "envelope": point.envelope.name,
+        "envelope_enforced": point.envelope.enforce,
+        "limit_cores": float(point.envelope.cores),
+        "limit_memory_bytes": point.envelope.memory_bytes,
+        "limit_read_bytes_per_s": point.envelope.read_bytes_per_s,
+        "limit_write_bytes_per_s": point.envelope.write_bytes_per_s,
+        "limit_read_iops": point.envelope.read_iops,
+        "limit_write_iops": point.envelope.write_iops,
+        "started": record.started,
+        "ended": record.ended,
+        "measure_begin": begin,
+        "measure_end": end,
+        "transactions": measured.get("transactions"),
+        "queries": measured.get("queries_total"),
+        "ignored_errors": measured.get("ignored_errors"),
+        "reconnects": measured.get("reconnects"),
+        "measured_s": seconds,
+        "tps": measured["transactions"] / seconds if measured else None,
+        "latency_mean_us": measured["latency_avg_ms"] * 1000 if measured else None,
+        "latency_max_us": measured["latency_max_ms"] * 1000 if measured else None,
+        "benchlab_version": record.code.version,
+        "benchlab_commit": record.code.commit,
+        "benchlab_modified": record.code.modified,
+        "intervention": trial.intervention and trial.intervention.model_dump_json(),
+        "share_of_peak": point.share_of_peak,
+        "rate_per_s": rate_per_s,
+    }
+    return pl.DataFrame([row])
+
+
+def _phases(record: Record) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {"phase": name, "begin_s": begin, "end_s": end}
+            for name, (begin, end) in record.phases.items()
+        ]
+    )
+
+
+def _json(text: dict[str, str], name: str, kind: TypeAdapter) -> Any:
+    """Return what a JSON file of the run holds; ``None`` if there is no such file."""
+    if name not in text:
+        return None
+    try:
+        return kind.validate_json(text[name])
+    except ValidationError as error:
+        raise ParseError(f"{name}: {strict.problem(error)}") from error
+
+
+def _rate(text: dict[str, str]) -> float | None:
+    return _json(text, RATE, _RATE)["rate_per_s"] if RATE in text else None
+
+
+def _host(text: dict[str, str]) -> pl.DataFrame:
+    facts = _json(text, "host.json", _FACTS) or {}
+    of_client = _json(text, "client-host.json", _FACTS) or {}
+    facts |= {f"client_{fact}": value for fact, value in of_client.items()}
+    return pl.DataFrame(
+        [
+            {"fact": fact, "value": value if isinstance(value, str) else json.dumps(value)}
+            for fact, value in facts.items()
+        ]
+    )
+
+
+def _settings(text: dict[str, str]) -> pl.DataFrame:
+    schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
+    settings = _json(text, "settings.json", _SETTINGS) or []
+    return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
+
+
+def _intervals(text: dict[str, str]) -> pl.DataFrame:
+    frames = [
+        parse_sysbench.intervals(text[name], truncated_ok=True).with_columns(
+            pl.lit(phase).alias("phase")
+        )
+        for phase, name in OUTPUT.items()
+        if name in text
+    ]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _interventions(
+    record: Record, text: dict[str, str], seconds: pl.DataFrame, total_time_s: float
+) -> dict[str, pl.DataFrame]:
+    """Return the blocks in which limits were lowered, and what these turned out to be worth."""
+    if record.trial.intervention is None:
+        return {}
+    _, measured_end = record.phases["measure"]
+    told, _ = record.phases.get("blocks", (0.0, 0.0))
+    carried_out = elasticity.block_throughput(
+        blocks.blocks(text.get(blocks.FILE, ""), truncated_ok=True),
+        seconds.filter(phase="measure"),
+        # the load began that long before the run ended, at the latest
+        late_s=max(0.0, told - (measured_end - total_time_s)),
+    )
+    return {
+        "intervention_block": carried_out,
+        "elasticity": elasticity.elasticities(
+            carried_out, record.trial.intervention, record.trial.point.envelope.enforce
+        ),
+    }
+
+
+def _os_samples(text: dict[str, str], single_host: bool) -> pl.DataFrame:
+    frames = _captured(text, OBSERVERS)
+    if not single_host:
+        # the load is counted where it ran; of that host nothing else is a row
+        load = (pl.col("observer") == "sample") & (pl.col("subject") == "client")
+        of_client = _captured(text, CLIENT_OBSERVERS, CLIENT_PREFIX)
+        frames = [frame.filter(~load) for frame in frames]
+        frames += [frame.filter(load) for frame in of_client]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _captured(text: dict[str, str], observers: dict, prefix: str = "") -> list[pl.DataFrame]:
+    return [
+        module.samples(text[prefix + name], truncated_ok=True)
+        for name, module in observers.items()
+        if prefix + name in text and hasattr(module, "samples")
+    ]
+
+
+def _counters(text: dict[str, str]) -> pl.DataFrame:
+    begin, end = (
+        _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
+    )
+    # what the stopped engine's files took, which no server tells; older agents did not look
+    if size := (_json(text, "cold.json", _FACTS) or {}).get(DATA_DIR):
+        begin |= {DATA_DIR: float(size)}
+    names = sorted(begin.keys() | end.keys())
+    return pl.DataFrame(
+        [{"name": name, "at_begin": begin.get(name), "at_end": end.get(name)} for name in names],
+        schema={"name": pl.String, "at_begin": pl.Float64, "at_end": pl.Float64},
+    )
+
+
+def _waits(text: dict[str, str], point: Point) -> pl.DataFrame:
+    if WAITS not in text:
+        return pl.DataFrame()
+    return parse_waits.looks(
+        text[WAITS], engine_class(point.role or point.engine).wait, truncated_ok=True
+    )
+
+
+def _plan(text: dict[str, str]) -> pl.DataFrame:
+    return pl.DataFrame({"plan": [text[PLAN]]}) if PLAN in text else pl.DataFrame()
+
+
+def _raw_output(record: Record, contents: dict[str, bytes]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {
+                "file": name,
+                "sha256": record.files[name],
+                "bytes": len(content),
+                "content": content,
+            }
+            for name, content in contents.items()
+        ]
+    )

@@ -1,0 +1,103 @@
+"""Metrics: the numbers of one run by which runs are compared.
+
+A metric is worked out for each run by itself, so that its spread over trials is known. What a run has
+no capture for is null.
+"""
+
+import polars as pl
+
+from benchlab.store import Store
+from benchlab.study.vocabulary import METRICS
+
+# Means over the measured seconds of what was sampled; one row a run. Added up in the order of time:
+# in the order in which threads find them, the last digits differ from reading to reading.
+_SAMPLED = """
+    SELECT run_id,
+        avg(value ORDER BY t) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s')
+            AS engine_cpu_us_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'client' AND metric = 'cpu_us_per_s')
+            AS client_cpu_us_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3
+            AS written_kb_per_s,
+        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3
+            AS read_kb_per_s,
+        avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
+            AS context_switches_per_s
+    FROM os_sample JOIN run USING (run_id)
+    WHERE t > measure_begin + 1 AND t <= measure_end
+        AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
+    GROUP BY run_id
+"""
+
+# What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on.
+_COUNTED = """
+    SELECT run_id,
+        sum(at_end - at_begin) FILTER (name IN (
+            'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
+            'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
+        )) AS checkpoints,
+        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
+        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
+        max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
+        max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
+    FROM engine_counter GROUP BY run_id
+"""
+
+
+def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return every metric of the given runs.
+
+    Args:
+        store: the store.
+        runs: rows of ``run``, such as :func:`benchlab.store.results.counted` gives them.
+
+    Returns:
+        The columns of ``runs``, and those of :data:`METRICS` as far as they are not among them.
+    """
+    transactions = pl.col("transactions")
+    joined = (
+        runs.join(store.sql(_SAMPLED), on="run_id", how="left")
+        .join(store.sql(_COUNTED), on="run_id", how="left")
+        .join(_percentiles(store, runs), on="run_id", how="left")
+    )
+    return joined.with_columns(
+        (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
+        (pl.col("engine_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("engine_cpu_percent"),
+        (pl.col("client_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("client_cpu_percent"),
+        (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),
+        (pl.col("written_kb_per_s") / pl.col("tps")).alias("written_kb_per_transaction"),
+        (pl.col("read_kb_per_s") / pl.col("tps")).alias("read_kb_per_transaction"),
+        (pl.col("context_switches_per_s") / pl.col("tps")).alias(
+            "context_switches_per_transaction"
+        ),
+        (pl.col("checkpoints") / pl.col("measured_s")).alias("checkpoints_per_s"),
+        (pl.col("wal_bytes") / transactions).alias("wal_bytes_per_transaction"),
+        pl.when(pl.col("checkpoints") > 0)
+        .then(pl.col("wal_bytes") / pl.col("checkpoints"))
+        .alias("wal_bytes_per_checkpoint"),
+        (pl.col("full_pages") / transactions).alias("full_pages_per_transaction"),
+    ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
+
+
+#: Metric → percentile of a run's latencies.
+_PERCENTILES = {"p50_us": 50, "p99_us": 99, "p999_us": 99.9}
+
+
+def _percentiles(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+    from benchlab import stats
+
+    buckets = store.sql(
+        "SELECT run_id, latency_us, count FROM latency_bucket ORDER BY run_id, latency_us"
+    ).join(runs.select("run_id"), on="run_id")
+    rows = [
+        (
+            key[0],
+            *(
+                stats.percentile_of_buckets(group["latency_us"], group["count"], one)
+                for one in _PERCENTILES.values()
+            ),
+        )
+        for key, group in buckets.group_by("run_id", maintain_order=True)
+    ]
+    schema = {"run_id": pl.String, **dict.fromkeys(_PERCENTILES, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -1,0 +1,125 @@
+"""Read study files; whatever is wrong in one is told with its line."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from benchlab.errors import StudyError, UnknownName
+from benchlab.repo import Repo
+from benchlab.study.model import Study
+from benchlab.study.strict import Unresolved
+
+
+def names(repo: Repo) -> list[str]:
+    """Names of all studies of this checkout, sorted."""
+    return sorted(path.stem for path in repo.studies.glob("*.yml"))
+
+
+def names_rerun(repo: Repo) -> list[str]:
+    """Names of the studies that have something to run, sorted."""
+    return [name for name in names(repo) if load(repo, name).is_rerun]
+
+
+def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]:
+    """Names of the studies that are rerun and have everything that is selected, sorted.
+
+    Args:
+        repo: the checkout.
+        selected: names by what they are of, as :attr:`Study.choices` has them.
+
+    Raises:
+        UnknownName: a name is in none of the studies.
+        StudyError: no study has all of them.
+    """
+    specs = [spec for name in names(repo) if (spec := load(repo, name)).is_rerun]
+    for kind, asked in selected.items():
+        choices = set().union(*(spec.choices[kind] for spec in specs))
+        for name in asked:
+            if name not in choices:
+                raise UnknownName(kind, name, choices)
+    found = [
+        spec.study
+        for spec in specs
+        if all(set(asked) <= spec.choices[kind] for kind, asked in selected.items())
+    ]
+    if not found:
+        wanted = ", ".join(name for asked in selected.values() for name in asked)
+        raise StudyError(f"no study has all of: {wanted}")
+    return found
+
+
+def load_rerun(repo: Repo, name: str) -> Study:
+    """Read a study that is to be run; see :func:`load`.
+
+    Raises:
+        StudyError: also if there is nothing in it to run.
+    """
+    study = load(repo, name)
+    if not study.is_rerun:
+        raise StudyError(f"study {name} is not rerun yet: its file has claims only")
+    return study
+
+
+def load(repo: Repo, name: str) -> Study:
+    """Read ``paper/studies/<name>.yml``.
+
+    Raises:
+        UnknownName: no such study.
+        StudyError: the file is not a study; the message names file and line.
+    """
+    path = repo.studies / f"{name}.yml"
+    if not path.is_file():
+        raise UnknownName("study", name, names(repo))
+    study = parse(path)
+    if study.study != name:
+        # its runs would be filed under another study's name
+        raise StudyError(f"{path}: study: must be {name!r}, as the file is named")
+    return study
+
+
+def parse(path: Path) -> Study:
+    """Read one study file; see :func:`load`."""
+    try:
+        document = YAML(typ="rt").load(path)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise StudyError(f"{path}:{line}: {error.problem}") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}:1: no YAML: {str(error).splitlines()[0]}") from error
+    try:
+        return Study.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        loc = (*first["loc"], *(cause.loc if isinstance(cause, Unresolved) else ()))
+        loc = _without_tags(document, loc)
+        message = str(cause) if isinstance(cause, Unresolved) else first["msg"].lower()
+        dotted = f"{'.'.join(map(str, loc))}: " if loc else ""
+        raise StudyError(f"{path}:{_line(document, loc)}: {dotted}{message}") from error
+
+
+def _without_tags(document: Any, loc: tuple) -> tuple:
+    """Leave out what pydantic says of the branch of a union that it took: no key of the document."""
+    node, kept = document, []
+    for part in loc[:-1]:
+        if isinstance(node, Mapping) and part not in node:
+            continue
+        kept.append(part)
+        node = node[part] if isinstance(node, Mapping | list) else None
+    return (*kept, *loc[-1:])
+
+
+def _line(document: Any, loc: tuple) -> int:
+    """Line of the deepest part of ``loc`` that the document has, counted from 1."""
+    line, node = 1, document
+    for part in loc:
+        try:
+            position = node.lc.item(part) if isinstance(part, int) else node.lc.key(part)
+            line, node = position[0] + 1, node[part]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            break
+    return line

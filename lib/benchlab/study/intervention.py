@@ -1,0 +1,79 @@
+"""What is lowered in a run: which limits, by how much, for how long, how often."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from benchlab.study.strict import StrictModel, Unresolved
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource whose limit can be lowered."""
+
+    name: str
+    """As tables and charts show it; a disk's is that of the attribution by evidence."""
+    limit: str
+    """What the agent calls its limit."""
+
+
+#: By the names that study files and the command line use, in the order of tables and charts.
+RESOURCES = {
+    "write_bandwidth": Resource("disk write bandwidth", "write_bytes_per_s"),
+    "write_iops": Resource("disk write IOPS", "write_iops"),
+    "read_bandwidth": Resource("disk read bandwidth", "read_bytes_per_s"),
+    "read_iops": Resource("disk read IOPS", "read_iops"),
+    "cpu": Resource("CPU", "cores"),
+}
+ResourceKey = Literal["write_bandwidth", "write_iops", "read_bandwidth", "read_iops", "cpu"]
+
+#: Without an enforced envelope the disk's limits are its own, which nobody can lower from here. The
+#: CPU's is then the number of the host's cores.
+WITHOUT_ENVELOPE = ("cpu",)
+
+#: Seconds at the begin of every block that do not count: what was queued under the limit before has
+#: then been worked off, and a quota's stalls have spread over all clients.
+TRANSIENT_S = 1
+
+_AFTER_BLOCKS_S = 2
+
+#: A block has at least that many seconds that count.
+_LEAST_COUNTED_S = 2
+
+
+class Intervention(StrictModel):
+    """The blocks of one run; part of what its trial is."""
+
+    resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] = tuple(RESOURCES)
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    """What a block leaves of the limit in force."""
+    block_s: Annotated[int, Field(ge=TRANSIENT_S + _LEAST_COUNTED_S)]
+    """Whole seconds: sysbench reports one at a time."""
+    blocks: Annotated[int, Field(gt=0)]
+    """Of each resource; before, between and behind them is a block with all limits as they were."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "Intervention":
+        if len(set(self.resources)) < len(self.resources):
+            raise Unresolved("a resource is there twice", ("resources",))
+        return self
+
+    @property
+    def duration_s(self) -> int:
+        """Seconds of all blocks."""
+        return (2 * len(self.resources) * self.blocks + 1) * self.block_s
+
+    @property
+    def measure_s(self) -> int:
+        """Seconds of a run that has them all; it goes on behind the last one, which may begin late."""
+        return self.duration_s + _AFTER_BLOCKS_S
+
+    def within(self, enforced: bool) -> "Intervention | None":
+        """Return it with those resources alone whose limit can be lowered; ``None`` if none can.
+
+        Args:
+            enforced: whether the envelope limits the disk.
+        """
+        left = tuple(one for one in self.resources if enforced or one in WITHOUT_ENVELOPE)
+        return self.model_copy(update={"resources": left}) if left else None

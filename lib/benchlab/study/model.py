@@ -1,0 +1,394 @@
+"""Study files: what an article measured, and how much of it each profile reruns.
+
+``paper/studies/<study>.yml`` is read into the frozen models below. A wrong type, an unknown key or a
+name that does not resolve is a :class:`~benchlab.errors.StudyError` that names file and line. The file
+of an article that is not rerun yet has its claims only.
+
+Sizes that an article ties to the machine are written as a share of memory (``{of_memory: 0.25}``), so
+that one line of the file is right in every profile and the ratios of the article are kept by
+construction.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import ByteSize, Discriminator, Field, Tag, ValidationError, model_validator
+
+from benchlab.errors import UnknownName
+from benchlab.study.claims import Bound, Claim
+from benchlab.study.intervention import Intervention, ResourceKey
+from benchlab.study.resources import RESOURCES
+from benchlab.study.strict import StrictModel, Unresolved, known
+from benchlab.study.vocabulary import METRICS
+
+PROFILES = ("smoke", "quick", "standard", "paper")
+ProfileName = Literal["smoke", "quick", "standard", "paper"]
+
+#: Name that every study gives to the envelope rule of its main curves.
+DEFAULT_ENVELOPE = "main"
+
+#: Keys of the part of a study that is rerun, which is there as a whole or not at all.
+_RERUN = ("instance", "engines", "workloads", "envelopes", "matrix", "profiles")
+
+#: sysbench's options that no workload may give → what they follow from. Its own names are here with
+#: the older ones that 1.0 still takes (``general_args`` in its sysbench.c).
+_SYSBENCH_TAKEN = {
+    "db-driver": "the engine",
+    **{
+        f"{driver}-{part}": "the engine's server"
+        for driver in ("mysql", "pgsql")
+        for part in ("db", "host", "password", "port", "socket", "user")
+    },
+    **dict.fromkeys(("tables", "table-size", "statement", "parameters"), "the profile's dataset"),
+    **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
+    **dict.fromkeys(
+        ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"
+    ),
+    **dict.fromkeys(("rate", "tx-rate"), "the study's open_loops"),
+    "rand-seed": "the trial",
+    **dict.fromkeys(
+        ("config-file", "histogram", "percentile", "report-interval", "test"),
+        "how benchlab starts sysbench and reads what it prints",
+    ),
+}
+
+
+class OfMemory(StrictModel):
+    """A size given as a share of the envelope's memory."""
+
+    of_memory: Annotated[float, Field(gt=0)]
+
+    def resolve(self, memory_bytes: int) -> int:
+        """Bytes, rounded down to whole MiB, at least one."""
+        mib = 1 << 20
+        return max(mib, int(self.of_memory * memory_bytes) // mib * mib)
+
+
+Scalar = bool | int | float | str
+Value = OfMemory | Scalar
+Settings = dict[str, Value]
+
+
+class Instance(StrictModel):
+    """A named hardware size, as its vendor sells it (inventory variable ``instance_type``).
+
+    A disk that nothing is told of has no limits.
+    """
+
+    name: str
+    cores: int
+    memory_bytes: int
+    disk_bytes_per_s: int | None
+    disk_iops: int | None
+    disk_bytes: int
+    source: str
+
+
+class EnvelopeSpec(StrictModel):
+    """The part of an instance type that a profile keeps; the disk follows from it per core."""
+
+    cores: Annotated[float, Field(gt=0)]
+    memory: ByteSize
+    disk: ByteSize = Field(description="size of the file system that holds the engines' data")
+
+
+class EngineSpec(StrictModel):
+    """One engine of a study: the role's variables, the settings of all variants, the variants."""
+
+    label: str
+    role: str | None = Field(
+        None, description="whose Ansible role and class it has; none: those of the engine's name"
+    )
+    role_vars: dict[str, Scalar] = {}
+    init: dict[str, Scalar] = {}
+    settings: Settings = {}
+    variants: Annotated[dict[str, Settings], Field(min_length=1)]
+    load_variant: str = Field(description="the variant under which the dataset is loaded")
+
+
+class Workload(StrictModel):
+    """What the clients do, as arguments of the driver."""
+
+    driver: Literal["sysbench"]
+    script: str
+    writes: bool
+    dataset: Annotated[dict[str, Scalar], Field(exclude_if=lambda it: not it)] = {}
+    """What it changes of the profile's dataset."""
+    options: dict[str, Scalar] = {}
+    tolerated_error_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Errors per transaction that the workload brings about by itself, such as two clients that
+    insert the same row; with more of them a run has failed."""
+
+
+class SysbenchTables(StrictModel):
+    """What the tables of sysbench's OLTP scripts hold at the start."""
+
+    tables: Annotated[int, Field(gt=0)]
+    rows_per_table: Annotated[int, Field(gt=0)]
+
+    @property
+    def rows(self) -> int:
+        """Rows over all tables."""
+        return self.tables * self.rows_per_table
+
+
+class SpecTree(StrictModel):
+    """Product catalogues of telephone companies; see :mod:`benchlab.workloads.spec_tree`."""
+
+    operators: Annotated[int, Field(gt=0)]
+    entities: Annotated[int, Field(gt=0, description="of an operator, on all levels")]
+    revisions: Annotated[int, Field(ge=0, description="entities of an operator with a second one")]
+    seed: Annotated[int, Field(ge=0)] = 1
+    partitioned: bool = Field(False, description="by operator")
+
+    @model_validator(mode="after")
+    def _entities_are_enough(self) -> "SpecTree":
+        if self.revisions > self.entities:
+            raise Unresolved("cannot be more than the entities", ("revisions",))
+        return self
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table of specifications."""
+        return self.operators * (self.entities + self.revisions)
+
+
+def _kind_of_dataset(value: object) -> str:
+    """Name the model that a dataset is meant to be, so that a mistake is told in its terms."""
+    given = value if isinstance(value, Mapping) else vars(value)
+    return "spec_tree" if "operators" in given else "sysbench"
+
+
+Dataset = Annotated[
+    Annotated[SysbenchTables, Tag("sysbench")] | Annotated[SpecTree, Tag("spec_tree")],
+    Discriminator(_kind_of_dataset),
+]
+
+
+class Block(StrictModel):
+    """A rectangle of the matrix: every combination of what it lists is one curve."""
+
+    engines: Annotated[list[str], Field(min_length=1)]
+    variants: Annotated[list[str], Field(min_length=1)]
+    workloads: Annotated[list[str], Field(min_length=1)]
+    envelope: str = DEFAULT_ENVELOPE
+    concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)] | None = Field(
+        None, description="run there instead of the profile's"
+    )
+    profiles: list[ProfileName] = list(PROFILES)
+
+
+class Perturbed(StrictModel):
+    """A point at which limits are lowered, to see what they are worth."""
+
+    engine: str
+    variant: str
+    workload: str
+    concurrency: Annotated[int, Field(gt=0)]
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
+    resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] | None = Field(
+        None, description="lowered there instead of the profile's"
+    )
+
+    def asked(self, of_profile: Intervention) -> Intervention:
+        """Return what is lowered there, in a profile."""
+        changes = {"resources": self.resources} if self.resources else {}
+        return of_profile.model_copy(update=changes)
+
+    @property
+    def curve(self) -> tuple[str, str, str]:
+        """Engine, variant and workload."""
+        return self.engine, self.variant, self.workload
+
+
+class OpenLoop(StrictModel):
+    """Points whose requests are due at times of their own, whether or not earlier ones are done.
+
+    Their rate is a share of the highest throughput of the same engine, variant and workload in the
+    closed loop, so these are run before.
+    """
+
+    engines: Annotated[list[str], Field(min_length=1)]
+    variants: Annotated[list[str], Field(min_length=1)]
+    workloads: Annotated[list[str], Field(min_length=1)]
+    concurrency: Annotated[int, Field(gt=0, description="requests under way at once, at most")]
+    shares: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1)]
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
+
+
+class Profile(StrictModel):
+    """How much of the study to run, and on what scale."""
+
+    envelope: EnvelopeSpec | None = Field(None, description="none: the whole instance type")
+    dataset: Dataset
+    concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)]
+    trials: Annotated[int, Field(gt=0)]
+    warmup_s: Annotated[int, Field(ge=0)]
+    measure_s: Annotated[int, Field(gt=0)]
+    transactions_per_client: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="the measured part of a closed loop ends with so many, and after measure_s at last",
+    )
+    start: Literal["cold", "read_in"] = Field(
+        description="cold: restarted, caches dropped; read_in: the same, then every table is read once"
+    )
+    dataset_reset: Literal["restore", "none"] = Field(
+        description="restore: before every run of a workload that writes; none: before a curve only"
+    )
+    overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
+    intervention: Intervention | None = Field(
+        None, description="of each point of the study's `interventions`; none: they are not run"
+    )
+
+
+class Article(StrictModel):
+    """The article that a study reruns."""
+
+    title: str
+    subject: str
+    file: str
+
+
+class EnvelopeRule(StrictModel):
+    """How an instance type's disk limits are put on a scaled machine."""
+
+    iops_headroom: Annotated[float, Field(gt=0)] = 1.0
+    why: str
+
+
+class Study(StrictModel):
+    """One article, what it claims, and all that reruns it."""
+
+    study: str
+    article: Article
+    instance: str = ""
+    clients_per_core: bool = Field(
+        True,
+        description="whether the article's concurrency is as many clients a core here, or else as many",
+    )
+    engines: dict[str, EngineSpec] = {}
+    workloads: dict[str, Workload] = {}
+    envelopes: dict[str, EnvelopeRule] = {}
+    matrix: Annotated[list[Block], Field(min_length=1)] = []
+    profiles: dict[ProfileName, Profile] = {}
+    interventions: list[Perturbed] = []
+    open_loops: list[OpenLoop] = []
+    claims: list[Claim] = []
+
+    @property
+    def is_rerun(self) -> bool:
+        """Whether there is anything to run; if not, the file has claims only."""
+        return bool(self.matrix)
+
+    @model_validator(mode="after")
+    def _rerun_is_whole(self) -> "Study":
+        given = self.model_fields_set.intersection(_RERUN)
+        for key in _RERUN:
+            if given and key not in given:
+                raise Unresolved(
+                    f"is missing; a study that is rerun has {', '.join(_RERUN)}", (key,)
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _names_resolve(self) -> "Study":
+        for name, engine in self.engines.items():
+            where = ("engines", name, "load_variant")
+            known("variant", engine.load_variant, engine.variants, where)
+        blocks = [(("matrix", number), block) for number, block in enumerate(self.matrix)]
+        blocks += [(("open_loops", number), block) for number, block in enumerate(self.open_loops)]
+        for where, block in blocks:
+            for engine in block.engines:
+                known("engine", engine, self.engines, (*where, "engines"))
+                for variant in block.variants:
+                    known("variant", variant, self.engines[engine].variants, (*where, "variants"))
+            for workload in block.workloads:
+                known("workload", workload, self.workloads, (*where, "workloads"))
+            known("envelope", block.envelope, self.envelopes, (*where, "envelope"))
+        for name, profile in self.profiles.items():
+            for engine in profile.overrides:
+                where = ("profiles", name, "overrides", engine)
+                known("engine", engine, self.engines, where)
+        for number, one in enumerate(self.interventions):
+            where = ("interventions", number)
+            known("engine", one.engine, self.engines, (*where, "engine"))
+            variants = self.engines[one.engine].variants
+            known("variant", one.variant, variants, (*where, "variant"))
+            known("workload", one.workload, self.workloads, (*where, "workload"))
+            known("envelope", one.envelope, self.envelopes, (*where, "envelope"))
+        return self
+
+    @model_validator(mode="after")
+    def _datasets_resolve(self) -> "Study":
+        for name in self.workloads:
+            for profile in self.profiles.values():
+                try:
+                    self.dataset(profile, name)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ("workloads", name, "dataset", *first["loc"])
+                    raise Unresolved(first["msg"].lower(), where) from error
+        return self
+
+    @model_validator(mode="after")
+    def _claims_resolve(self) -> "Study":
+        ids = set()
+        for number, claim in enumerate(self.claims):
+            if claim.id in ids:
+                raise Unresolved(f"{claim.id!r} is there twice", ("claims", number, "id"))
+            ids.add(claim.id)
+            if not self.is_rerun:
+                continue
+            for side, series in claim.series.items():
+                where = ("claims", number, "decided_by", side)
+                known("engine", series.engine, self.engines, (*where, "engine"))
+                variants = self.engines[series.engine].variants
+                known("variant", series.variant, variants, (*where, "variant"))
+                known("workload", series.workload, self.workloads, (*where, "workload"))
+                known("metric", series.metric, METRICS, (*where, "metric"))
+            if isinstance(claim.decided_by, Bound):
+                for resource in claim.decided_by.by:
+                    where = ("claims", number, "decided_by", "by")
+                    known("resource", resource, RESOURCES, where)
+        return self
+
+    # not of the workload by itself: that is part of every record, and old ones stay readable
+    @model_validator(mode="after")
+    def _options_are_the_workloads_own(self) -> "Study":
+        for name, workload in self.workloads.items():
+            for option in workload.options:
+                # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)
+                if origin := _SYSBENCH_TAKEN.get(option.replace("_", "-")):
+                    raise Unresolved(
+                        f"follows from {origin}; a workload cannot set it",
+                        ("workloads", name, "options", option),
+                    )
+        return self
+
+    def profile(self, name: str) -> Profile:
+        """Return a profile of this study by name."""
+        if name not in self.profiles:
+            raise UnknownName("profile", name, self.profiles)
+        return self.profiles[name]
+
+    def dataset(self, profile: Profile, workload: str) -> SysbenchTables | SpecTree:
+        """Return what a workload of this study runs on in a profile."""
+        changes = self.workloads[workload].dataset
+        return profile.dataset.model_validate(profile.dataset.model_dump() | changes)
+
+    @property
+    def choices(self) -> dict[str, set[str]]:
+        """Names by what they are of: engines, variants of any engine, workloads."""
+        return {
+            "engine": set(self.engines),
+            "variant": {name for engine in self.engines.values() for name in engine.variants},
+            "workload": set(self.workloads),
+        }
+
+    def engine(self, name: str) -> EngineSpec:
+        """Return an engine of this study by name."""
+        if name not in self.engines:
+            raise UnknownName("engine", name, self.engines)
+        return self.engines[name]

@@ -1,0 +1,34 @@
+"""Metrics by name: what claims and charts call the numbers of a run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric is called in prose, and its unit."""
+
+    label: str
+    unit: str
+
+
+#: Name → metric; the names are columns of :func:`of`, and what claims call them.
+METRICS = {
+    "tps": Metric("throughput", "transactions/s"),
+    "p50_us": Metric("median of the latency", "µs"),
+    "p99_us": Metric("99th percentile of the latency", "µs"),
+    "p999_us": Metric("99.9th percentile of the latency", "µs"),
+    "latency_mean_us": Metric("mean latency", "µs"),
+    "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
+    "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
+    "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
+    "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
+    "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
+    "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
+    "context_switches_per_transaction": Metric("context switches", "1/transaction"),
+    "checkpoints_per_s": Metric("checkpoints", "1/s"),
+    "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
+    "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
+    "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
+    "dataset_bytes": Metric("size of the dataset, as the server tells it", "bytes"),
+    "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
+}

@@ -1,0 +1,109 @@
+"""The doctor: what a target can run, and for each engine that it can't, why."""
+
+from dataclasses import dataclass
+
+from benchlab import study, target
+from benchlab.errors import BenchlabError, TargetError
+from benchlab.plan import envelope
+from benchlab.repo import Repo
+from benchlab.target import Target, preflight
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    usable: bool
+    detail: str
+
+
+def examine(repo: Repo, on: Target) -> list[Finding]:
+    """Look at rights, kernel, observers, profiles and engines; changes nothing on the target."""
+    findings = [_root(on)]
+    if not findings[0].usable:
+        return findings
+    findings += [
+        _cgroup(on),
+        _loop(on),
+        _perf(on),
+        *(_command(on, name) for name in ("sysbench", "iostat", "mpstat", "pidstat", "vmstat")),
+    ]
+    for name in study.names(repo):
+        findings += _profiles(repo, on, name)
+    findings += _engines(repo, on)
+    return findings
+
+
+def _root(on: Target) -> Finding:
+    try:
+        on.server.run("true")
+    except TargetError as error:
+        return Finding("root", False, str(error))
+    return Finding("root", True, "directly or by sudo")
+
+
+def _ask(on: Target, script: str) -> str:
+    return on.server.run("sh", "-c", script).decode().strip()
+
+
+def _cgroup(on: Target) -> Finding:
+    version = _ask(
+        on,
+        "if [ -f /sys/fs/cgroup/cgroup.controllers ]; then echo v2;"
+        " elif [ -d /sys/fs/cgroup/blkio ]; then echo v1; fi",
+    )
+    if not version:
+        return Finding("cgroup", False, "neither v2 nor v1 with blkio: no envelope can be enforced")
+    return Finding("cgroup", True, version)
+
+
+def _loop(on: Target) -> Finding:
+    there = _ask(on, "test -e /dev/loop-control && echo yes || true")
+    return Finding("loop device", bool(there), "/dev/loop-control" if there else "no module loop")
+
+
+def _perf(on: Target) -> Finding:
+    said = _ask(on, "perf record -q -e cpu-clock -o /dev/null true 2>&1 || echo failed")
+    if "not found" in said:
+        return Finding("perf", False, "not installed yet; role observers does it where it can")
+    return Finding("perf", not said, said.splitlines()[-1] if said else "cpu-clock samples")
+
+
+def _command(on: Target, name: str) -> Finding:
+    path = _ask(on, f"command -v {name} || true")
+    return Finding(name, bool(path), path or "not installed yet; provisioning does it")
+
+
+def _profiles(repo: Repo, on: Target, name: str) -> list[Finding]:
+    spec = study.load(repo, name)
+    if not spec.is_rerun:
+        return [Finding(name, False, "not rerun yet: its file has claims only")]
+    instance = target.instance_type(repo, spec.instance)
+    findings = []
+    for profile_name, profile in spec.profiles.items():
+        rule = next(iter(spec.envelopes))
+        limits = envelope.resolve(spec, profile, instance, rule, on.enforce)
+        size = f"{limits.cores:g} cores, {limits.memory_bytes / 2**30:g} GiB of memory"
+        try:
+            preflight.check(on, limits)
+            findings.append(Finding(f"{name}, profile {profile_name}", True, size))
+        except BenchlabError as error:
+            findings.append(Finding(f"{name}, profile {profile_name}", False, str(error)))
+    return findings
+
+
+def _engines(repo: Repo, on: Target) -> list[Finding]:
+    try:
+        found = target.provisioned(repo, on.name).engines
+    except TargetError:
+        return [Finding("engines", False, "not provisioned yet: `benchlab run` does it")]
+    findings = []
+    for name, engine in found.items():
+        if engine.refused:
+            findings.append(Finding(f"engine {name}", False, engine.refused))
+            continue
+        findings.append(Finding(f"engine {name}", True, f"{engine.version}, port {engine.port}"))
+        for variant, reason in engine.refused_variants.items():
+            findings.append(Finding(f"engine {name}, variant {variant}", False, reason))
+    return findings

@@ -1,0 +1,62 @@
+"""What a target must have before anything is started on it."""
+
+from benchlab.errors import TargetError
+from benchlab.plan.envelope import Envelope
+from benchlab.target import Target
+
+#: Where the data file system's image and the snapshots lie; see role ``host``.
+HOME = "/var/lib/benchlab"
+
+_GIB = 1 << 30
+
+#: Engines, packages and snapshots beside the data file system's image.
+_DISK_MARGIN_BYTES = 4 * _GIB
+
+#: Memory that the rest of the system needs beside the envelope.
+_MEMORY_MARGIN_BYTES = _GIB // 2
+
+
+def check(target: Target, envelope: Envelope) -> None:
+    """Check the server for rights, disk, memory and cores.
+
+    Raises:
+        TargetError: what is missing, how much of it is there and how much is needed.
+    """
+    server = target.server
+    try:
+        server.run("true")
+    except TargetError as error:
+        raise TargetError(
+            f"{server.name}: root is needed, directly or by sudo without a password ({error})"
+        ) from error
+    cores = int(server.run("nproc"))
+    if cores < envelope.cores:
+        raise TargetError(
+            f"{server.name}: the profile needs {envelope.cores:g} cores, there are {cores}"
+        )
+    memory = _memory_bytes(server.read("/proc/meminfo").decode())
+    _enough(server.name, "memory", memory, envelope.memory_bytes + _MEMORY_MARGIN_BYTES)
+    _enough(server.name, "disk", _disk_bytes(target), envelope.disk_bytes + _DISK_MARGIN_BYTES)
+
+
+def _enough(host: str, what: str, there: int, needed: int) -> None:
+    if there < needed:
+        raise TargetError(
+            f"{host}: the profile needs {needed / _GIB:.1f} GiB of {what},"
+            f" {there / _GIB:.1f} GiB are there"
+        )
+
+
+def _memory_bytes(meminfo: str) -> int:
+    fields = dict(line.split(":", 1) for line in meminfo.splitlines())
+    return int(fields["MemTotal"].split()[0]) * 1024
+
+
+def _disk_bytes(target: Target) -> int:
+    """Bytes free where benchlab keeps its files, plus what they occupy already."""
+    script = (
+        f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
+        f" df -B1 --output=avail $d | tail -1;"
+        f" du -sx -B1 {HOME} 2>/dev/null | cut -f1"
+    )
+    return sum(int(word) for word in target.server.run("sh", "-c", script).split())

@@ -1,0 +1,62 @@
+"""What provisioning left of a target: its hosts, their facts, the engines that it found."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from benchlab.errors import TargetError
+from benchlab.repo import Repo
+from benchlab.target.inventory import Target
+
+
+class EngineFound(BaseModel):
+    """What provisioning found of one engine: ready with a version, or refused with a reason."""
+
+    model_config = ConfigDict(frozen=True)
+
+    engine: str
+    role: str | None = None
+    version: str
+    port: int | None = None
+    refused: str | None = None
+    refused_variants: dict[str, str] = {}
+
+
+class Provisioned(BaseModel):
+    """A target as provisioning left it; written by it, read by every run notebook."""
+
+    model_config = ConfigDict(frozen=True)
+
+    target: Target
+    host: dict
+    """Facts of the server."""
+    client_host: dict | None = None
+    """Facts of the client, where that is a host of its own."""
+    engines: dict[str, EngineFound]
+
+    def versions(self, engines: Iterable[str]) -> dict[str, str]:
+        """Engine → version, ``unknown`` for those that were not provisioned."""
+        found = {name: engine.version for name, engine in self.engines.items()}
+        return {name: found.get(name, "unknown") for name in engines}
+
+    def save(self, repo: Repo) -> Path:
+        """Write ``data/targets/<target>.json`` atomically."""
+        path = repo.targets / f"{self.target.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(self.model_dump_json(indent=1))
+        return draft.replace(path)
+
+
+def provisioned(repo: Repo, name: str) -> Provisioned:
+    """Read what provisioning left.
+
+    Raises:
+        TargetError: the target was never provisioned from this checkout.
+    """
+    path = repo.targets / f"{name}.json"
+    if not path.is_file():
+        raise TargetError(f"target {name} is not provisioned: run `benchlab run --target {name}`")
+    return Provisioned.model_validate(json.loads(path.read_text()))

@@ -1,0 +1,61 @@
+"""What benchlab needs to know of the tables of a dataset, of whatever kind it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from benchlab.engines import Engine
+from benchlab.study import Scalar, Workload
+from benchlab.target.session import Session
+
+DatasetT = TypeVar("DatasetT")
+
+
+class Tables(ABC, Generic[DatasetT]):
+    """The tables of a dataset: how they are loaded and checked, and what a load needs to use them."""
+
+    #: Where on the client lies what :meth:`files` returns.
+    folder = Path("/run/benchlab/load")
+
+    def __init__(self, dataset: DatasetT):
+        self.dataset = dataset
+
+    @abstractmethod
+    def load(self, session: Session) -> None:
+        """Make and fill them on an engine that has just been started without any.
+
+        Raises:
+            DatasetError: the dataset cannot be made.
+            EngineError: the load failed.
+        """
+
+    def check(self, engine: Engine, kept: Path) -> None:
+        """Make sure that the engine answers from them as every other one does, where that is known.
+
+        Args:
+            engine: with the tables loaded.
+            kept: file for both answers, where they differ.
+
+        Raises:
+            DatasetError: an answer differs; the message names the first parameters of which it does.
+            EngineError: the server refused a query.
+        """
+
+    @abstractmethod
+    def options(self) -> Mapping[str, Scalar]:
+        """Return what sysbench's script is told of them."""
+
+    def script(self, workload: Workload) -> str:
+        """Return the script of a workload as sysbench finds it."""
+        return workload.script
+
+    def files(self, engine: Engine) -> Mapping[str, bytes]:
+        """Return what a load needs in :attr:`folder` of its host: name → content."""
+        del engine
+        return {}
+
+    def example_query(self, engine: Engine, workload: Workload) -> str | None:
+        """Return one of a workload's queries, if its plan is worth keeping."""
+        del engine, workload
+        return None
