@@ -7,6 +7,9 @@ The one import an explorer needs::
     lab = benchlab.open()            # this checkout's store; "reference": the result set it ships
     lab.runs(status="ok")            # every run ever made, a Polars frame
     lab.table("interval", run_id)    # one run's seconds
+
+    rerun = benchlab.rerun("spec_tree")    # the runs that are a study's results, and their metrics
+    rerun.metrics
 """
 
 from importlib.metadata import version
@@ -16,6 +19,7 @@ __version__ = version("benchlab")
 
 if TYPE_CHECKING:
     from benchlab.store import Store
+    from benchlab.store.results import Rerun
 
 
 def open(source: str = "store") -> "Store":
@@ -34,3 +38,24 @@ def open(source: str = "store") -> "Store":
     return store.open_any(
         {"store": checkout.store, "reference": checkout.reference}.get(source, source)
     )
+
+
+def rerun(
+    study: str, source: str = "store", profile: str | None = None, target: str | None = None
+) -> "Rerun":
+    """Open the results of one study for reading.
+
+    Args:
+        study: name.
+        source: see :func:`open`.
+        profile: name; ``None``: the largest of which a run counts.
+        target: name; ``None``: the target of the last run that counts.
+
+    Raises:
+        StoreError: there are no results at that place, or no run of the study counts.
+        UnknownName: no such study, profile or target.
+    """
+    from benchlab import repo
+    from benchlab.store import results
+
+    return results.open_rerun(repo.find(), open(source), study, profile, target)

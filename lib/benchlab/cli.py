@@ -93,7 +93,8 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
 def plan(checkout: Repo, selections: list[Selection]) -> None:
     """Show what would run, in which order, and how much of it is done."""
     for selection in selections:
-        curves = sweep.planned(checkout, selection)
+        spec = study.load_rerun(checkout, selection.study)
+        curves = selection.part(spec, sweep.planned(checkout, selection, spec))
         todo = {
             trial.key for curve in sweep.left(checkout, selection, curves) for trial in curve.trials
         }
@@ -172,9 +173,9 @@ def perturb(
     except ValidationError as error:
         raise BenchlabError(f"perturb: {strict.problem(error)}") from error
     selection = Selection(study_name, profile, target_name)
-    planned = partial(sweep.perturbed, where, asked, trial)
+    planned = partial(sweep.intervention, where, asked, trial)
     sweep.run(checkout, selection, console, planned)
-    (curve,) = planned(checkout, selection)
+    (curve,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).curves
     with store.open_store(checkout.store, read_only=True) as opened:
         done = opened.runs(trial_key=curve.trials[0].key, target=target_name, status="ok")
         if done.is_empty():
@@ -260,7 +261,7 @@ def verdicts(
     with store.open_store(checkout.store) as opened:
         stored.write(checkout, opened)
         judged = {
-            name: judge(checkout, opened, name, _profile(opened, name, profile), target_name)
+            name: judge(checkout, name, _rerun(checkout, opened, name, profile, target_name))
             for name in names
         }
     for name, judgements in judged.items():
@@ -272,7 +273,7 @@ def verdicts(
                 [
                     one
                     for name in names
-                    for one in judge(checkout, other, name, _profile(other, name, profile))
+                    for one in judge(checkout, name, _rerun(checkout, other, name, profile))
                 ],
             )
 
@@ -290,14 +291,14 @@ def noise_command(
     study.load_rerun(checkout, study_name)
     ingest.ingest_new(checkout)
     with store.open_store(checkout.store, read_only=True) as opened:
-        profile = profile or results.largest_profile(opened, study_name)
-        found = noise.table(opened, study_name, profile, target_name)
+        rerun = results.open_rerun(checkout, opened, study_name, profile, target_name)
+        found = noise.table(rerun)
     if found.is_empty():
         raise BenchlabError(
-            f"no point of {study_name} has two trials in profile {profile}: run"
+            f"no point of {study_name} has two trials in profile {rerun.profile}: run"
             f" `benchlab run {study_name} --profile standard`"
         )
-    _show(f"{study_name}, profile {profile}: noise of two runs of the same point", found)
+    _show(f"{study_name}, profile {rerun.profile}: noise of two runs of the same point", found)
 
 
 @_typer.command()
@@ -366,12 +367,14 @@ def teardown(
     console.print(f"target {target_name}: nothing of benchlab is running")
 
 
-def _profile(opened: Store, study_name: str, wanted: str | None) -> str | None:
-    """Return the profile to judge: the one asked for, or the largest that counts, if any does."""
-    if wanted:
-        return wanted
+def _rerun(
+    checkout: Repo, opened: Store, name: str, profile: str | None, target_name: str | None = None
+) -> results.Rerun | None:
+    """Return the rerun of a study to judge, if there is any."""
+    if not study.load(checkout, name).is_rerun:
+        return None
     try:
-        return results.largest_profile(opened, study_name)
+        return results.open_rerun(checkout, opened, name, profile, target_name)
     except StoreError:
         return None
 

@@ -46,6 +46,11 @@ class Repo:
         return self.data / "raw"
 
     @property
+    def plans(self) -> Path:
+        """What was to be run, one file per plan."""
+        return self.raw / "plans"
+
+    @property
     def answers(self) -> Path:
         """What an engine answered otherwise than it should, beside what it should."""
         return self.raw / "answers"

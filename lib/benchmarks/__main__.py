@@ -101,15 +101,19 @@ def _loaded(
 ) -> Iterator[tuple[Provisioned, Curve, Session]]:
     """Hold a provisioned target with a selection's dataset in an engine; give a curve of it."""
 
-    def curves() -> list[Curve]:
-        planned = sweep.planned(checkout, selection)
-        return [one for one in planned if one.envelope == DEFAULT_ENVELOPE and one.engine == engine]
+    spec = study.load_rerun(checkout, selection.study)
 
-    with sweep.ready(checkout, selection, curves(), console) as found:
+    def curves() -> list[Curve]:
+        of_selection = selection.part(spec, sweep.planned(checkout, selection, spec))
+        return [
+            one for one in of_selection if one.envelope == DEFAULT_ENVELOPE and one.engine == engine
+        ]
+
+    with sweep.ready(checkout, selection, spec, curves(), console) as found:
         # versions, and with them the keys of datasets, are known only now
         curve, session = curves()[0], Session(found, engine)
         session.bring_up()
-        load_variant = study.load(checkout, selection.study).engines[engine].load_variant
+        load_variant = spec.engines[engine].load_variant
         point = curve.trials[0].point
         dataset.ensure(session, point, load_variant, checkout.answers, console.print)
         yield found, curve, session

@@ -8,6 +8,7 @@ import numpy as np
 from benchlab import stats
 from benchlab.plan import Curve
 from benchlab.repo import Repo
+from benchlab.run import sweep
 from benchlab.run.progress import SweepProgress
 from benchlab.run.sweep import Selection, Sweep
 from benchlab.study import Study
@@ -35,6 +36,7 @@ def measure(
     arguments += [point.warmup_s, point.measure_s]
     arguments += [trial.point.concurrency for trial in curve.trials]
     server = found.target.server
+    plan = sweep.planned(checkout, selection, spec).save(checkout)
     ours, shell = [], []
     for _ in range(ROUNDS):
         command = server.argv(str(SHELL_LOOP), *map(str, arguments))
@@ -42,7 +44,7 @@ def measure(
         shell.append(float(done.stdout))
         with SweepProgress(console, list(curve.trials)) as bar:
             begin = time.monotonic()
-            tally = Sweep(checkout, selection, spec, found, bar).run([curve])
+            tally = Sweep(checkout, plan, spec, found, bar).run([curve])
             ours.append(time.monotonic() - begin)
         if set(tally) != {"ok"}:
             raise SystemExit("a run failed: there is nothing to compare")

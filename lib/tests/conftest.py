@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import study, target
-from benchlab.plan import Curve, Planner, Trial, envelope
+from benchlab import repo, study, target
+from benchlab.plan import Curve, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import sweep
 from benchlab.run.sweep import Selection
-from benchlab.store import ingest, open_store
+from benchlab.store import Store, ingest, open_store, results
+from benchlab.store.results import Rerun
 from benchlab.study import Study
 from benchlab.target import Target, provision
 from benchlab.target.host import AGENT
@@ -56,6 +57,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     return Repo(root)
 
 
+def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
+    """Plan a study as a sweep on this machine would."""
+    return sweep.planned(checkout, Selection(name, profile), study.load(checkout, name))
+
+
 @pytest.fixture
 def curves(checkout: Repo) -> Callable[..., list[Curve]]:
     """Plan the first study: ``curves("quick", engines=["postgres"])``."""
@@ -64,9 +70,10 @@ def curves(checkout: Repo) -> Callable[..., list[Curve]]:
     unknown = dict.fromkeys(spec.engines, "1.0")
 
     def planned(
-        profile: str = "quick", versions: dict[str, str] = unknown, **options
+        profile: str = "quick", versions: dict[str, str] = unknown, seed: int = 1, **selection
     ) -> list[Curve]:
-        return Planner(spec, profile, instance, versions).curves(**options)
+        curves = Planner(spec, profile, instance, versions).curves(seed)
+        return selected(spec, curves, **selection)
 
     return planned
 
@@ -125,9 +132,9 @@ def measured(checkout, close_run):
         study: str = STUDY,
         also: Callable[[Trial], dict[str, bytes]] = lambda _: {},
     ) -> object:
-        planned = sweep.planned(checkout, Selection(study, MEASURED_PROFILE))
+        plan = planned(checkout, study, MEASURED_PROFILE)
         expected = {}
-        for curve in planned:
+        for curve in plan.curves:
             name = (curve.engine, curve.variant, curve.workload)
             for trial in curve.trials:
                 tps = throughputs.get(name, {}).get(trial.point.concurrency, [])
@@ -151,6 +158,13 @@ def measured(checkout, close_run):
     yield measure
     for store in opened:
         store.close()
+
+
+def rerun(
+    store: Store, profile: str = MEASURED_PROFILE, target: str | None = None, study: str = STUDY
+) -> Rerun:
+    """Open the results of a study in the checkout around the working directory."""
+    return results.open_rerun(repo.find(), store, study, profile, target)
 
 
 def environment() -> dict[str, str]:
@@ -368,7 +382,7 @@ class Machine:
         spec = study.load(self.repo, name)
         instance = target.instance_type(self.repo, spec.instance)
         versions = self.found.versions(spec.engines)
-        return Planner(spec, profile, instance, versions).curves(**options)
+        return selected(spec, Planner(spec, profile, instance, versions).curves(), **options)
 
     def session(self, engine: str) -> Session:
         """An engine here."""

@@ -16,7 +16,7 @@ from benchlab.raw.record import RATE, RECORD_NAME, RECORD_VERSION, RunFolder
 from benchlab.store import RUN_TABLES, ingest, open_store, results
 from benchlab.store.ingest import Ingested
 from benchlab.study import SpecTree
-from conftest import CAPTURES, DATA
+from conftest import CAPTURES, DATA, rerun
 
 BROKEN = ("client_killed", "connection_lost_mysql", "refused", "server_killed", "sql_error")
 
@@ -165,15 +165,15 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
     assert "at 80% of the peak" in due.line()
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        (one,) = results.open_loop(store, point.study, trial.profile).to_dicts()
+        both = rerun(store, trial.profile)
+        (one,) = both.open_loop.to_dicts()
         assert (one["share_of_peak"], one["rate_per_s"]) == (0.8, 800)
         # it belongs to no curve of the closed loop, nor to its peak
-        (other,) = results.runs(store, point.study, trial.profile).to_dicts()
+        (other,) = both.runs.to_dicts()
         assert other["run_id"] == closed.run_id
-        curve = (point.engine, point.variant, point.workload_name, point.envelope.name)
-        on = (point.study, trial.profile, "local")
-        assert results.peak(store, *on, *curve) == other["tps"]
-        assert results.peak(store, point.study, "paper", "local", *curve) is None
+        assert results.peak(store, "local", {trial.key}) == other["tps"]
+        assert results.peak(store, "local", set()) is None
+        assert results.peak(store, "lab", {trial.key}) is None
 
 
 def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):

@@ -11,7 +11,7 @@ from benchlab import cli
 from benchlab.run import sweep
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
-from conftest import STUDY
+from conftest import STUDY, planned
 
 COMMANDS = typer.main.get_command(cli._typer).commands
 
@@ -190,8 +190,7 @@ def test_what_no_study_has_is_told(benchlab, selected, said):
 
 
 def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close_run):
-    selection = sweep.Selection(STUDY, engines=["postgres"])
-    trials = [trial for curve in sweep.planned(checkout, selection) for trial in curve.trials]
+    trials = [one for one in planned(checkout).trials if one.point.engine == "postgres"]
     close_run("ok", trial=trials[0])
     close_run("failed", "it died", trial=trials[1])
     before = tree(checkout.root)
@@ -202,9 +201,8 @@ def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close
 
 
 def test_a_sweep_of_which_nothing_is_left_touches_no_host(benchlab, checkout, close_run):
-    selection = sweep.Selection(STUDY, engines=["postgres"], workloads=["oltp_insert"])
-    for curve in sweep.planned(checkout, selection):
-        for trial in curve.trials:
+    for trial in planned(checkout).trials:
+        if (trial.point.engine, trial.point.workload_name) == ("postgres", "oltp_insert"):
             close_run("refused", "no build", trial=trial)
     code, out, _ = benchlab("run --engine postgres --workload oltp_insert")
     assert code == 0

@@ -6,8 +6,8 @@ import pytest
 from benchlab import study
 from benchlab.claims import judge, stored
 from benchlab.errors import ClaimError, StoreError, UnknownName
-from benchlab.store import open_store, results
-from conftest import MEASURED_PROFILE, ROOT, STUDY
+from benchlab.store import open_store
+from conftest import ROOT, STUDY, rerun
 from ruamel.yaml import YAML
 
 ONE = {"engine": "postgres", "variant": "tuned", "workload": "oltp_insert"}
@@ -36,7 +36,7 @@ def judged(checkout, measured):
 
     def decide(test: dict, runs: dict, kind: str = "order") -> judge.Judgement:
         _claim(checkout, test, kind)
-        return judge.judge(checkout, measured(runs), STUDY, MEASURED_PROFILE)[0]
+        return judge.judge(checkout, STUDY, rerun(measured(runs)))[0]
 
     return decide
 
@@ -253,9 +253,9 @@ def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):
             "UPDATE run SET envelope_enforced = false, limit_cores = 8, limit_memory_bytes = ?",
             [32 * 1000**3],
         )
-        before = judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+        before = judge.judge(checkout, STUDY, rerun(store))[0]
         store.connection.execute("UPDATE run SET limit_memory_bytes = ?", [_memory(checkout)])
-        one = judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+        one = judge.judge(checkout, STUDY, rerun(store))[0]
     assert before.verdict == "not testable here"
     assert one.verdict == "reproduced"
     assert one.found.startswith("400 (")
@@ -287,7 +287,7 @@ def bound(checkout, judged):
                     "UPDATE attribution SET binds = (resource = ?), confidence = ? WHERE run_id = ?",
                     [resource, confidence, run["run_id"]],
                 )
-            return judge.judge(checkout, store, STUDY, MEASURED_PROFILE)[0]
+            return judge.judge(checkout, STUDY, rerun(store))[0]
 
     return decide
 
@@ -337,14 +337,14 @@ def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
     judged(test, {TUNED: HIGH, DEFAULT: LOW})
     store = measured({TUNED: {1: around(1)}, DEFAULT: {1: around(2)}}, target="lab")
     on = {
-        name: judge.judge(checkout, store, STUDY, MEASURED_PROFILE, name)[0].verdict
+        name: judge.judge(checkout, STUDY, rerun(store, target=name))[0].verdict
         for name in ("local", "lab")
     }
     assert on == {"local": "reproduced", "lab": "not reproduced"}
     with pytest.raises(UnknownName, match="unknown target 'moon'; choose one of: lab, local"):
-        judge.judge(checkout, store, STUDY, MEASURED_PROFILE, "moon")
+        rerun(store, target="moon")
     with pytest.raises(UnknownName, match="unknown profile 'huge'"):
-        judge.judge(checkout, store, STUDY, "huge")
+        rerun(store, "huge")
 
 
 def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
@@ -398,6 +398,6 @@ def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout,
 
 def test_rows_that_do_not_fit_leave_the_tables(judged, measured):
     store = measured({TUNED: HIGH})
-    wrong = results.runs(store, STUDY, MEASURED_PROFILE).select("run_id")
+    wrong = store.sql("SELECT run_id FROM run")
     with pytest.raises(StoreError, match=r"^claim: "):
         store.replace({"claim": wrong})

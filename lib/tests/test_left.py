@@ -5,8 +5,9 @@ from collections import Counter
 from contextlib import contextmanager
 
 import pytest
-from benchlab import target
+from benchlab import study, target
 from benchlab.errors import NotebookError
+from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME
 from benchlab.run import sweep
@@ -41,7 +42,8 @@ class Sweeps:
 
     def __init__(self, checkout, close_run, monkeypatch):
         self.checkout, self.close_run = checkout, close_run
-        (curve,) = sweep.planned(checkout, SELECTION)
+        spec = study.load(checkout, SELECTION.study)
+        (curve,) = SELECTION.part(spec, sweep.planned(checkout, SELECTION, spec))
         self.trials = curve.trials
         self.executed: list[str] = []
         monkeypatch.setattr(sweep, "ready", self._ready)
@@ -56,7 +58,7 @@ class Sweeps:
             target=target.load(self.checkout, "local"), host={}, engines={"postgres": found}
         )
 
-    def _execute(self, repo, selection, curve, bar) -> None:
+    def _execute(self, repo, plan, curve, bar) -> None:
         self.executed += [trial.key for trial in curve.trials]
         self.notebook(curve)
 
@@ -141,7 +143,7 @@ def test_a_notebook_that_breaks_off_leaves_a_record_of_every_trial(sweeps, close
 
     def notebook(curve) -> None:
         close_run(trial=first)
-        raise NotebookError("sysbench.ipynb broke off: kernel died")
+        raise NotebookError("curve.ipynb broke off: kernel died")
 
     sweeps.notebook = notebook
     outcome, said = sweeps.run()
@@ -149,5 +151,26 @@ def test_a_notebook_that_breaks_off_leaves_a_record_of_every_trial(sweeps, close
     assert said.count("kernel died") == 1
     assert sweeps.statuses(first)[len(before) :] == [("ok", None)]
     assert sweeps.statuses(second)[len(before) :] == [
-        ("failed", "sysbench.ipynb broke off: kernel died")
+        ("failed", "curve.ipynb broke off: kernel died")
     ]
+
+
+def test_a_study_file_that_changes_meanwhile_changes_nothing_of_what_runs(sweeps, checkout):
+    as_planned = [trial.key for trial in sweeps.trials]
+
+    def notebook(curve) -> None:
+        path = checkout.studies / f"{STUDY}.yml"
+        path.write_text(path.read_text().replace("log_checkpoints: true", "log_checkpoints: false"))
+        for trial in curve.trials:
+            sweeps.close_run(trial=trial)
+
+    sweeps.notebook = notebook
+    assert sweeps.run()[0] == {"ok": 2}
+    assert sweeps.executed == as_planned
+    (plan_id,) = plans.ids(checkout)
+    assert set(as_planned) < {trial.key for trial in plans.read(checkout, plan_id).trials}
+    # while the next sweep is of the file as it is now
+    del sweeps.notebook
+    sweeps.executed.clear()
+    assert sweeps.run()[0] == {"ok": 2}
+    assert not set(sweeps.executed) & set(as_planned)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from benchlab.errors import StoreError
 from benchlab.raw import folders
 from benchlab.store import open_store, results
 from benchlab.target.host import AGENT
@@ -64,7 +65,9 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
         assert len(blocks) == 5
         assert set(blocks["seconds"]) == {2}
         assert store.sql("SELECT DISTINCT answer FROM elasticity").rows() == [("unclear",)]
-        assert results.runs(store, MINI, "smoke").is_empty()
+        # what is lowered by hand is no result of the profile
+        with pytest.raises(StoreError):
+            results.open_rerun(machine.repo, store, MINI, "smoke")
     again, _ = machine.benchlab(data, *command)
     assert again == 0
     assert len(list(folders.finished(data / "raw"))) == 1

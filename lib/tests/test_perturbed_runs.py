@@ -7,9 +7,8 @@ from benchlab.raw import folders
 from benchlab.report import intervention_charts, interventions, points
 from benchlab.store import ingest, open_store
 from benchlab.store.results import largest_profile
-from benchlab.store.results import perturbed as last_perturbed
 from benchlab.study.intervention import Intervention
-from conftest import CAPTURES, DATA, STUDY
+from conftest import CAPTURES, DATA, STUDY, rerun
 
 ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 FILES = CAPTURES | {
@@ -22,7 +21,7 @@ FILES = CAPTURES | {
 def perturbed(curves):
     """A trial of write_only at 16 threads, with and without an intervention."""
     (curve,) = curves(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
-    (plain,) = curve.only([16]).trials
+    (plain,) = (trial for trial in curve.trials if trial.point.concurrency == 16)
     return plain, plain.model_copy(update={"intervention": ASKED})
 
 
@@ -49,16 +48,16 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
     close_run(trial=plain)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        alone = points.points(store, STUDY, "quick"), points.costs(store, STUDY, "quick")
-        assert interventions.answers(store, STUDY, "quick").is_empty()
-    close_run(trial=lowered, **FILES)
+        alone = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
+        assert interventions.answers(rerun(store, "quick")).is_empty()
     close_run("failed", "it died", trial=lowered)
+    close_run(trial=lowered, **FILES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        both = points.points(store, STUDY, "quick"), points.costs(store, STUDY, "quick")
+        both = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
         assert len(store.runs()) == 3
-        assert len(last_perturbed(store, STUDY, "quick")) == 1
-        assert points.not_counted(store, STUDY, "quick").is_empty()
+        assert len(rerun(store, "quick").interventions) == 1
+        assert points.not_counted(rerun(store, "quick")).is_empty()
     assert all(one.equals(other) for one, other in zip(alone, both, strict=True))
 
 
@@ -66,7 +65,7 @@ def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, perturbed
     close_run(trial=perturbed[1], **FILES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        assert points.points(store, STUDY, "quick").is_empty()
+        assert rerun(store, "quick").runs.is_empty()
         with pytest.raises(StoreError, match="no run of study"):
             largest_profile(store, STUDY)
 
@@ -140,7 +139,7 @@ def test_evidence_and_intervention_side_by_side(
                 " ? AS answer",
                 [record.run_id, name, str(answer)],
             )
-        (row,) = interventions.answers(store, STUDY, "quick").rows(named=True)
+        (row,) = interventions.answers(rerun(store, "quick")).rows(named=True)
     assert row["by evidence"] == (", ".join(evidence) or "unknown")
     assert row["by intervention"] == intervention
     assert row["agree"] == agree
@@ -178,7 +177,7 @@ def test_what_was_used_is_told_for_the_blocks_between_and_for_those_that_lowered
                 "UPDATE intervention_block SET tps = ? WHERE resource IS NOT DISTINCT FROM ?",
                 [value, name],
             )
-        found = interventions.used(store, STUDY, "quick")
+        found = interventions.used(rerun(store, "quick"))
     assert found.select("resource", "used", "a transaction takes").rows() == [
         ("disk write bandwidth", "30.0 → 24.0 MB/s", "30.0 → 30.0 kB"),
         ("CPU", "1.50 → 1.20 cores", "1,500 → 2,000 µs"),
@@ -195,7 +194,7 @@ def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
         chart = intervention_charts.elasticities(
-            interventions.elasticities(store, STUDY, "quick")
+            interventions.elasticities(rerun(store, "quick"))
         ).to_dict()
     (rows,) = chart["datasets"].values()
     assert {row["point"] for row in rows} == {"PostgreSQL, default, write_only ×16"}

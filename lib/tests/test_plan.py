@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 from benchlab import study, target
-from benchlab.errors import TargetError, UnknownName
-from benchlab.plan import Curve, Planner, Point, Trial, content_key, settings_of
+from benchlab.errors import BenchlabError, TargetError, UnknownName
+from benchlab.plan import Curve, Planner, Point, Trial, content_key, selected, settings_of
+from benchlab.plan import plan as plans
 from benchlab.run import sweep
 from benchlab.run.sweep import Selection
 from benchlab.study import PROFILES, OpenLoop
 from benchlab.study.intervention import Intervention
 from conftest import STUDY
+from conftest import planned as plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -160,7 +162,7 @@ def test_the_studys_interventions_are_planned_last(checkout, profile):
         assert trial.intervention.factor == of_profile.factor
         assert trial.point.measure_s > trial.intervention.duration_s
         assert curve.name.endswith("-perturbed16")
-    whole = sweep.planned(checkout, Selection(STUDY, profile))
+    whole = plan_of(checkout, STUDY, profile).curves
     perturbed = [curve.name for curve in whole if curve.intervention]
     assert perturbed == [curve.name for curve in whole[-len(planned) :]]
     assert perturbed == [curve.name for curve in planned]
@@ -168,11 +170,12 @@ def test_the_studys_interventions_are_planned_last(checkout, profile):
 
 def test_interventions_are_selected_as_curves_are(checkout):
     quick = planner(checkout, "quick")
-    (one,) = quick.interventions(workloads=["oltp_point_select"])
+    lowered = quick.interventions()
+    (one,) = selected(quick.study, lowered, workloads=["oltp_point_select"])
     assert one.workload == "oltp_point_select"
-    assert quick.interventions(engines=["oceanbase"]) == []
+    assert selected(quick.study, lowered, engines=["oceanbase"]) == []
     with pytest.raises(UnknownName, match="variant 'nosuch'"):
-        quick.interventions(variants=["nosuch"])
+        selected(quick.study, lowered, variants=["nosuch"])
 
 
 # Open loops
@@ -201,10 +204,6 @@ def test_open_loops_run_at_every_share_of_the_peak_in_every_trial(open_loops):
         assert {trial.point.concurrency for trial in curve.trials} == {16}
         assert curve.name == f"postgres-{curve.variant}-oltp_point_select-trial{curve.trial}-open"
     assert len({trial.key for trial in trials(planned)}) == 2 * 3 * 3
-    (one, *_) = open_loops(variants=["tuned"])
-    assert one.only([0.95, 0.5]).places == [0.95, 0.5]
-    with pytest.raises(UnknownName, match=r"share of the peak '0.7'; choose one of: "):
-        one.only([0.7])
 
 
 def test_a_curve_of_the_closed_loop_is_not_open(curves):
@@ -320,27 +319,59 @@ def test_what_is_left_is_the_plan_without_what_is_done(curves, choice):
     assert (rest is None) == (done == curve.keys)
 
 
-def test_a_curve_is_cut_to_concurrencies_in_the_order_asked(curves):
-    curve = curves()[0]
-    assert [trial.point.concurrency for trial in curve.only([16, 1]).trials] == [16, 1]
-    assert curve.only([]) == curve
-    with pytest.raises(UnknownName, match="unknown concurrency '3'; choose one of: 1, 16, 64"):
-        curve.only([3])
+def test_a_plan_gives_the_trials_of_a_curve_in_the_order_of_their_keys(checkout):
+    plan = plan_of(checkout)
+    curve = plan.curves[1]
+    keys = [trial.key for trial in curve.trials]
+    assert plan.curve(keys) == curve
+    assert plan.curve(keys[::-1]).trials == curve.trials[::-1]
+    assert plan.curve(keys[1:2]).trials == curve.trials[1:2]
+    assert plan.curve() == plan.curves[0]
+    with pytest.raises(UnknownName, match="unknown trials"):
+        plan.curve([keys[0], plan.curves[0].trials[0].key])
+
+
+def test_a_plan_is_written_once_and_read_again(checkout):
+    plan = plan_of(checkout)
+    assert plan.save(checkout) == plan
+    assert plans.read(checkout, plan.id) == plan
+    # worked out again and found to be the same
+    again = plan_of(checkout)
+    assert again.planned > plan.planned
+    assert again.save(checkout) == plan
+    other = plan_of(checkout, profile="smoke").save(checkout)
+    assert plans.ids(checkout) == [plan.id, other.id]
+    assert plans.last(checkout) == other.id
+    with pytest.raises(UnknownName, match=f"unknown plan 'nosuch'; choose one of: {plan.id}"):
+        plans.read(checkout, "nosuch")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"study": 1}'])
+def test_a_file_that_is_no_plan_is_named(checkout, text):
+    plan = plan_of(checkout).save(checkout)
+    path = checkout.plans / f"{plan.id}.json"
+    path.write_text(text)
+    with pytest.raises(BenchlabError, match=f"{path}: no plan: "):
+        plans.read(checkout, plan.id)
 
 
 def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     selection = Selection(STUDY, engines=["postgres"])
-    planned = sweep.planned(checkout, selection)
-    ok, failed, refused, *others = trials(planned)
+    spec = study.load(checkout, STUDY)
+
+    def planned() -> list[Curve]:
+        return selection.part(spec, sweep.planned(checkout, selection, spec))
+
+    ok, failed, refused, *others = trials(planned())
     close_run("ok", trial=ok)
     close_run("failed", "it died", trial=failed)
     close_run("refused", "no build", trial=refused)
     killed = checkout.raw / "20260101T000000.000000-00000000"
     killed.mkdir()
-    left = trials(sweep.left(checkout, selection, planned))
+    left = trials(sweep.left(checkout, selection, planned()))
     assert [trial.key for trial in left] == [trial.key for trial in (failed, *others)]
     # what was refused may be had by now
-    retried = trials(sweep.left(checkout, replace(selection, retry_refused=True), planned))
+    retried = trials(sweep.left(checkout, replace(selection, retry_refused=True), planned()))
     assert [one.key for one in retried] == [one.key for one in (failed, refused, *others)]
     # another version of the engine is another experiment
     found = target.Provisioned(
@@ -349,5 +380,6 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
         engines={"postgres": target.EngineFound(engine="postgres", version="15.18")},
     )
     found.save(checkout)
-    again = sweep.planned(checkout, selection)
-    assert len(trials(sweep.left(checkout, selection, again))) == len(trials(planned))
+    assert len(trials(sweep.left(checkout, selection, planned()))) == len(
+        [ok, failed, refused, *others]
+    )

@@ -9,13 +9,13 @@ import pytest
 from benchlab import stats, study, target
 from benchlab.drivers import sysbench_output
 from benchlab.errors import UnknownName
+from benchlab.plan import selected
 from benchlab.raw import folders
 from benchlab.report import evidence, points, settings
-from benchlab.run import sweep
-from benchlab.run.sweep import Selection
 from benchlab.store import ingest, open_store
+from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
-from conftest import CAPTURES, MEASURED_PROFILE, STUDY
+from conftest import CAPTURES, MEASURED_PROFILE, STUDY, planned, rerun
 
 PROFILE = MEASURED_PROFILE
 
@@ -42,7 +42,7 @@ TUNED = ("postgres", "tuned", "oltp_insert")
 
 def test_a_point_is_the_median_of_the_trials_that_count(measured):
     store = measured({INSERT: {1: [50.0], 4: [300.0, 100.0, 110.0], 16: [7.0, None, 9.0]}})
-    found = points.points(store, STUDY, PROFILE).rows_by_key("concurrency", named=True, unique=True)
+    found = points.points(rerun(store)).rows_by_key("concurrency", named=True, unique=True)
     shown = {
         threads: (row["n"], row["tps"], row["tps_low"], row["tps_high"])
         for threads, row in found.items()
@@ -56,7 +56,7 @@ def test_a_point_is_the_median_of_the_trials_that_count(measured):
     printed = sysbench_output.summary(CAPTURES["sysbench.out"].decode())
     # sysbench prints the percentile of the same histogram, by interpolation within a bucket
     assert found[4]["p99_us"] == pytest.approx(printed["latency_percentile_ms"] * 1000, rel=0.02)
-    assert points.not_counted(store, STUDY, PROFILE)["runs"].to_list() == [1]
+    assert points.not_counted(rerun(store))["runs"].to_list() == [1]
 
 
 def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, measured, close_run):
@@ -66,7 +66,7 @@ def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, me
     store.close()
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        row = points.points(store, STUDY, PROFILE).row(0, named=True)
+        row = points.points(rerun(store)).row(0, named=True)
     assert (row["n"], row["tps"]) == (2, 115.0)
 
 
@@ -80,61 +80,50 @@ def test_results_are_those_of_one_target(measured):
     store = measured({INSERT: {4: [None]}}, target="lab")
 
     def medians(**named: str) -> dict[int, tuple[int, float]]:
-        rows = points.points(store, STUDY, PROFILE, **named).iter_rows(named=True)
+        rows = points.points(rerun(store, **named)).iter_rows(named=True)
         return {row["concurrency"]: (row["n"], row["tps"]) for row in rows}
 
     assert medians() == medians(target="local") == {1: (2, 105.0)}
     assert medians(target="lab") == {1: (3, 20.0)}
-    assert points.overview(store, STUDY, PROFILE)["runs"].to_list() == ["2 ok"]
-    assert points.overview(store, STUDY, PROFILE, target="lab")["runs"].to_list() == [
-        "3 ok, 1 failed"
-    ]
-    assert points.not_counted(store, STUDY, PROFILE).is_empty()
-    assert points.not_counted(store, STUDY, PROFILE, target="lab")["runs"].to_list() == [1]
-    assert points.costs(store, STUDY, PROFILE)["tps"].to_list() == [105.0]
-    assert points.costs(store, STUDY, PROFILE, target="lab")["tps"].to_list() == [20.0]
+    assert points.overview(rerun(store))["runs"].to_list() == ["2 ok"]
+    assert points.overview(rerun(store, target="lab"))["runs"].to_list() == ["3 ok, 1 failed"]
+    assert points.not_counted(rerun(store)).is_empty()
+    assert points.not_counted(rerun(store, target="lab"))["runs"].to_list() == [1]
+    assert points.costs(rerun(store))["tps"].to_list() == [105.0]
+    assert points.costs(rerun(store, target="lab"))["tps"].to_list() == [20.0]
     with pytest.raises(UnknownName, match="unknown target 'nosuch'; choose one of: lab, local"):
-        points.points(store, STUDY, PROFILE, target="nosuch")
+        points.points(rerun(store, target="nosuch"))
 
 
 def test_a_target_on_which_nothing_counts_is_shown_if_there_is_no_other(measured):
     store = measured({INSERT: {1: [None]}}, target="lab")
-    assert points.points(store, STUDY, PROFILE).is_empty()
-    assert points.not_counted(store, STUDY, PROFILE)["runs"].to_list() == [1]
+    assert points.points(rerun(store)).is_empty()
+    assert points.not_counted(rerun(store))["runs"].to_list() == [1]
 
 
-def of_a_profile(module: object) -> dict[str, Callable]:
-    """Every function that reads a profile's runs."""
+def of_a_rerun(module: object) -> dict[str, Callable]:
+    """Every function that reads the results of a rerun."""
     return {
         name: function
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if not name.startswith("_") and "profile" in inspect.signature(function).parameters
+        if not name.startswith("_") and "rerun" in inspect.signature(function).parameters
     }
 
 
 def test_every_table_is_of_one_target(checkout, measured):
     """Each shows the same of a target whether or not there are others."""
-    instance = target.instance_type(checkout, "tencent-s5-2xlarge32")
-    others = {
-        "study": study.load(checkout, STUDY),
-        "instance": instance,
-        "engine": "postgres",
-        "workload": "oltp_insert",
-        "concurrency": 1,
-    }
+    others = {"engine": "postgres", "workload": "oltp_insert", "concurrency": 1}
     functions = {}
     for module in (points, settings, evidence, postgres_vs_tidb):
-        functions |= of_a_profile(module)
+        functions |= of_a_rerun(module)
     assert {"points", "costs", "similitude", "parameters", "checkpoints"} <= set(functions)
 
     def everything(store) -> dict[str, object]:
-        shown = {}
+        shown, one = {}, rerun(store, target="lab")
         for name, function in functions.items():
             taken = inspect.signature(function).parameters
             arguments = {key: value for key, value in others.items() if key in taken}
-            if taken["study"].annotation is str:
-                arguments["study"] = STUDY
-            found = function(store, profile=PROFILE, target="lab", **arguments)
+            found = function(one, **arguments)
             shown[name] = found.rows() if isinstance(found, pl.DataFrame) else found
         return shown
 
@@ -152,44 +141,41 @@ def test_every_table_is_of_one_target(checkout, measured):
 # Tables
 
 
-def schemas(store, checkout) -> dict[str, dict[str, pl.DataType]]:
-    spec = study.load(checkout, STUDY)
-    instance = target.instance_type(checkout, spec.instance)
+def schemas(one: Rerun) -> dict[str, dict[str, pl.DataType]]:
     frames = {
-        "points": points.points(store, STUDY, PROFILE),
-        "overview": points.overview(store, STUDY, PROFILE),
-        "not_counted": points.not_counted(store, STUDY, PROFILE),
-        "costs": points.cost_table(store, STUDY, PROFILE),
-        "similitude": postgres_vs_tidb.similitude(store, spec, PROFILE, instance),
-        "checkpoints": postgres_vs_tidb.checkpoints(store, STUDY, PROFILE),
-        "evidence": evidence.evidence(store, STUDY, PROFILE, "postgres", "oltp_write_only"),
-        "unsettled": points.unsettled(store, STUDY, PROFILE),
+        "points": points.points(one),
+        "overview": points.overview(one),
+        "not_counted": points.not_counted(one),
+        "costs": points.cost_table(one),
+        "similitude": postgres_vs_tidb.similitude(one),
+        "checkpoints": postgres_vs_tidb.checkpoints(one),
+        "evidence": evidence.evidence(one, "postgres", "oltp_write_only"),
+        "unsettled": points.unsettled(one),
     }
     return {name: dict(frame.schema) for name, frame in frames.items()}
 
 
-def first_trials(checkout, **selected: str) -> dict[str, object]:
+def first_trials(checkout, **names: str) -> dict[str, object]:
     """Envelope → first trial of a curve, in the order of the study."""
-    lists = {name: [value] for name, value in selected.items()}
-    planned = sweep.planned(checkout, Selection(STUDY, PROFILE, **lists))
-    return {curve.envelope: curve.trials[0] for curve in reversed(planned)}
+    lists = {name: [value] for name, value in names.items()}
+    chosen = selected(
+        study.load(checkout, STUDY), planned(checkout, STUDY, PROFILE).curves, **lists
+    )
+    return {curve.envelope: curve.trials[0] for curve in reversed(chosen)}
 
 
 def test_without_runs_there_are_the_same_columns(checkout, close_run):
     trials = first_trials(checkout, engines="postgres", workloads="oltp_write_only")
     ingest.ingest_new(checkout)
+    spec = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, spec.instance)
     with open_store(checkout.store, read_only=True) as store:
-        empty = schemas(store, checkout)
+        empty = schemas(Rerun(store, spec, instance, PROFILE, "local"))
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        assert schemas(store, checkout) == empty
-        assert not postgres_vs_tidb.similitude(
-            store,
-            study.load(checkout, STUDY),
-            PROFILE,
-            target.instance_type(checkout, "tencent-s5-2xlarge32"),
-        ).is_empty()
+        assert schemas(rerun(store)) == empty
+        assert not postgres_vs_tidb.similitude(rerun(store)).is_empty()
 
 
 def test_an_engine_of_which_nothing_counts_has_a_column_for_every_variant(checkout, close_run):
@@ -202,10 +188,10 @@ def test_an_engine_of_which_nothing_counts_has_a_column_for_every_variant(checko
     close_run("failed", "it died", trial=trials["main"])
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        tidb = settings.parameters(store, STUDY, PROFILE, "tidb")
+        tidb = settings.parameters(rerun(store), "tidb")
         assert tidb.is_empty()
         assert tidb.columns == ["setting", "default", "tuned"]
-        assert settings.parameters(store, STUDY, PROFILE, "postgres").rows() == [
+        assert settings.parameters(rerun(store), "postgres").rows() == [
             ("max_wal_size", "32MB → 32 MB", None),
             ("shared_buffers", "256MB → 32768 × 8kB", None),
         ]
@@ -221,9 +207,8 @@ def test_similitude_is_that_of_the_main_envelope(checkout, close_run):
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
     spec = study.load(checkout, STUDY)
-    instance = target.instance_type(checkout, spec.instance)
     with open_store(checkout.store, read_only=True) as store:
-        found = postgres_vs_tidb.similitude(store, spec, PROFILE, instance)
+        found = postgres_vs_tidb.similitude(rerun(store))
     (row,) = found.filter(ratio="disk operations per core (1/s)").rows(named=True)
     assert row["ours"] == main.write_iops / main.cores
     assert row["note"] == spec.envelopes["main"].why.strip()
@@ -234,7 +219,7 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:
-        (row,) = postgres_vs_tidb.checkpoints(store, STUDY, PROFILE).rows(named=True)
+        (row,) = postgres_vs_tidb.checkpoints(rerun(store)).rows(named=True)
     assert row["checkpoints"] == 4
     assert (row["wal_mb"], row["wal_mb_per_checkpoint"]) == (8, 2)
 
@@ -244,7 +229,7 @@ def test_the_overview_fits_a_page(measured):
     # as far as any profile goes
     store.connection.execute("UPDATE run SET concurrency = 1024 WHERE concurrency = 32")
     store.connection.execute("UPDATE run SET workload = 'oltp_point_select', engine = 'oceanbase'")
-    found = points.overview(store, STUDY, PROFILE)
+    found = points.overview(rerun(store))
     assert found.select("variant", "clients", "trials", "runs").rows() == [
         ("default", "1–1024", 2, "4 ok, 1 failed"),
         ("tuned", "4", 1, "1 ok"),

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab import study
 from benchlab.drivers.sysbench_output import summary
 from benchlab.repo import Repo
 from benchlab.report import manuscript, paper, points
 from benchlab.report.theme import label
 from benchlab.studies import spec_tree, spec_tree_charts
-from conftest import CAPTURES, MEASURED_PROFILE, ROOT
+from conftest import CAPTURES, ROOT, rerun
 
 REPO = Repo(ROOT)
-PROFILE = MEASURED_PROFILE
 PLANS = Path(__file__).parent / "data" / "plans"
 
 TRIALS = {10: [100.0, 110.0, 121.0], 80: [90.0, 91.0, 92.0]}
@@ -52,13 +50,13 @@ def lab(measured):
 
 
 @pytest.fixture
-def runs(lab):
-    return spec_tree.runs(lab, PROFILE)
+def of_study(lab):
+    return rerun(lab, study=spec_tree.STUDY)
 
 
 @pytest.fixture
-def spec(checkout):
-    return study.load(checkout, spec_tree.STUDY)
+def runs(of_study):
+    return of_study.metrics
 
 
 def row(frame: pl.DataFrame, **equals: str) -> dict:
@@ -112,8 +110,8 @@ def test_latencies_have_intervals_over_trials(runs):
     assert len(table) == len(ordered)
 
 
-def test_plans_say_what_the_query_reads(lab, spec):
-    found = spec_tree.plans(lab, spec, PROFILE)
+def test_plans_say_what_the_query_reads(of_study):
+    found = spec_tree.plans(of_study)
     scanned = row(found, curve=label("postgres", "default"), layout="partitioned")
     assert scanned["specifications"] == "scan, 1 × 4,735 rows"
     assert scanned["rows"] == 4785
@@ -123,13 +121,13 @@ def test_plans_say_what_the_query_reads(lab, spec):
     assert aliased["relationships"] == "index PRIMARY, 50 × 1 rows"
 
 
-def test_pool_and_plan_are_told_apart(lab, runs, spec):
+def test_pool_and_plan_are_told_apart(of_study, runs):
     found = spec_tree.pool_or_plan(REPO, runs)
     ratios = dict(found.select("read", "large : small").iter_rows())
     assert ratios["by index"] == 2
     assert ratios["by a scan of the whole table"] == pytest.approx(10)
     assert ratios["article, not partitioned"] == pytest.approx(459.2)
-    by_layout = spec_tree.partitions_or_plan(runs, spec_tree.plans(lab, spec, PROFILE))
+    by_layout = spec_tree.partitions_or_plan(runs, spec_tree.plans(of_study))
     indexed = row(by_layout, curve=label("postgres", "indexed"))
     assert (indexed["layout"], indexed["queries per s"]) == ("partitioned", 95)
 
@@ -139,8 +137,8 @@ def test_sizes_stand_beside_the_articles(runs):
     assert (found["article"], found["tables"], found["data directory"]) == (928, 100, 200)
 
 
-def test_charts_have_a_curve_for_each_that_ran(lab, runs):
-    measured = points.points(lab, spec_tree.STUDY, PROFILE)
+def test_charts_have_a_curve_for_each_that_ran(of_study, runs):
+    measured = points.points(of_study)
     chart = spec_tree_charts.latency(spec_tree.latencies(runs), "spec_tree").to_json()
     for engine, variant in measured.filter(workload="spec_tree").select("engine", "variant").rows():
         assert label(engine, variant) in chart

@@ -9,7 +9,7 @@ from benchlab.claims.judge import Judgement
 from benchlab.claims.stability import compare
 from benchlab.cli import app
 from benchlab.study.claims import Claim
-from conftest import ROOT, STUDY
+from conftest import ROOT, STUDY, rerun
 
 YES, NO, OPEN, OUT = "reproduced", "not reproduced", "inconclusive", "not testable here"
 
@@ -119,7 +119,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
 
 def test_noise_is_that_of_the_trials(measured):
     store = measured(STRONG | {("oceanbase", "tuned", "oltp_insert"): {1: [7.0]}})
-    found = noise.table(store, STUDY, "standard").rows_by_key("variant", named=True, unique=True)
+    found = noise.table(rerun(store)).rows_by_key("variant", named=True, unique=True)
     assert set(found) == {"default", "tuned"}  # a point with one trial says nothing
     wanted = stats.noise_floor([(100.0, 101.0)])
     assert (found["default"]["pairs"], found["default"]["noise"]) == (1, round(wanted.value, 3))

@@ -11,8 +11,9 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.stats import Curve, Spread
-from benchlab.store import Store, metrics, results
-from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
+from benchlab.store import results
+from benchlab.store.results import Rerun
+from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.claims import Series
 
 #: Confidence of an attribution from which it counts: captures that tell less leave another answer open.
@@ -26,36 +27,21 @@ class NotTestable(Exception):
 class Evidence:
     """The runs that claims of a study are held against."""
 
-    def __init__(
-        self,
-        store: Store,
-        study: Study,
-        instance: Instance,
-        profile: str,
-        target: str | None = None,
-    ):
-        """Read the runs in the study's main envelope.
-
-        Args:
-            store: with the runs.
-            study: that is rerun.
-            instance: the instance type that the study names.
-            profile: one of the study's.
-            target: name; ``None``: the target of the last run that counts.
-
-        Raises:
-            UnknownName: the study's profile was never run on that target.
-        """
-        self._profile, self._instance, self._study = profile, instance, study
-        runs = results.runs(store, study.study, profile, target)
-        runs = runs.filter(envelope=DEFAULT_ENVELOPE)
-        self._not_counted = runs.filter(pl.col("status") != "ok").sort("started")
-        self._runs = metrics.of(store, runs.filter(status="ok")).sort("started")
+    def __init__(self, rerun: Rerun):
+        """Read the runs in the study's main envelope."""
+        self._profile, self._instance, self._study = rerun.profile, rerun.instance, rerun.study
+        main = {"envelope": DEFAULT_ENVELOPE}
+        self._not_counted = (
+            rerun.runs.filter(**main).filter(pl.col("status") != "ok").sort("started")
+        )
+        self._runs = rerun.metrics.filter(**main).sort("started")
         self._spreads: dict[str, Spread | None] = {}
-        self._attribution = store.sql(
+        self._attribution = rerun.store.sql(
             # an export of an older benchlab has no confidence
-            "SELECT run_id, resource FROM attribution WHERE binds AND coalesce(confidence, 1) >= ?",
+            "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id)"
+            " WHERE binds AND coalesce(confidence, 1) >= ?",
             _CONFIDENT,
+            chosen=self._runs["run_id"],
         )
 
     @property

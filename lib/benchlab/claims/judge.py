@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchlab import stats, study, target
+from benchlab import stats, study
 from benchlab.claims import audit, noise, words
 from benchlab.claims.evidence import Evidence, NotTestable
 from benchlab.repo import Repo
 from benchlab.stats import Answer, Curve, Estimate
-from benchlab.store import Store
+from benchlab.store.results import Rerun
 from benchlab.study.claims import (
     Above,
     Bound,
@@ -68,28 +68,19 @@ class _Finding:
     trials_needed: int | None = None
 
 
-def judge(
-    repo: Repo, store: Store, study_name: str, profile: str | None, target_name: str | None = None
-) -> list[Judgement]:
+def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judgement]:
     """Judge every claim of a study, in the order of its file.
 
     Args:
         repo: the checkout, for the study file and the published tables.
-        store: with the runs.
         study_name: name.
-        profile: whose runs; ``None``: no runs, so that only audits are decided.
-        target_name: on which; ``None``: on the target of the last run that counts.
+        rerun: whose runs; ``None``: no runs, so that only audits are decided.
 
     Raises:
         ClaimError: the query of an audit does not answer as it must.
-        UnknownName: the study has no such profile, or was never run on that target.
     """
     spec = study.load(repo, study_name)
-    evidence = None
-    if spec.is_rerun and profile:
-        spec.profile(profile)
-        instance = target.instance_type(repo, spec.instance)
-        evidence = Evidence(store, spec, instance, profile, target_name)
+    evidence = Evidence(rerun) if rerun else None
     audited = {one.claim.id: one for one in audit.of_study(repo, spec)}
     return [
         _audited(audited[claim.id]) if claim.id in audited else _judged(spec.study, claim, evidence)

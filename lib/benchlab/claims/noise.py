@@ -4,7 +4,7 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.stats import Curve
-from benchlab.store import Store, results
+from benchlab.store.results import Rerun
 
 #: Effects for which :func:`table` says how many trials would show them.
 EFFECTS = (1.02, 1.05, 1.10)
@@ -30,7 +30,7 @@ def floor(*curves: Curve) -> float:
     return stats.noise_floor(pairs).value if pairs else 1.0
 
 
-def table(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def table(rerun: Rerun) -> pl.DataFrame:
     """Return the noise of every curve of which a point has two trials.
 
     Columns: engine, variant, workload, ``pairs`` of runs of the same point, ``noise`` (ratio that two
@@ -38,7 +38,7 @@ def table(store: Store, study: str, profile: str, target: str | None = None) -> 
     points, to see a difference of that size between them in 80 % of cases).
     """
     rows = []
-    main = results.counted(store, study, profile, target).sort("concurrency", "trial")
+    main = rerun.counted.sort("concurrency", "trial")
     key = ["engine", "variant", "workload"]
     for names, runs in main.sort(key, maintain_order=True).group_by(key, maintain_order=True):
         points = runs.group_by("envelope", "concurrency", maintain_order=True).agg("tps")

@@ -7,6 +7,7 @@ from benchlab.claims import published, words
 from benchlab.claims.judge import Judgement, judge
 from benchlab.repo import Repo
 from benchlab.store import Store, results
+from benchlab.store.results import Rerun
 
 _CLAIM = {
     "study": pl.String,
@@ -74,19 +75,19 @@ def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
 
 
 def _verdicts(repo: Repo, store: Store, name: str) -> list[tuple]:
-    return [
-        _row(one, profile, target)
-        for profile, target in results.ran(store, name) or [(None, None)]
-        for one in judge(repo, store, name, profile, target)
+    reruns = [
+        results.open_rerun(repo, store, name, *profile_and_target)
+        for profile_and_target in results.ran(store, name)
     ]
+    return [_row(one, rerun) for rerun in reruns or [None] for one in judge(repo, name, rerun)]
 
 
-def _row(one: Judgement, profile: str | None, target: str | None) -> tuple:
+def _row(one: Judgement, rerun: Rerun | None) -> tuple:
     number = one.number
     return (
         one.study,
-        profile,
-        target,
+        rerun and rerun.profile,
+        rerun and rerun.target,
         one.claim.id,
         one.verdict,
         one.found,

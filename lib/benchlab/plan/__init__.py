@@ -1,15 +1,18 @@
 """The plan: which trials a study's profile asks for, and in which order."""
 
-from benchlab.plan.planner import Planner, init_of, resolve_settings, settings_of
+from benchlab.plan.plan import Plan
+from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
 from benchlab.plan.point import Curve, Point, Trial, content_key
 
 __all__ = [
     "Curve",
+    "Plan",
     "Planner",
     "Point",
     "Trial",
     "content_key",
     "init_of",
     "resolve_settings",
+    "selected",
     "settings_of",
 ]

@@ -1,17 +1,15 @@
-"""The plan: which trials a study's profile asks for, in which order, and which of them are left.
-
-A point is everything that can change a result; its key is the hash of all of it, so that a trial
-already measured is recognised by its content and never by the name of a folder.
-"""
+"""Plan a study's profile for a target: which trials, and in which order."""
 
 import itertools
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.envelope import Envelope, resolve
+from benchlab.plan.plan import Plan
 from benchlab.plan.point import Curve, Point, Trial
 from benchlab.study import (
     Block,
@@ -40,46 +38,52 @@ class Planner:
     enforce: bool = True
     """Whether the target is larger than the instance type and must be held to it."""
 
-    def curves(
-        self,
-        engines: Iterable[str] = (),
-        variants: Iterable[str] = (),
-        workloads: Iterable[str] = (),
-        seed: int = 1,
-    ) -> list[Curve]:
-        """Return the curves in the order in which they are to be run.
+    def plan(self, target: str) -> Plan:
+        """Return the whole plan.
+
+        Open loops come after the curves whose peaks tell their rates, and interventions last: they
+        explain what the curves show.
+
+        Args:
+            target: name of the inventory.
+
+        Raises:
+            UnknownName: the study has no such profile.
+        """
+        return self._written(target, [*self.curves(), *self.open_loops(), *self.interventions()])
+
+    def by_hand(self, target: str, where: Perturbed, requested: Intervention, number: int) -> Plan:
+        """Return one intervention, whether or not it is the study's own, as a plan of one curve.
+
+        Raises:
+            UnknownName: the study has no such point.
+            TargetError: no limit is in force on the target that could be lowered.
+        """
+        return self._written(target, [self.intervention(where, requested, number)], whole=False)
+
+    def curves(self, seed: int = 1) -> list[Curve]:
+        """Return the curves along concurrency in the order in which they are to be run.
 
         Trials are interleaved: all curves of trial 1 in random order, then all of trial 2, and within
         a curve the concurrencies in random order, so that a drift of the machine cannot pass for an
         effect.
 
         Args:
-            engines: only these (empty: all); likewise ``variants`` and ``workloads``.
-            variants: see ``engines``.
-            workloads: see ``engines``.
             seed: of the order.
 
         Raises:
-            UnknownName: a profile or a selected name that the study does not have.
+            UnknownName: the study has no such profile.
         """
         of_profile = self._profile.concurrency
-        curves = self._interleaved(
+        return self._interleaved(
             self.study.matrix,
             lambda block: [{"concurrency": one} for one in block.concurrency or of_profile],
             seed,
         )
-        # selected last, so that a part of the plan runs in the order that it has in the whole
-        return _selection(curves, _wanted(self.study, engines, variants, workloads))
 
-    def open_loops(
-        self,
-        engines: Iterable[str] = (),
-        variants: Iterable[str] = (),
-        workloads: Iterable[str] = (),
-        seed: int = 1,
-    ) -> list[Curve]:
+    def open_loops(self, seed: int = 1) -> list[Curve]:
         """Return the curves along shares of the highest throughput; see :meth:`curves`."""
-        curves = self._interleaved(
+        return self._interleaved(
             self.study.open_loops,
             lambda block: [
                 {
@@ -91,29 +95,19 @@ class Planner:
             ],
             seed,
         )
-        return _selection(curves, _wanted(self.study, engines, variants, workloads))
 
-    def interventions(
-        self,
-        engines: Iterable[str] = (),
-        variants: Iterable[str] = (),
-        workloads: Iterable[str] = (),
-    ) -> list[Curve]:
+    def interventions(self) -> list[Curve]:
         """Return the profile's interventions in the study's order, each a curve of one trial.
 
-        Those of which no limit is in force on the target are left out. Arguments and errors are those
-        of :meth:`curves`.
+        Those of which no limit is in force on the target are left out.
         """
         of_profile = self._profile.intervention
-        wanted = _wanted(self.study, engines, variants, workloads)
         if of_profile is None:
             return []
         return [
             self.intervention(where, where.asked(of_profile))
             for where in self.study.interventions
-            if self.profile_name in where.profiles
-            and where.asked(of_profile).within(self.enforce)
-            and _is_selected(where.curve, wanted)
+            if self.profile_name in where.profiles and where.asked(of_profile).within(self.enforce)
         ]
 
     def intervention(self, where: Perturbed, asked: Intervention, number: int = 1) -> Curve:
@@ -157,6 +151,17 @@ class Planner:
             envelope=where.envelope,
             trial=number,
             trials=(trial,),
+        )
+
+    def _written(self, target: str, curves: list[Curve], whole: bool = True) -> Plan:
+        return Plan(
+            study=self.study.study,
+            profile=self.profile_name,
+            target=target,
+            planned=datetime.now(UTC),
+            versions=self.versions,
+            whole=whole,
+            curves=tuple(curves),
         )
 
     def _interleaved(
@@ -258,29 +263,33 @@ def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
     return {**study.engine(engine).init, **overrides.get("init", {})}
 
 
-def _wanted(
-    study: Study, engines: Iterable[str], variants: Iterable[str], workloads: Iterable[str]
-) -> tuple[Collection[str], ...]:
-    """Return the engines, variants and workloads that are selected."""
-    asked = {"engine": engines, "variant": variants, "workload": workloads}
-    return tuple(_selected(kind, names, study.choices[kind]) for kind, names in asked.items())
+def selected(
+    study: Study,
+    curves: Iterable[Curve],
+    engines: Iterable[str] = (),
+    variants: Iterable[str] = (),
+    workloads: Iterable[str] = (),
+) -> list[Curve]:
+    """Return the curves of the selected engines, variants and workloads, in their order.
 
+    Args:
+        study: that they are of.
+        curves: of a plan.
+        engines: names; none: all of them. Likewise ``variants`` and ``workloads``.
+        variants: see ``engines``.
+        workloads: see ``engines``.
 
-def _selected(kind: str, asked: Iterable[str], choices: Collection[str]) -> Collection[str]:
-    asked = list(asked)
-    for name in asked:
-        if name not in choices:
-            raise UnknownName(kind, name, choices)
-    return asked or choices
-
-
-def _selection(curves: Iterable[Curve], wanted: tuple[Collection[str], ...]) -> list[Curve]:
+    Raises:
+        UnknownName: a name that the study does not have.
+    """
+    requested = {"engine": engines, "variant": variants, "workload": workloads}
+    wanted = {kind: set(names) for kind, names in requested.items()}
+    for kind, names in wanted.items():
+        for name in sorted(names):
+            if name not in study.choices[kind]:
+                raise UnknownName(kind, name, study.choices[kind])
     return [
         curve
         for curve in curves
-        if _is_selected((curve.engine, curve.variant, curve.workload), wanted)
+        if all(not names or getattr(curve, kind) in names for kind, names in wanted.items())
     ]
-
-
-def _is_selected(names: Iterable[str], wanted: Iterable[Collection[str]]) -> bool:
-    return all(name in choices for name, choices in zip(names, wanted, strict=True))

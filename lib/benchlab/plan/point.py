@@ -6,12 +6,11 @@ already measured is recognised by its content and never by the name of a folder.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from benchlab.errors import UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
 from benchlab.study.intervention import Intervention
@@ -119,6 +118,11 @@ class Curve(BaseModel):
         return f"{name}-open" if self.is_open else name
 
     @property
+    def series(self) -> tuple[str, str, str, str]:
+        """Engine, variant, workload and envelope: the same for the curves of all trials."""
+        return self.engine, self.variant, self.workload, self.envelope
+
+    @property
     def intervention(self) -> Intervention | None:
         """What is lowered in its runs, if anything is."""
         return self.trials[0].intervention
@@ -143,18 +147,3 @@ class Curve(BaseModel):
         """Return the curve without the trials whose keys are ``done``; ``None`` if that is all."""
         left = tuple(trial for trial in self.trials if trial.key not in done)
         return self.model_copy(update={"trials": left}) if left else None
-
-    def only(self, places: Sequence[float]) -> "Curve":
-        """Return the curve with only these of its :attr:`places`, in this order; none given: all.
-
-        Raises:
-            UnknownName: the curve has no such place.
-        """
-        if not places:
-            return self
-        trials = dict(zip(self.places, self.trials, strict=True))
-        for place in places:
-            if place not in trials:
-                kind = "share of the peak" if self.is_open else "concurrency"
-                raise UnknownName(kind, str(place), map(str, trials))
-        return self.model_copy(update={"trials": tuple(trials[place] for place in places)})

@@ -2,19 +2,19 @@
 
 import polars as pl
 
-from benchlab.store import Store, results
+from benchlab.store.results import Rerun
 from benchlab.study.resources import UNKNOWN
 
 
-def evidence(
-    store: Store, study: str, profile: str, engine: str, workload: str, target: str | None = None
-) -> pl.DataFrame:
+def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
     """Return what bound each run of an engine's workload, and by which evidence."""
     return (
-        results.counted(store, study, profile, target)
-        .filter(engine=engine, workload=workload)
+        rerun.counted.filter(engine=engine, workload=workload)
         .join(
-            store.sql("SELECT run_id, resource, evidence FROM attribution WHERE binds"),
+            rerun.of_runs(
+                "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id)"
+                " WHERE binds"
+            ),
             on="run_id",
             how="left",
         )

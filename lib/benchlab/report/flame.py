@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from benchlab.store import Store, results
+from benchlab.store.results import Rerun
 from benchlab.study.resources import ENGINE_CPU
 
 PARSE_PLAN = "parse, plan"
@@ -154,16 +154,15 @@ RULES = {
 }
 
 
-def where_cpu_binds(
-    store: Store, study: str, profile: str, engine: str, target: str | None = None
-) -> pl.DataFrame:
+def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
     """Return the stacks, rows of ``perf_stack``, of all counted runs that the engine's CPU bound."""
-    counted = results.counted(store, study, profile, target).filter(engine=engine)
-    bound = store.sql("SELECT run_id FROM attribution WHERE binds AND resource = ?", ENGINE_CPU)
-    stacks = store.sql("SELECT * FROM perf_stack")
+    bound = rerun.store.sql(
+        "SELECT run_id FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds AND resource = ?",
+        ENGINE_CPU,
+        chosen=rerun.counted.filter(engine=engine)["run_id"],
+    )
     return (
-        stacks.join(counted.select("run_id"), on="run_id", how="semi")
-        .join(bound, on="run_id", how="semi")
+        rerun.of_runs("SELECT * FROM perf_stack SEMI JOIN chosen USING (run_id)", bound)
         .group_by("comm", "stack")
         .agg(pl.col("samples").sum())
         .sort("comm", "stack")

@@ -11,8 +11,8 @@ from benchlab.errors import BenchlabError
 from benchlab.numbers import number
 from benchlab.raw.record import Record
 from benchlab.report.points import with_curve
-from benchlab.store import Store, ingest, results
-from benchlab.store.results import POINT
+from benchlab.store import Store, ingest
+from benchlab.store.results import POINT, Rerun
 from benchlab.study.intervention import RESOURCES, TRANSIENT_S, Intervention
 from benchlab.study.resources import UNKNOWN
 
@@ -78,16 +78,16 @@ def stored(store: Store, run_id: str) -> Perturbed:
     return _perturbed(*(store.table(name, run_id) for name in names))
 
 
-def elasticities(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def elasticities(rerun: Rerun) -> pl.DataFrame:
     """Return the elasticity of throughput to every limit that was lowered; one row each.
 
     Columns: those of a point, ``curve``, ``point`` (as a chart names it), ``resource``,
     ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``, ``reason``.
     """
-    found = with_curve(results.perturbed(store, study, profile, target)).select(
-        "run_id", "curve", *POINT
+    found = with_curve(rerun.interventions).select("run_id", "curve", *POINT)
+    rows = rerun.of_runs("SELECT * FROM elasticity SEMI JOIN chosen USING (run_id)", found).join(
+        found, on="run_id"
     )
-    rows = store.sql("SELECT * FROM elasticity").join(found, on="run_id")
     name = pl.format(
         "{}, {} ×{}", "curve", pl.col("workload").str.strip_prefix("oltp_"), "concurrency"
     )
@@ -111,7 +111,7 @@ def elasticities(store: Store, study: str, profile: str, target: str | None = No
     )
 
 
-def answers(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def answers(rerun: Rerun) -> pl.DataFrame:
     """Return what bound each point by evidence and by intervention, and whether the two agree.
 
     Both are of the same run. ``blocks``: how many of each resource, how long, and what was left of the
@@ -119,9 +119,15 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
     intervention, or is none that can be lowered and none of the others binds; *no* if another one
     binds, or that one does not; *unclear* if the intervention does not say.
     """
-    found = with_curve(results.perturbed(store, study, profile, target))
-    evidence = store.sql("SELECT run_id, resource FROM attribution WHERE binds ORDER BY ALL")
-    measured = store.sql("SELECT run_id, resource, answer FROM elasticity")
+    found = with_curve(rerun.interventions)
+    evidence = rerun.of_runs(
+        "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
+        " ORDER BY ALL",
+        found,
+    )
+    measured = rerun.of_runs(
+        "SELECT run_id, resource, answer FROM elasticity SEMI JOIN chosen USING (run_id)", found
+    )
     rows = []
     for run in found.iter_rows(named=True):
         seen = evidence.filter(run_id=run["run_id"])["resource"].to_list()
@@ -149,7 +155,7 @@ def answers(store: Store, study: str, profile: str, target: str | None = None) -
     return pl.DataFrame(rows, schema=schema)
 
 
-def used(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def used(rerun: Rerun) -> pl.DataFrame:
     """Return what was used of every limit between the blocks that lowered it, and in them.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``resource``; and with both numbers and their
@@ -157,8 +163,8 @@ def used(store: Store, study: str, profile: str, target: str | None = None) -> p
     less of, throughput falls by more than the cut, and the elasticity is above 1.
     """
     rows = []
-    for run in with_curve(results.perturbed(store, study, profile, target)).iter_rows(named=True):
-        limits = store.sql(
+    for run in with_curve(rerun.interventions).iter_rows(named=True):
+        limits = rerun.store.sql(
             "SELECT resource, any_value(in_force) AS in_force, any_value(lowered_to) AS lowered_to"
             " FROM intervention_block WHERE run_id = ? AND resource IS NOT NULL"
             " GROUP BY resource",
@@ -169,7 +175,7 @@ def used(store: Store, study: str, profile: str, target: str | None = None) -> p
             # the load of another host is under no limit of this one
             subjects = subjects if run["single_host"] else subjects[:1]
             of_run = (run["run_id"], list(subjects), metric, TRANSIENT_S, run["run_id"])
-            found = {row[0]: row[1:] for row in store.sql(_USED, *of_run).iter_rows()}
+            found = {row[0]: row[1:] for row in rerun.store.sql(_USED, *of_run).iter_rows()}
             if not {None, name} <= found.keys():
                 continue
             of_limit = 1 if name == "CPU" else scale

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from benchlab import study, target
+from benchlab import study
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import audits, verdict_charts, verdicts
@@ -38,19 +38,19 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         StoreError: the reader's store has no run that counts.
     """
     made = Content({"studies": []})
-    judged, there = [], results.studies(own)
+    judged = []
     for name, section in SECTIONS.items():
-        if name not in there:
-            continue
-        spec, profile = study.load(repo, name), results.largest_profile(own, name)
-        instance = target.instance_type(repo, spec.instance)
-        source = Source(repo, own, reference, spec, profile, instance)
+        try:
+            rerun = results.open_rerun(repo, own, name)
+        except StoreError:
+            continue  # not rerun here
+        source = Source(repo, rerun, reference)
         common, judgements = every_study(source)
         made.add(common | section(source), name)
         judged += judgements
     if not judged:
         raise StoreError("no run counts; run `benchlab run`")
-    every = verdicts.every_study(repo, judged, own)
+    every = verdicts.every_study(repo, judged)
     made.figures["verdicts"] = verdict_charts.summary(verdicts.summary(every))
     made.context["audits"], audits = audited(repo)
     made.tables |= audits

@@ -4,28 +4,20 @@ import polars as pl
 
 from benchlab.errors import StoreError
 from benchlab.report.points import with_curve
-from benchlab.store import Store, results
+from benchlab.store import Store
+from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 
 
-def monitored(
-    store: Store,
-    study: str,
-    profile: str,
-    workload: str,
-    concurrency: int,
-    target: str | None = None,
-) -> dict[str, str]:
+def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
     """Return one run of every curve of a workload at one concurrency: name to show → run."""
     found = with_curve(
-        results.counted(store, study, profile, target)
-        .filter(
+        rerun.counted.filter(
             workload=workload,
             concurrency=concurrency,
             envelope=DEFAULT_ENVELOPE,
             trial=1,
-        )
-        .sort("engine", "variant", descending=[True, False])
+        ).sort("engine", "variant", descending=[True, False])
     )
     return dict(zip(found["curve"], found["run_id"], strict=True))
 

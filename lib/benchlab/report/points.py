@@ -8,8 +8,8 @@ import polars as pl
 from benchlab import stats
 from benchlab.raw.record import Status
 from benchlab.report.theme import label
-from benchlab.store import Store, metrics, results
-from benchlab.store.results import POINT
+from benchlab.store import Store, results
+from benchlab.store.results import POINT, Rerun
 from benchlab.study.resources import UNKNOWN
 
 #: Metrics that say what a transaction cost.
@@ -25,7 +25,7 @@ COSTS = [
 SETTLED_DRIFT = 0.2
 
 
-def points(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def points(rerun: Rerun) -> pl.DataFrame:
     """Return one row per point: median throughput with its interval, latency, drift, attribution.
 
     Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that count), ``tps``,
@@ -33,14 +33,12 @@ def points(store: Store, study: str, profile: str, target: str | None = None) ->
     ``drift`` (second half of a run against its first, median), ``binding`` (resource that bound most
     of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
     """
-    counted = results.counted(store, study, profile, target)
-    if counted.is_empty():
+    if rerun.counted.is_empty():
         return with_curve(pl.DataFrame(schema=_POINT_SCHEMA))
     per_run = (
-        metrics.of(store, counted)
-        .select("run_id", *POINT, "tps", "p99_us")
-        .join(_drift(store, counted), on="run_id", how="left")
-        .join(_binding(store, counted), on="run_id", how="left")
+        rerun.metrics.select("run_id", *POINT, "tps", "p99_us")
+        .join(_drift(rerun), on="run_id", how="left")
+        .join(_binding(rerun), on="run_id", how="left")
         .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
     )
@@ -87,22 +85,21 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     )
 
 
-def costs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def costs(rerun: Rerun) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    measured = metrics.of(store, results.counted(store, study, profile, target))
-    return with_curve(measured.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT))
+    return with_curve(rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT))
 
 
-def cost_table(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def cost_table(rerun: Rerun) -> pl.DataFrame:
     """Return what a transaction cost at every point, rounded to three digits, for reading."""
-    frame = costs(store, study, profile, target)
+    frame = costs(rerun)
     numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
     return frame.select(
         "curve", "workload", "envelope", "concurrency", pl.col("tps", *numbers).round_sig_figs(3)
     ).sort("workload", "curve", "envelope", "concurrency")
 
 
-def overview(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def overview(rerun: Rerun) -> pl.DataFrame:
     """Return one row per curve: version of the engine, clients, trials and how the runs ended.
 
     As narrow as a page: clients are ``1–1024``, from the fewest to the most, and the runs are counted
@@ -111,8 +108,7 @@ def overview(store: Store, study: str, profile: str, target: str | None = None) 
     clients, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
     statuses = get_args(Status)
     return (
-        results.runs(store, study, profile, target)
-        .group_by(
+        rerun.runs.group_by(
             "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
         )
         .agg(
@@ -167,20 +163,19 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def not_counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def not_counted(rerun: Rerun) -> pl.DataFrame:
     """Return which curves failed or were refused, with the reason and the number of runs."""
     return (
-        results.runs(store, study, profile, target)
-        .filter(pl.col("status") != "ok")
+        rerun.runs.filter(pl.col("status") != "ok")
         .group_by("engine", "variant", "status", "error")
         .agg(pl.len().alias("runs"))
         .sort("engine", "variant", "status")
     )
 
 
-def unsettled(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def unsettled(rerun: Rerun) -> pl.DataFrame:
     """Return the points whose throughput was still moving: their mean is no steady-state value."""
-    measured = points(store, study, profile, target)
+    measured = points(rerun)
     return (
         measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
         .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
@@ -197,25 +192,23 @@ def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
 
 
-def _drift(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
-    seconds = store.sql(
-        "SELECT run_id, tps FROM \"interval\" WHERE phase = 'measure' ORDER BY run_id, second"
+def _drift(rerun: Rerun) -> pl.DataFrame:
+    seconds = rerun.of_runs(
+        'SELECT run_id, tps FROM "interval" SEMI JOIN chosen USING (run_id)'
+        " WHERE phase = 'measure' ORDER BY run_id, second"
     )
     rows = [
         {"run_id": key[0], "drift": stats.drift(group["tps"].to_list())}
-        for key, group in seconds.filter(
-            pl.col("run_id").is_in(counted["run_id"].implode())
-        ).group_by("run_id", maintain_order=True)
+        for key, group in seconds.group_by("run_id", maintain_order=True)
         if len(group) > 1
     ]
     return pl.DataFrame(rows, schema={"run_id": pl.String, "drift": pl.Float64})
 
 
-def _binding(store: Store, counted: pl.DataFrame) -> pl.DataFrame:
-    return (
-        store.sql("SELECT run_id, resource AS binding, pressure FROM attribution WHERE binds")
-        .join(counted.select("run_id"), on="run_id")
-        .select("run_id", "binding", "pressure")
+def _binding(rerun: Rerun) -> pl.DataFrame:
+    return rerun.of_runs(
+        "SELECT run_id, resource AS binding, pressure FROM attribution SEMI JOIN chosen USING (run_id)"
+        " WHERE binds ORDER BY run_id"
     )
 
 

@@ -41,5 +41,6 @@ def make(repo: Repo, console: Console) -> None:
 
 def _draw(repo: Repo, profile: str) -> None:
     with store.open_any(repo.reference) as reference, theme.enable():
-        measured = points.points(reference, "postgres_vs_tidb", profile).filter(envelope="main")
+        rerun = results.open_rerun(repo, reference, "postgres_vs_tidb", profile)
+        measured = points.points(rerun).filter(envelope="main")
         charts.throughput(measured, "oltp_write_only").save(repo.root / PICTURE)

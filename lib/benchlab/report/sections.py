@@ -10,6 +10,7 @@ import polars as pl
 
 from benchlab.claims import noise
 from benchlab.claims.judge import Judgement, judge
+from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import (
     flame,
@@ -22,8 +23,7 @@ from benchlab.report import (
     verdicts,
 )
 from benchlab.store import Store, results
-from benchlab.store.results import POINT
-from benchlab.study import Instance, Study
+from benchlab.store.results import POINT, Rerun
 
 GIB = 1 << 30
 
@@ -33,19 +33,15 @@ class Source:
     """Where a section's numbers come from."""
 
     repo: Repo
-    own: Store
+    rerun: Rerun
     """The reader's results."""
     reference: Store | None
     """The shipped ones."""
-    spec: Study
-    profile: str
-    """Of the reader's runs."""
-    instance: Instance
 
     @cached_property
     def measured(self) -> pl.DataFrame:
         """The points of the reader's runs; see :func:`benchlab.report.points.points`."""
-        return points.points(self.own, self.spec.study, self.profile)
+        return points.points(self.rerun)
 
 
 @dataclass
@@ -78,32 +74,30 @@ class Content:
 
 def every_study(source: Source) -> tuple[Content, list[Judgement]]:
     """Return what the sections of all studies have, and the verdicts on the article's claims."""
-    own, spec, profile = source.own, source.spec, source.profile
-    counted = results.runs(own, spec.study, profile)
+    rerun = source.rerun
+    runs = rerun.runs
     made = Content(
         {
-            "profile": profile,
-            "host": host(own, counted),
-            "runs": {
-                name: (counted["status"] == name).sum() for name in ("ok", "failed", "refused")
-            },
+            "profile": rerun.profile,
+            "host": host(rerun),
+            "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
             "instance": {
-                "cores": source.instance.cores,
-                "memory_gib": source.instance.memory_bytes / GIB,
+                "cores": rerun.instance.cores,
+                "memory_gib": rerun.instance.memory_bytes / GIB,
             },
         }
     )
     made.tables = {
-        "overview": points.overview(own, spec.study, profile),
-        "not-counted": points.not_counted(own, spec.study, profile),
-        "unsettled": points.unsettled(own, spec.study, profile),
-        "noise": noise.table(own, spec.study, profile),
+        "overview": points.overview(rerun),
+        "not-counted": points.not_counted(rerun),
+        "unsettled": points.unsettled(rerun),
+        "noise": noise.table(rerun),
     }
     made.context["settings"] = _settings(source, made)
     _limits(source, made)
     made.context["profiled"] = _profiled(source, made)
     made.context["reference"] = _reference(source, made)
-    judged = judge(source.repo, own, spec.study, profile)
+    judged = judge(source.repo, rerun.study.study, rerun)
     of_runs = verdicts.of_runs(judged)
     made.context["verdicts"] = Counter(one.verdict for one in of_runs)
     every_claim, untested = verdicts.table(of_runs), pl.col("verdict") == "not testable here"
@@ -115,10 +109,9 @@ def every_study(source: Source) -> tuple[Content, list[Judgement]]:
     return made, judged
 
 
-def host(store: Store, runs: pl.DataFrame) -> dict[str, Any]:
+def host(rerun: Rerun) -> dict[str, Any]:
     """Return what the first run that counts tells of its host."""
-    run_id = runs.filter(status="ok")["run_id"][0]
-    facts = store.table("host", run_id)
+    facts = rerun.store.table("host", rerun.counted["run_id"][0])
     found = dict(zip(facts["fact"], facts["value"], strict=True))
     return {
         "cpu_model": found["cpu_model"],
@@ -146,8 +139,8 @@ def digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
 def _settings(source: Source, made: Content) -> list[dict[str, str]]:
     """Add a table of settings of every engine that ran; return which these are."""
     found = []
-    for engine in source.spec.engines:
-        table = settings.parameters(source.own, source.spec.study, source.profile, engine)
+    for engine in source.rerun.study.engines:
+        table = settings.parameters(source.rerun, engine)
         if not table.is_empty():
             made.tables[f"parameters-{engine}"] = table
             found.append({"engine": theme.label(engine), "table": f"parameters-{engine}"})
@@ -156,22 +149,21 @@ def _settings(source: Source, made: Content) -> list[dict[str, str]]:
 
 def _limits(source: Source, made: Content) -> None:
     """Add what each limit is worth, where limits were lowered."""
-    of_runs = (source.own, source.spec.study, source.profile)
-    answers = interventions.answers(*of_runs)
+    answers = interventions.answers(source.rerun)
     made.context["interventions"] = answers.rename(lambda name: name.replace(" ", "_")).to_dicts()
     if not answers.is_empty():
         made.tables["interventions"] = answers
-        made.tables["used"] = interventions.used(*of_runs)
+        made.tables["used"] = interventions.used(source.rerun)
         made.figures["elasticities"] = intervention_charts.elasticities(
-            interventions.elasticities(*of_runs)
+            interventions.elasticities(source.rerun)
         )
 
 
 def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
     """Add flame graph and table of every engine that its CPU bound anywhere; return which these are."""
     found = []
-    for engine in source.spec.engines:
-        stacks = flame.where_cpu_binds(source.own, source.spec.study, source.profile, engine)
+    for engine in source.rerun.study.engines:
+        stacks = flame.where_cpu_binds(source.rerun, engine)
         if flame.of_engine(stacks, engine).is_empty():
             continue
         names = {"figure": f"flame-{engine}", "table": f"functions-{engine}"}
@@ -183,14 +175,14 @@ def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
 
 def _reference(source: Source, made: Content) -> dict[str, str] | None:
     """Add the shipped results beside the reader's; return where they are from."""
-    study = source.spec.study
-    if source.reference is None or study not in results.studies(source.reference):
+    if source.reference is None:
         return None
-    shipped = results.largest_profile(source.reference, study)
-    theirs = points.points(source.reference, study, shipped)
-    made.tables["beside"] = _beside(theirs, source.measured)
-    of_host = host(source.reference, results.runs(source.reference, study, shipped))
-    return {"profile": shipped, "cpu_model": of_host["cpu_model"]}
+    try:
+        shipped = results.open_rerun(source.repo, source.reference, source.rerun.study.study)
+    except StoreError:
+        return None  # it has no run of this study
+    made.tables["beside"] = _beside(points.points(shipped), source.measured)
+    return {"profile": shipped.profile, "cpu_model": host(shipped)["cpu_model"]}
 
 
 def _beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:

@@ -2,23 +2,23 @@
 
 import polars as pl
 
-from benchlab.store import Store, results
+from benchlab.store.results import Rerun
 
 
-def parameters(
-    store: Store, study: str, profile: str, engine: str, target: str | None = None
-) -> pl.DataFrame:
+def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
     """Return what was asked of an engine and what its server reported, a column per variant.
 
     Settings that differ between variants come first. A variant of which no run counts, as when it is
     refused, is null.
     """
-    latest = results.runs(store, study, profile, target).filter(engine=engine)
+    latest = rerun.runs.filter(engine=engine)
     variants = sorted(set(latest["variant"]))
     ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
-    settings = store.sql("SELECT run_id, name, asked, effective, unit FROM engine_setting").join(
-        ids, on="run_id"
-    )
+    settings = rerun.of_runs(
+        "SELECT run_id, name, asked, effective, unit FROM engine_setting"
+        " SEMI JOIN chosen USING (run_id)",
+        ids,
+    ).join(ids, on="run_id")
     unit = pl.col("unit").fill_null("")
     shown = settings.with_columns(
         pl.concat_str(

@@ -8,7 +8,6 @@ import polars as pl
 from benchlab.claims import published, words
 from benchlab.claims.judge import Judgement, judge
 from benchlab.repo import Repo
-from benchlab.store import Store
 from benchlab.study.claims import Audit, Verdict
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -52,7 +51,7 @@ def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def every_study(repo: Repo, judged: Iterable[Judgement], store: Store) -> list[Judgement]:
+def every_study(repo: Repo, judged: Iterable[Judgement]) -> list[Judgement]:
     """Return the verdicts of all studies: those given, and the others' as far as no run is needed."""
     given = list(judged)
     others = [
@@ -60,7 +59,7 @@ def every_study(repo: Repo, judged: Iterable[Judgement], store: Store) -> list[J
         for name in published.articles(repo)["study"]
         if name not in {one.study for one in given}
     ]
-    return given + [one for name in others for one in judge(repo, store, name, None)]
+    return given + [one for name in others for one in judge(repo, name)]
 
 
 def summary(judgements: Iterable[Judgement]) -> pl.DataFrame:

@@ -6,121 +6,56 @@ from pathlib import Path
 
 import polars as pl
 
-from benchlab import repo, study, target
+from benchlab import repo, target
 from benchlab.drivers import sysbench_output as parse_sysbench
-from benchlab.errors import StoreError, UnknownName
-from benchlab.plan import Curve, Planner
+from benchlab.errors import StoreError
+from benchlab.plan import Curve, Plan
+from benchlab.plan import plan as plans
 from benchlab.raw.record import OUTPUT, Record
+from benchlab.repo import Repo
 from benchlab.run.progress import RUN_LINE
 from benchlab.run.trial import run_trial
 from benchlab.store import ingest, open_store, results
-from benchlab.study import Perturbed
-from benchlab.study.intervention import Intervention
-from benchlab.target import Provisioned
 from benchlab.target.session import Session
 
 
-def open_curve(
-    study_name: str,
-    profile: str,
-    target_name: str,
-    engine: str,
-    variant: str,
-    workload: str,
-    envelope: str,
-    trial: int,
-    concurrency: Sequence[int] = (),
-) -> "CurveRun":
-    """Return one curve of a study, ready to run on a provisioned target.
+def open_curve(plan: str = "", trials: Sequence[str] = ()) -> "CurveRun":
+    """Return one curve of a plan, ready to run on its target.
 
     Args:
-        study_name: as in ``paper/studies``.
-        profile: one of the study's.
-        target_name: an inventory.
-        engine: of the study.
-        variant: of the engine.
-        workload: of the study.
-        envelope: one of the study's envelope rules.
-        trial: number, from 1.
-        concurrency: only these, in this order; empty: the profile's, in the plan's order.
+        plan: name of a plan; empty: the one that was written last.
+        trials: keys of trials of one of its curves, in the order in which they are to be run; none:
+            those of its first curve.
 
     Raises:
-        UnknownName: the study has no such curve.
-        StudyError: the study is not rerun.
+        UnknownName: no plan of that name, or none of its curves has these trials.
         TargetError: the target is not provisioned.
-    """
-    provisioned, planner = _planner(study_name, profile, target_name)
-    curves = planner.curves(engines=[engine], variants=[variant], workloads=[workload])
-    curve = _named(curves, engine, variant, workload, envelope, trial).only(concurrency)
-    return CurveRun(repo.find().raw, Session(provisioned, engine), curve)
-
-
-def open_at_rates(
-    study_name: str,
-    profile: str,
-    target_name: str,
-    engine: str,
-    variant: str,
-    workload: str,
-    envelope: str,
-    trial: int,
-    shares: Sequence[float] = (),
-) -> "CurveRun":
-    """Return one curve along shares of the closed loop's peak, which must have been measured before.
-
-    Arguments and errors are those of :func:`open_curve`.
-
-    Raises:
-        StoreError: no run of the closed loop counts.
+        StoreError: an open loop, and no run of the closed loop counts that tells its peak.
     """
     checkout = repo.find()
-    provisioned, planner = _planner(study_name, profile, target_name)
-    curves = planner.open_loops(engines=[engine], variants=[variant], workloads=[workload])
-    curve = _named(curves, engine, variant, workload, envelope, trial).only(shares)
+    made = plans.read(checkout, plan or plans.last(checkout))
+    curve = made.curve(trials)
+    session = Session(target.provisioned(checkout, made.target), curve.engine)
+    peak_tps = _peak(checkout, made, curve) if curve.is_open else None
+    return CurveRun(checkout.raw, session, curve, peak_tps)
+
+
+def _peak(checkout: Repo, plan: Plan, curve: Curve) -> float:
+    """Return the highest throughput of the closed loops of a curve's engine, variant and workload."""
     ingest.ingest_new(checkout)
+    closed = {
+        key
+        for one in plan.curves
+        if not one.is_open and not one.intervention and one.series == curve.series
+        for key in one.keys
+    }
     with open_store(checkout.store, read_only=True) as store:
-        names = (engine, variant, workload, envelope)
-        peak_tps = results.peak(store, study_name, profile, target_name, *names)
+        peak_tps = results.peak(store, plan.target, closed)
     if peak_tps is None:
         raise StoreError(
             f"{curve.name}: no run of the closed loop counts, of whose peak it is a share"
         )
-    return CurveRun(checkout.raw, Session(provisioned, engine), curve, peak_tps)
-
-
-def open_perturbed(
-    study_name: str,
-    profile: str,
-    target_name: str,
-    where: Perturbed,
-    asked: Intervention,
-    trial: int = 1,
-) -> "CurveRun":
-    """Return one point of a study under an intervention, ready to run on a provisioned target.
-
-    Errors are those of :func:`open_curve`, and a target on which no limit can be lowered.
-    """
-    provisioned, planner = _planner(study_name, profile, target_name)
-    curve = planner.intervention(where, asked, trial)
-    return CurveRun(repo.find().raw, Session(provisioned, where.engine), curve)
-
-
-def _planner(study_name: str, profile: str, target_name: str) -> tuple[Provisioned, Planner]:
-    checkout = repo.find()
-    spec = study.load_rerun(checkout, study_name)
-    provisioned = target.provisioned(checkout, target_name)
-    instance = target.instance_type(checkout, spec.instance)
-    versions = provisioned.versions(spec.engines)
-    return provisioned, Planner(spec, profile, instance, versions, provisioned.target.enforce)
-
-
-def _named(curves: list[Curve], *names: str | int) -> Curve:
-    matching = {
-        (one.engine, one.variant, one.workload, one.envelope, one.trial): one for one in curves
-    }
-    if names not in matching:
-        raise UnknownName("curve", Curve.label(*names), [one.name for one in curves])
-    return matching[names]
+    return peak_tps
 
 
 class CurveRun:

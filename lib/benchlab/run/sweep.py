@@ -2,7 +2,7 @@
 
 import fcntl
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchlab import notebooks, study, target
 from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
-from benchlab.plan import Curve, Planner, Point, envelope
+from benchlab.plan import Curve, Plan, Planner, Point, envelope, selected
 from benchlab.raw import folders
 from benchlab.raw.record import RunFolder, Status
 from benchlab.repo import Repo
@@ -26,9 +26,8 @@ from benchlab.target import Provisioned, Target, preflight
 from benchlab.target.provision import provision
 from benchlab.target.session import Session
 
-_TEMPLATE = Path("run") / "sysbench.ipynb"
-_OPEN = Path("run") / "open_loop.ipynb"
-_PERTURBED = Path("run") / "perturb.ipynb"
+_CURVE = Path("run") / "curve.ipynb"
+_INTERVENTION = Path("run") / "intervention.ipynb"
 
 _LOCK = Path("/tmp/benchlab.lock")
 
@@ -46,42 +45,43 @@ class Selection:
     retry_refused: bool = False
     """Whether what was refused is to be run, too: an engine that can be had by now, say."""
 
+    def part(self, spec: Study, plan: Plan) -> list[Curve]:
+        """Return the curves of a plan that are selected.
 
-def planned(repo: Repo, selection: Selection) -> list[Curve]:
-    """Return all curves of a selection, in the order in which they are to be run.
+        Raises:
+            UnknownName: a name that the study does not have.
+        """
+        return selected(spec, plan.curves, self.engines, self.variants, self.workloads)
 
-    Open loops come after the curves whose peaks tell their rates, and interventions last: they explain
-    what the curves show. Before a target is provisioned its
-    engines' versions are unknown, and with them the trials' keys; size and order of the plan are the
-    same.
+
+def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
+    """Return the plan of a study's profile, of which a selection is a part.
+
+    Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
+    size and order of the plan are the same.
     """
-    planner = _planner(repo, selection)
-    chosen = {
-        "engines": selection.engines,
-        "variants": selection.variants,
-        "workloads": selection.workloads,
-    }
-    return [
-        *planner.curves(**chosen),
-        *planner.open_loops(**chosen),
-        *planner.interventions(**chosen),
-    ]
+    return _planner(repo, selection, spec).plan(selection.target)
 
 
-def perturbed(
-    where: Perturbed, asked: Intervention, number: int, repo: Repo, selection: Selection
-) -> list[Curve]:
+def intervention(
+    where: Perturbed,
+    requested: Intervention,
+    number: int,
+    repo: Repo,
+    selection: Selection,
+    spec: Study,
+) -> Plan:
     """Return one intervention, whether or not it is the study's own, as a plan of one curve.
 
     Raises:
         UnknownName: the study has no such point.
         TargetError: no limit is in force on the target that could be lowered.
     """
-    return [_planner(repo, selection).intervention(where, asked, number)]
+    planner = _planner(repo, selection, spec)
+    return planner.by_hand(selection.target, where, requested, number)
 
 
-def _planner(repo: Repo, selection: Selection) -> Planner:
-    spec = study.load_rerun(repo, selection.study)
+def _planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
     on = target.load(repo, selection.target)
     try:
         versions = target.provisioned(repo, selection.target).versions(spec.engines)
@@ -92,7 +92,7 @@ def _planner(repo: Repo, selection: Selection) -> Planner:
 
 
 def left(
-    repo: Repo, selection: Selection, curves: list[Curve], damaged: Collection[str] = ()
+    repo: Repo, selection: Selection, curves: Iterable[Curve], damaged: Collection[str] = ()
 ) -> list[Curve]:
     """Return the curves without the trials whose last run counts or was refused.
 
@@ -112,9 +112,12 @@ def run(
     repo: Repo,
     selection: Selection,
     console: Console,
-    planned: Callable[[Repo, Selection], list[Curve]] = planned,
+    planned: Callable[[Repo, Selection, Study], Plan] = planned,
 ) -> Counter[Status]:
     """Run what is left of a plan, by default that of a selection; take everything down afterwards.
+
+    The study file is read once. What is run is what stands in the plan that is written down then,
+    whatever becomes of the file meanwhile.
 
     Returns:
         How many runs ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
@@ -122,30 +125,34 @@ def run(
     Raises:
         BenchlabError: the target cannot run it; nothing was started then.
     """
-    curves = planned(repo, selection)
+    spec = study.load_rerun(repo, selection.study)
+    plan = planned(repo, selection, spec)
+    chosen = selection.part(spec, plan)
     # a store that cannot be used is told before hours of measuring
     damaged = ingest.ingest_new(repo).damaged
     for reason in damaged.values():
         console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
-    rest = left(repo, selection, curves, damaged)
+    rest = left(repo, selection, chosen, damaged)
     if not rest:
+        plan.save(repo)
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
         return Counter()
-    spec = study.load(repo, selection.study)
-    with ready(repo, selection, rest, console) as found:
-        # the engines' versions are known only now, and with them which trials are done
-        rest = left(repo, selection, planned(repo, selection), damaged)
+    with ready(repo, selection, spec, rest, console) as found:
+        if plan.versions != found.versions(spec.engines):
+            # the engines' versions are known only now, and with them which trials are done
+            plan = planned(repo, selection, spec)
+            rest = left(repo, selection, selection.part(spec, plan), damaged)
+        plan = plan.save(repo)
         with SweepProgress(console, [trial for curve in rest for trial in curve.trials]) as bar:
-            return Sweep(repo, selection, spec, found, bar, damaged).run(rest)
+            return Sweep(repo, plan, spec, found, bar, damaged).run(rest)
 
 
 @contextmanager
 def ready(
-    repo: Repo, selection: Selection, curves: list[Curve], console: Console
+    repo: Repo, selection: Selection, spec: Study, curves: list[Curve], console: Console
 ) -> Iterator[Provisioned]:
     """Hold a target that is provisioned for these curves; take everything down afterwards."""
     on = target.load(repo, selection.target)
-    spec = study.load(repo, selection.study)
     with locked(), _taken_down(on):
         yield _provision(repo, selection, spec, on, curves, console)
 
@@ -190,36 +197,17 @@ def _provision(
         )
 
 
-def execute_notebook(repo: Repo, selection: Selection, curve: Curve, bar: SweepProgress) -> None:
+def execute_notebook(repo: Repo, plan: Plan, curve: Curve, bar: SweepProgress) -> None:
     """Run one curve's notebook through papermill; the executed copy is kept beside the raw data.
 
     Raises:
         NotebookError: a cell failed, or the kernel died.
     """
-    parameters = {
-        "study": selection.study,
-        "profile": selection.profile,
-        "target": selection.target,
-        "engine": curve.engine,
-        "variant": curve.variant,
-        "workload": curve.workload,
-        "envelope": curve.envelope,
-        "trial": curve.trial,
-    }
-    concurrency = [trial.point.concurrency for trial in curve.trials]
-    if curve.intervention:
-        template = _PERTURBED
-        parameters |= {"threads": concurrency[0], **curve.intervention.model_dump(mode="json")}
-    elif curve.is_open:
-        template = _OPEN
-        parameters |= {"shares": curve.places}
-    else:
-        template = _TEMPLATE
-        parameters |= {"concurrency": concurrency}
+    template = _INTERVENTION if curve.intervention else _CURVE
     notebooks.execute_copy(
         repo.notebooks / template,
         repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb",
-        parameters,
+        {"plan": plan.id, "trials": [trial.key for trial in curve.trials]},
         repo.root,
         bar,
     )
@@ -230,7 +218,7 @@ class Sweep:
     """A sweep under way on a provisioned target."""
 
     repo: Repo
-    selection: Selection
+    plan: Plan
     spec: Study
     found: Provisioned
     bar: SweepProgress
@@ -265,7 +253,7 @@ class Sweep:
         self.damaged |= damaged
 
     def _statuses(self, without: Collection[str]) -> dict[str, Status]:
-        return folders.latest_status(self.repo.raw, self.selection.target, without)
+        return folders.latest_status(self.repo.raw, self.plan.target, without)
 
     def _run_curve(self, curve: Curve, earlier: Collection[str]) -> None:
         session = Session(self.found, curve.engine)
@@ -278,7 +266,7 @@ class Sweep:
             try:
                 with ThreadPoolExecutor(max_workers=1) as beside:
                     restored = beside.submit(self._restore, session, point)
-                    execute_notebook(self.repo, self.selection, curve, self.bar)
+                    execute_notebook(self.repo, self.plan, curve, self.bar)
                 restored.result()
             except NotebookError as error:
                 # a trial that had failed in an earlier sweep has a status, but none of this one

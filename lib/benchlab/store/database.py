@@ -14,7 +14,7 @@ import polars as pl
 from benchlab.errors import StoreError
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 #: Columns that exports of older schemas lack; they are null there.
 _ADDED = {
@@ -41,8 +41,11 @@ RUN_TABLES = (
     "raw_output",
 )
 
+#: The table that plans fill.
+PLANNED = "planned_trial"
+
 #: Tables of what articles tell and what was concluded of it.
-STUDY_TABLES = ("published", "claim", "verdict")
+STUDY_TABLES = (PLANNED, "published", "claim", "verdict")
 
 
 class Store:
@@ -61,13 +64,24 @@ class Store:
         """Release the file."""
         self.connection.close()
 
-    def sql(self, query: str, *parameters: object) -> pl.DataFrame:
+    def sql(
+        self, query: str, *parameters: object, chosen: Iterable[str] | None = None
+    ) -> pl.DataFrame:
         """Return the rows of a query.
+
+        Args:
+            query: in DuckDB's SQL.
+            parameters: for its question marks.
+            chosen: ids of runs that the query finds in the column ``run_id`` of a table of this name,
+                so that it reads of other tables what these runs have.
 
         Raises:
             StoreError: the query is wrong; the message is the first line of DuckDB's.
         """
         try:
+            if chosen is not None:
+                ids = pl.DataFrame({"run_id": list(chosen)}, schema={"run_id": pl.String})
+                self.connection.register("chosen", ids.to_arrow())
             return self.connection.sql(query, params=parameters or None).pl()
         except duckdb.Error as error:
             raise StoreError(f"query failed: {str(error).splitlines()[0]}") from error
@@ -145,7 +159,7 @@ class Store:
                 f"SELECT {columns} FROM run {joined} {chosen}", folder / name, "study, engine"
             )
         for name in STUDY_TABLES:
-            of_profile = chosen if name == "verdict" else ""
+            of_profile = chosen if name in (PLANNED, "verdict") else ""
             self._copy(f'SELECT * FROM "{name}" {of_profile}', folder / name, "study")
 
     def _copy(self, query: str, folder: Path, partition: str) -> None:

@@ -18,11 +18,12 @@ from benchlab.errors import BenchlabError, ParseError
 from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
 from benchlab.observers import sessions as parse_waits
 from benchlab.observers.sessions import NAME as WAITS
-from benchlab.plan import Point
+from benchlab.plan import Plan, Point
+from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.record import OUTPUT, PLAN, RATE, Record
 from benchlab.repo import Repo
-from benchlab.store import Store, open_store
+from benchlab.store.database import PLANNED, Store, open_store
 from benchlab.study import strict
 
 #: What benchlab's own captures hold.
@@ -51,6 +52,7 @@ def ingest_new(repo: Repo) -> Ingested:
         BenchlabError: the store cannot be used, or a newer benchlab made a run.
     """
     with open_store(repo.store) as store:
+        _add_plans(store, repo)
         return _add(store, folders.finished(repo.raw), store.run_ids())
 
 
@@ -64,11 +66,48 @@ def rebuild(repo: Repo) -> Ingested:
     for path in (draft, _write_ahead_log(draft)):
         path.unlink(missing_ok=True)
     with open_store(draft) as store:
+        _add_plans(store, repo)
         done = _add(store, folders.finished(repo.raw), known=set())
     # left by a killed ingest; DuckDB refuses to open the new store beside the old one's
     _write_ahead_log(repo.store).unlink(missing_ok=True)
     draft.replace(repo.store)
     return done
+
+
+def _add_plans(store: Store, repo: Repo) -> None:
+    known = set(store.sql("SELECT DISTINCT plan FROM planned_trial")["plan"])
+    for plan_id in plans.ids(repo):
+        if plan_id not in known and (plan := plans.read(repo, plan_id)).whole:
+            store.add({PLANNED: _planned(plan)})
+
+
+def _planned(plan: Plan) -> pl.DataFrame:
+    of_plan = {
+        "plan": plan.id,
+        "study": plan.study,
+        "profile": plan.profile,
+        "target": plan.target,
+        "planned": plan.planned,
+    }
+    return pl.DataFrame(
+        [
+            of_plan
+            | {
+                "position": position,
+                "trial_key": trial.key,
+                "engine": trial.point.engine,
+                "variant": trial.point.variant,
+                "workload": trial.point.workload_name,
+                "envelope": trial.point.envelope.name,
+                "concurrency": trial.point.concurrency,
+                "trial": trial.number,
+                "share_of_peak": trial.point.share_of_peak,
+                "intervened": trial.intervention is not None,
+            }
+            for position, trial in enumerate(plan.trials)
+        ],
+        schema_overrides={"share_of_peak": pl.Float64},
+    )
 
 
 def _add(store: Store, found: Iterable[Path], known: Collection[str]) -> Ingested:

@@ -23,7 +23,7 @@ _SAMPLED = """
             AS read_kb_per_s,
         avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
             AS context_switches_per_s
-    FROM os_sample JOIN run USING (run_id)
+    FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
     WHERE t > measure_begin + 1 AND t <= measure_end
         AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
     GROUP BY run_id
@@ -40,7 +40,7 @@ _COUNTED = """
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
         max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
         max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
-    FROM engine_counter GROUP BY run_id
+    FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
 
 
@@ -49,15 +49,15 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         store: the store.
-        runs: rows of ``run``, such as :func:`benchlab.store.results.counted` gives them.
+        runs: rows of ``run``, such as those that a rerun counts.
 
     Returns:
         The columns of ``runs``, and those of :data:`METRICS` as far as they are not among them.
     """
     transactions = pl.col("transactions")
     joined = (
-        runs.join(store.sql(_SAMPLED), on="run_id", how="left")
-        .join(store.sql(_COUNTED), on="run_id", how="left")
+        runs.join(store.sql(_SAMPLED, chosen=runs["run_id"]), on="run_id", how="left")
+        .join(store.sql(_COUNTED, chosen=runs["run_id"]), on="run_id", how="left")
         .join(_percentiles(store, runs), on="run_id", how="left")
     )
     return joined.with_columns(
@@ -87,8 +87,10 @@ def _percentiles(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     from benchlab import stats
 
     buckets = store.sql(
-        "SELECT run_id, latency_us, count FROM latency_bucket ORDER BY run_id, latency_us"
-    ).join(runs.select("run_id"), on="run_id")
+        "SELECT run_id, latency_us, count FROM latency_bucket SEMI JOIN chosen USING (run_id)"
+        " ORDER BY run_id, latency_us",
+        chosen=runs["run_id"],
+    )
     rows = [
         (
             key[0],

@@ -1,85 +1,173 @@
-"""Results: which runs count, and on which target.
+"""Results: the runs that count of a study's profile on a target.
 
-Results are always of one target. The same trial has the same key on every target, since a key is made
-of what is asked for and not of where; so a target is chosen here, before anything is counted. It is
-the one named or, without a name, the target of the last run that counts.
+They are the last runs of the trials that were planned last, found by the trials' keys. Which profile
+measured a trial first does not matter, and a run of an older definition of a point is none of them. A
+key is made of what is requested and not of where; so results are always of one target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
+from benchlab import study, target
 from benchlab.errors import StoreError, UnknownName
-from benchlab.store import Store
-from benchlab.study import PROFILES
+from benchlab.repo import Repo
+from benchlab.store import metrics
+from benchlab.store.database import Store
+from benchlab.study import PROFILES, Instance, Study
 
 #: Columns that make a point within one study, profile and target.
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
-_LATEST = """
-    SELECT * FROM run WHERE study = ? AND profile = ? AND target = ? AND intervention IS NULL
-        AND (share_of_peak IS NOT NULL) = ?
+# Of every trial that is planned, the last run; whose profile and trial are the plan's.
+_LAST = """
+    SELECT run.* REPLACE (planned.profile AS profile) FROM run JOIN planned USING (target, trial_key)
+    WHERE planned.study = ? AND planned.profile = ? AND target = ?
     QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1
     ORDER BY ALL
 """
 
-
-# Of a point whose limits were lowered, one run: each gives elasticities of its own.
-_LATEST_PERTURBED = """
-    SELECT * FROM run
-    WHERE study = ? AND profile = ? AND target = ? AND intervention IS NOT NULL AND status = 'ok'
-    QUALIFY row_number() OVER (
-        PARTITION BY engine, variant, workload, envelope, concurrency ORDER BY started DESC
-    ) = 1
-    ORDER BY engine, variant, workload, envelope, concurrency
+# Profile and target of every plan of a study of which anything was run; and when the last run of its
+# curves began, that counts or not.
+_RAN = """
+    SELECT planned.profile, target,
+        max(started) FILTER (run.intervention IS NULL AND status = 'ok') AS counted,
+        max(started) FILTER (run.intervention IS NULL) AS last
+    FROM run JOIN planned USING (target, trial_key) WHERE planned.study = ?
+    GROUP BY ALL ORDER BY ALL
 """
 
 
-def runs(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return the last run of every trial of a study's profile on a target, whatever its status.
+@dataclass(frozen=True)
+class Rerun:
+    """One rerun of a study: a profile on a target, and the runs of it in a store.
 
-    Runs in which limits were lowered are none of these, nor are those whose requests were due at times
-    of their own: see :func:`perturbed` and :func:`open_loop`.
+    What it has read it keeps: runs that come into the store later are another one's.
+    """
+
+    store: Store
+    study: Study
+    instance: Instance
+    """The instance type that the study names."""
+    profile: str
+    target: str
+
+    @cached_property
+    def last(self) -> pl.DataFrame:
+        """The last run of every planned trial, whatever it is of and however it ended."""
+        return self.store.sql(_LAST, self.study.study, self.profile, self.target)
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """The last run of every trial of the curves along concurrency, whatever its status."""
+        return self.last.filter(
+            pl.col("intervention").is_null() & pl.col("share_of_peak").is_null()
+        )
+
+    @property
+    def counted(self) -> pl.DataFrame:
+        """Those of :attr:`runs` that count."""
+        return self.runs.filter(status="ok")
+
+    @property
+    def open_loop(self) -> pl.DataFrame:
+        """The runs that count whose requests were due at times of their own."""
+        return self.last.filter(pl.col("share_of_peak").is_not_null(), status="ok")
+
+    @property
+    def interventions(self) -> pl.DataFrame:
+        """The runs that count in which limits were lowered."""
+        found = self.last.filter(pl.col("intervention").is_not_null(), status="ok")
+        return found.sort(POINT)
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """The columns of :attr:`counted`, and every metric of each run."""
+        return metrics.of(self.store, self.counted)
+
+    def of_runs(self, query: str, runs: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Return rows of some runs alone.
+
+        Args:
+            query: about the table ``chosen``, whose only column ``run_id`` names the runs.
+            runs: these; ``None``: those that count.
+        """
+        chosen = self.counted if runs is None else runs
+        return self.store.sql(query, chosen=chosen["run_id"])
+
+
+def open_rerun(
+    repo: Repo,
+    store: Store,
+    study_name: str,
+    profile: str | None = None,
+    target_name: str | None = None,
+) -> Rerun:
+    """Return a rerun of a study.
 
     Args:
-        store: the store.
-        study: name.
-        profile: name.
-        target: name; ``None``: the target of the last run that counts.
+        repo: the checkout, for the study file.
+        store: with the runs.
+        study_name: name.
+        profile: name; ``None``: the largest of which a run counts.
+        target_name: name; ``None``: the target of the last run that counts or, if none does, of the
+            last run.
 
     Raises:
-        UnknownName: the study's profile was never run on that target.
+        UnknownName: no such study, the study has no such profile, or it was not run on that target.
+        StoreError: no run counts, or none of the profile is there.
     """
-    return store.sql(_LATEST, study, profile, _target(store, study, profile, target), False)
+    spec = study.load_rerun(repo, study_name)
+    if profile is None:
+        profile = largest_profile(store, study_name)
+    spec.profile(profile)
+    found = _ran(store, study_name).filter(profile=profile)
+    if found.is_empty():
+        raise StoreError(f"no run of study {study_name} in profile {profile}")
+    targets = found.sort("counted", "last", descending=True, nulls_last=True)["target"].to_list()
+    if target_name not in (None, *targets):
+        raise UnknownName("target", target_name, targets)
+    instance = target.instance_type(repo, spec.instance)
+    return Rerun(store, spec, instance, profile, target_name or targets[0])
 
 
-def open_loop(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return the last run that counts of every trial whose requests were due at times of their own."""
-    chosen = _target(store, study, profile, target)
-    return store.sql(_LATEST, study, profile, chosen, True).filter(pl.col("status") == "ok")
+def ran(store: Store, study_name: str) -> list[tuple[str, str]]:
+    """Return every profile of a study and target that has a run to judge, counted or not."""
+    return _ran(store, study_name).drop_nulls("last").select("profile", "target").rows()
 
 
-def peak(store: Store, study: str, profile: str, target: str, *curve: str) -> float | None:
+def largest_profile(store: Store, study_name: str) -> str:
+    """Return the largest profile of which a store has a run of a study that counts.
+
+    Raises:
+        StoreError: it has none.
+    """
+    found = set(_ran(store, study_name).drop_nulls("counted")["profile"])
+    for profile in reversed(PROFILES):
+        if profile in found:
+            return profile
+    raise StoreError(f"no run of study {study_name} counts; run `benchlab run {study_name}`")
+
+
+def peak(store: Store, target_name: str, keys: Collection[str]) -> float | None:
     """Return the highest median throughput over the concurrencies of a curve in the closed loop.
 
     Args:
         store: the store.
-        study: name.
-        profile: name.
-        target: name.
-        curve: engine, variant, workload and envelope.
+        target_name: name.
+        keys: of the curve's trials.
 
     Returns:
         Transactions per second; ``None`` if no run counts.
     """
-    names = dict(zip(POINT, curve, strict=False))
-    runs = counted(store, study, profile, target).filter(**names)
+    runs = store.sql(
+        "SELECT concurrency, trial_key, tps FROM run WHERE target = ? AND status = 'ok'"
+        " QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1",
+        target_name,
+    ).filter(pl.col("trial_key").is_in(list(keys)))
     return runs.group_by("concurrency").agg(pl.col("tps").median())["tps"].max()
-
-
-def counted(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return those of :func:`runs` that count."""
-    return runs(store, study, profile, target).filter(pl.col("status") == "ok")
 
 
 def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
@@ -97,63 +185,5 @@ def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.Dat
     return known.group_by(by, maintain_order=True).agg(metric)
 
 
-def perturbed(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
-    """Return the last run that counts of every point whose limits were lowered; see :func:`runs`."""
-    chosen = _target(store, study, profile, target, intervened=True)
-    return store.sql(_LATEST_PERTURBED, study, profile, chosen)
-
-
-def ran(store: Store, study: str) -> list[tuple[str, str]]:
-    """Return every profile of a study and target that has a run to judge, counted or not."""
-    return store.sql(
-        "SELECT DISTINCT profile, target FROM run WHERE study = ? AND intervention IS NULL"
-        " ORDER BY ALL",
-        study,
-    ).rows()
-
-
-def studies(store: Store) -> set[str]:
-    """Return the studies of which a run counts."""
-    return set(
-        store.sql("SELECT DISTINCT study FROM run WHERE status = 'ok' AND intervention IS NULL")[
-            "study"
-        ]
-    )
-
-
-def largest_profile(store: Store, name: str) -> str:
-    """Return the largest profile of which a store has a counted run of a study.
-
-    Raises:
-        StoreError: it has none.
-    """
-    found = set(
-        store.sql(
-            "SELECT DISTINCT profile FROM run"
-            " WHERE study = ? AND status = 'ok' AND intervention IS NULL",
-            name,
-        )["profile"]
-    )
-    for profile in reversed(PROFILES):
-        if profile in found:
-            return profile
-    raise StoreError(f"no run of study {name} counts; run `benchlab run {name}`")
-
-
-def _target(
-    store: Store, study: str, profile: str, wanted: str | None, intervened: bool = False
-) -> str | None:
-    """Return the target to show, ``None`` if there is no run at all; see :func:`runs`."""
-    found = store.sql(
-        "SELECT target FROM run WHERE study = ? AND profile = ? AND (intervention IS NOT NULL) = ?"
-        " GROUP BY target"
-        " ORDER BY max(started) FILTER (status = 'ok') DESC NULLS LAST, max(started) DESC",
-        study,
-        profile,
-        intervened,
-    )["target"].to_list()
-    if wanted is None:
-        return found[0] if found else None
-    if found and wanted not in found:
-        raise UnknownName("target", wanted, found)
-    return wanted
+def _ran(store: Store, study_name: str) -> pl.DataFrame:
+    return store.sql(_RAN, study_name)

@@ -3,6 +3,7 @@
 -- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; runs with an
 -- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
 -- Version 3: datasets that are not sysbench's (run.dataset), open loops (run.share_of_peak, rate_per_s); query_plan.
+-- Version 4: planned_trial.
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -56,6 +57,40 @@ CREATE TABLE run (
     intervention VARCHAR,               -- what was lowered, as JSON; null: nothing, an ordinary run
     share_of_peak DOUBLE,               -- of the closed loop's throughput; null: a closed loop
     rate_per_s DOUBLE                   -- at which transactions were due
+);
+
+-- What was to be run, as the plans say; see benchlab.plan.plan.
+CREATE TABLE planned_trial (
+    plan VARCHAR NOT NULL,              -- name of the plan's file
+    study VARCHAR NOT NULL,
+    profile VARCHAR NOT NULL,
+    target VARCHAR NOT NULL,
+    planned TIMESTAMPTZ NOT NULL,       -- when it was written
+    position INTEGER NOT NULL,          -- in the order in which they are to be run, from 0
+    trial_key VARCHAR NOT NULL,
+    engine VARCHAR NOT NULL,
+    variant VARCHAR NOT NULL,
+    workload VARCHAR NOT NULL,
+    envelope VARCHAR NOT NULL,
+    concurrency INTEGER NOT NULL,
+    trial INTEGER NOT NULL,
+    share_of_peak DOUBLE,
+    intervened BOOLEAN NOT NULL         -- whether limits are lowered in it
+);
+
+-- The trials whose runs are a profile's results on a target: those that were planned last. Runs that are
+-- older than plans have their last definition.
+CREATE VIEW planned AS
+SELECT study, profile, target, trial_key FROM planned_trial
+QUALIFY planned = max(planned) OVER (PARTITION BY study, profile, target)
+UNION ALL (
+    SELECT study, profile, target, trial_key FROM run
+    WHERE (study, profile, target) NOT IN (SELECT (study, profile, target) FROM planned_trial)
+    QUALIFY row_number() OVER (
+        PARTITION BY study, profile, target, engine, variant, workload, envelope, concurrency, trial,
+            share_of_peak, intervention IS NULL
+        ORDER BY started DESC
+    ) = 1
 );
 
 CREATE TABLE phase (

@@ -9,9 +9,9 @@ from benchlab.engines.base import canonical
 from benchlab.report import charts, evidence, monitor, points
 from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
-from benchlab.store import Store, metrics, results
-from benchlab.store.results import POINT
-from benchlab.study import DEFAULT_ENVELOPE, Instance, Study
+from benchlab.store import Store
+from benchlab.store.results import POINT, Rerun
+from benchlab.study import DEFAULT_ENVELOPE
 
 #: Concurrency at which the effect of the tuning is told in the text.
 _EFFECT_CONCURRENCY = 16
@@ -42,13 +42,12 @@ _PAGE_BYTES = 8192
 
 def section(source: Source) -> Content:
     """Gather what ``paper/sections/postgres_vs_tidb.md`` places of its own."""
-    own, spec, profile = source.own, source.spec, source.profile
-    measured = source.measured
+    rerun, measured = source.rerun, source.measured
     main = measured.filter(envelope="main")
-    monitored = _monitored(own, spec.study, profile)
+    monitored = _monitored(rerun)
     made = Content(
         {
-            "disk_mb_per_s": source.instance.disk_bytes_per_s / 1e6,
+            "disk_mb_per_s": rerun.instance.disk_bytes_per_s / 1e6,
             "as_sold": "as_sold" in measured["envelope"],
             "effect": _effect(main),
         },
@@ -58,14 +57,17 @@ def section(source: Source) -> Content:
         measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
     )
     if monitored:
-        samples, limits = monitor.samples(own, monitored), monitor.limits(own, monitored)
+        samples, limits = (
+            monitor.samples(rerun.store, monitored),
+            monitor.limits(rerun.store, monitored),
+        )
         made.figures["monitor"] = charts.monitor(samples, *limits)
     made.tables = {
         # ratios of different sizes: three digits each, not the same decimals for all
-        "similitude": digits(similitude(own, spec, profile, source.instance), "article", "ours"),
-        "evidence": evidence.evidence(own, spec.study, profile, "postgres", "oltp_write_only"),
-        "checkpoints": checkpoints(own, spec.study, profile),
-        "costs": points.cost_table(own, spec.study, profile),
+        "similitude": digits(similitude(rerun), "article", "ours"),
+        "evidence": evidence.evidence(rerun, "postgres", "oltp_write_only"),
+        "checkpoints": checkpoints(rerun),
+        "costs": points.cost_table(rerun),
     }
     return made
 
@@ -95,24 +97,21 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
     }
 
 
-def _monitored(store: Store, study_name: str, profile: str) -> dict[str, str]:
+def _monitored(rerun: Rerun) -> dict[str, str]:
     """Return the runs for the monitor charts: oltp_insert under as many threads as were run."""
-    inserts = results.counted(store, study_name, profile).filter(workload="oltp_insert")
+    inserts = rerun.counted.filter(workload="oltp_insert")
     highest = inserts["concurrency"].max()
-    return monitor.monitored(store, study_name, profile, "oltp_insert", highest) if highest else {}
+    return monitor.monitored(rerun, "oltp_insert", highest) if highest else {}
 
 
-def similitude(
-    store: Store, study: Study, profile: str, instance: Instance, target: str | None = None
-) -> pl.DataFrame:
+def similitude(rerun: Rerun) -> pl.DataFrame:
     """Return the dimensionless ratios of the article beside those of a profile, as measured.
 
     Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. A ratio that the article gives no
     number for is null on its side. Ours are of PostgreSQL's runs in the main envelope.
     """
-    counted = results.counted(store, study.study, profile, target).filter(
-        engine="postgres", envelope=DEFAULT_ENVELOPE
-    )
+    store, study, instance = rerun.store, rerun.study, rerun.instance
+    counted = rerun.counted.filter(engine="postgres", envelope=DEFAULT_ENVELOPE)
     if counted.is_empty():
         return pl.DataFrame(schema=_SIMILITUDE_SCHEMA)
     run = counted.row(0, named=True)
@@ -171,14 +170,13 @@ def similitude(
     return pl.DataFrame(rows, schema=_SIMILITUDE_SCHEMA, orient="row")
 
 
-def checkpoints(store: Store, study: str, profile: str, target: str | None = None) -> pl.DataFrame:
+def checkpoints(rerun: Rerun) -> pl.DataFrame:
     """Return PostgreSQL's checkpoints in the measured part of each point, and the WAL between them.
 
     The article explains its rebound at high concurrency by checkpoints that come later than
     ``max_wal_size`` asks for. Medians over trials.
     """
-    counted = results.counted(store, study, profile, target).filter(engine="postgres")
-    per_run = metrics.of(store, counted).with_columns(
+    per_run = rerun.metrics.filter(engine="postgres").with_columns(
         (pl.col("checkpoints_per_s") * pl.col("measured_s")).round().alias("checkpoints"),
         (pl.col("wal_bytes_per_transaction") * pl.col("transactions") / 1e6).alias("wal_mb"),
         (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("wal_mb_per_checkpoint"),

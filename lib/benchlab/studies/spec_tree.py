@@ -13,10 +13,9 @@ from benchlab.report import charts, points
 from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
 from benchlab.report.theme import label
-from benchlab.store import Store, metrics, results
-from benchlab.store.results import POINT
+from benchlab.store import metrics
+from benchlab.store.results import POINT, Rerun
 from benchlab.studies import spec_tree_charts
-from benchlab.study import Instance, Study
 
 STUDY = "spec_tree"
 
@@ -40,24 +39,18 @@ _TRIAL_REPORTED = 3
 _ALIASES = {"r": "spec_relationship", "s": "specification"}
 
 
-def runs(store: Store, profile: str) -> pl.DataFrame:
-    """Return the runs that count with every metric, which takes reading all samples of the store."""
-    return metrics.of(store, results.counted(store, STUDY, profile))
-
-
-def scale(
-    repo: Repo, runs: pl.DataFrame, study: Study, profile: str, instance: Instance
-) -> pl.DataFrame:
+def scale(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     """Return the ratios of the article's experiment beside those of a profile, as measured.
 
     Columns: ``ratio``, ``article``, ``ours``; null where the article does not tell.
     """
+    runs = rerun.metrics
     if runs.is_empty():
         return pl.DataFrame(schema={"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64})
     sizes = _sizes(repo, runs)
     most = runs["concurrency"].max()
     cores = runs["limit_cores"].max()
-    dataset = study.profiles[profile].dataset
+    dataset = rerun.study.profiles[rerun.profile].dataset
     rows: list[tuple[str, float | None, float | None]] = [
         (
             "rows of specification",
@@ -67,7 +60,7 @@ def scale(
         ("operators", published.number(repo, STUDY, "operators"), dataset.operators),
         (
             "connections : cores, at the most connections",
-            published.read(repo, STUDY, "results")["concurrency"].max() / instance.cores,
+            published.read(repo, STUDY, "results")["concurrency"].max() / rerun.instance.cores,
             most / cores,
         ),
     ]
@@ -210,15 +203,17 @@ def cpu(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def waits(store: Store, profile: str) -> pl.DataFrame:
+def waits(rerun: Rerun) -> pl.DataFrame:
     """Return what the sessions were seen to do at the most connections: share of looks by class.
 
     One row per engine, variant, layout, class and name of the wait as the engine tells it; those of
     less than 2 % are left out.
     """
-    counted = results.counted(store, STUDY, profile)
-    most = counted.filter(pl.col("concurrency") == pl.col("concurrency").max())
-    looks = store.sql("SELECT run_id, wait_class, wait, sessions FROM engine_wait")
+    most = rerun.counted.filter(pl.col("concurrency") == pl.col("concurrency").max())
+    looks = rerun.of_runs(
+        "SELECT run_id, wait_class, wait, sessions FROM engine_wait SEMI JOIN chosen USING (run_id)",
+        most,
+    )
     joined = looks.join(most.select("run_id", *POINT), on="run_id")
     of_point = ["engine", "variant", "workload"]
     shares = (
@@ -251,19 +246,19 @@ def footprint(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def plans(store: Store, study: Study, profile: str) -> pl.DataFrame:
+def plans(rerun: Rerun) -> pl.DataFrame:
     """Return how each curve's plan reads the two tables: by which index, how often, how many rows.
 
     The query whose plan is kept is the same for all. Columns: ``curve``, ``layout``, ``relationships``
     and ``specifications`` (for reading), ``rows`` (that the query reads of both).
     """
-    counted = results.counted(store, STUDY, profile).select("run_id", "engine", *POINT[1:])
-    kept = store.sql("SELECT run_id, plan FROM query_plan")
+    counted = rerun.counted.select("run_id", "engine", *POINT[1:])
+    kept = rerun.of_runs("SELECT run_id, plan FROM query_plan SEMI JOIN chosen USING (run_id)")
     joined = kept.join(counted, on="run_id").sort("run_id")
     rows = []
     for key, group in joined.group_by("engine", "variant", "workload", maintain_order=True):
         run = group.row(0, named=True)
-        role = study.engines[run["engine"]].role or run["engine"]
+        role = rerun.study.engines[run["engine"]].role or run["engine"]
         accesses = engine_class(role).accesses(run["plan"])
         of_table: dict[str, Any] = {"spec_relationship": [], "specification": []}
         for one in accesses:
@@ -336,12 +331,12 @@ def pool_or_plan(repo: Repo, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def open_loop(store: Store, profile: str) -> pl.DataFrame:
+def open_loop(rerun: Rerun) -> pl.DataFrame:
     """Return the latencies at shares of each engine's peak, requests due at times of their own.
 
     Columns: those of :func:`latencies`, ``share_of_peak``, ``due_per_s`` and ``tps`` (medians).
     """
-    per_run = metrics.of(store, results.open_loop(store, STUDY, profile))
+    per_run = metrics.of(rerun.store, rerun.open_loop)
     at = [*POINT, "share_of_peak"]
     rates = per_run.group_by(at).agg(pl.col("rate_per_s", "tps").median())
     return (
@@ -497,12 +492,11 @@ def article_ratios(repo: Repo) -> pl.DataFrame:
 
 def section(source: Source) -> Content:
     """Gather what ``paper/sections/spec_tree.md`` places of its own."""
-    repo, own, spec, profile = source.repo, source.own, source.spec, source.profile
-    measured = source.measured
-    counted = runs(own, profile)
+    repo, rerun, measured = source.repo, source.rerun, source.measured
+    counted = rerun.metrics
     used, latency = cpu(counted), latencies(counted)
-    read = plans(own, spec, profile)
-    due = open_loop(own, profile)
+    read = plans(rerun)
+    due = open_loop(rerun)
     made = Content({"resolution": RESOLUTION})
     for workload, name in (("spec_tree", "whole"), ("spec_tree_partitioned", "partitioned")):
         if workload in measured["workload"]:
@@ -514,11 +508,11 @@ def section(source: Source) -> Content:
     if not due.is_empty():
         made.figures["open-loop"] = spec_tree_charts.open_loop(due)
     made.tables = {
-        "scale": digits(scale(repo, counted, spec, profile, source.instance), "article", "ours"),
+        "scale": digits(scale(repo, rerun), "article", "ours"),
         "article": article_table(repo, counted),
         "latencies": latency_table(latency),
         "third-trial": third_trial(counted),
-        "waits": waits(own, profile),
+        "waits": waits(rerun),
         "plans": read,
         "partitions-or-plan": partitions_or_plan(counted, read),
         "pool-or-plan": digits(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchlab import study, target
 from benchlab.agent.cgroup import CPU_PERIOD_US, open_cgroups
-from benchlab.plan import Planner, Trial, envelope
+from benchlab.plan import Planner, Trial, envelope, selected
 from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME, Record
 from benchlab.repo import Repo
@@ -113,7 +113,7 @@ def _run_loaded(
 def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method: Method) -> Trial:
     instance = target.instance_type(repo, spec.instance)
     planner = Planner(spec, PROFILE, instance, versions)
-    (curve,) = planner.curves(engines=[case.engine], variants=[case.variant])
+    (curve,) = selected(spec, planner.curves(), [case.engine], [case.variant])
     point = curve.trials[0].point
     options = {**point.workload.options, **case.options}
     workload = Workload(

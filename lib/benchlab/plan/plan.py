@@ -1,0 +1,116 @@
+"""Plans: what is to be run, worked out once, written down, and read by every run notebook.
+
+A plan says which trials are the results of a study's profile on a target: those of its keys, and none
+else. So what another profile measured counts for this one, and what was measured of an older
+definition of a point does not.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from benchlab.errors import BenchlabError, UnknownName
+from benchlab.plan.point import Curve, Trial
+from benchlab.repo import Repo
+from benchlab.study.strict import problem
+
+
+class Plan(BaseModel):
+    """The curves of a study's profile on a target, in the order in which they are to be run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    study: str
+    profile: str
+    target: str
+    planned: datetime
+    versions: dict[str, str]
+    """Engine → version that the keys of its trials are made with; ``unknown`` before provisioning."""
+    whole: bool = True
+    """Whether it is all of the profile; if not, its trials are no results of the profile."""
+    curves: tuple[Curve, ...]
+
+    @property
+    def id(self) -> str:
+        """Name of its file; plans sort by it in the order of time."""
+        return f"{self.planned:%Y%m%dT%H%M%S.%f}-{self.study}-{self.profile}-{self.target}"
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order in which they are to be run."""
+        return [trial for curve in self.curves for trial in curve.trials]
+
+    def curve(self, keys: Sequence[str] = ()) -> Curve:
+        """Return the curve of some trials, with these alone; the first curve if no key is given.
+
+        Args:
+            keys: of trials of one curve, in the order in which they are to be run.
+
+        Raises:
+            UnknownName: no curve of the plan has all of these trials.
+        """
+        for curve in self.curves:
+            trials = {trial.key: trial for trial in curve.trials}
+            if trials.keys() >= set(keys):
+                chosen = tuple(trials[key] for key in keys) or curve.trials
+                return curve.model_copy(update={"trials": chosen})
+        raise UnknownName("trials", ", ".join(keys), (trial.key for trial in self.trials))
+
+    def save(self, repo: Repo) -> "Plan":
+        """Write it down, unless the last plan of its study, profile and target is the same.
+
+        Returns:
+            The plan that is written down: this one, or that last one.
+        """
+        for earlier in reversed(ids(repo)):
+            last = read(repo, earlier)
+            if (last.study, last.profile, last.target, last.whole) == (
+                *(self.study, self.profile, self.target, self.whole),
+            ):
+                if last.curves == self.curves:
+                    return last
+                break
+        repo.plans.mkdir(parents=True, exist_ok=True)
+        path = _path(repo, self.id)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(self.model_dump_json(indent=1))
+        draft.replace(path)
+        return self
+
+
+def ids(repo: Repo) -> list[str]:
+    """Names of all plans, oldest first."""
+    return sorted(path.stem for path in repo.plans.glob("*.json"))
+
+
+def last(repo: Repo) -> str:
+    """Return the name of the plan that was written last.
+
+    Raises:
+        BenchlabError: there is none.
+    """
+    if found := ids(repo):
+        return found[-1]
+    raise BenchlabError(f"no plan in {repo.plans}: `benchlab run` writes it")
+
+
+def read(repo: Repo, plan_id: str) -> Plan:
+    """Read a plan by its name.
+
+    Raises:
+        UnknownName: there is no such plan.
+        BenchlabError: the file is no plan.
+    """
+    path = _path(repo, plan_id)
+    if not path.is_file():
+        raise UnknownName("plan", plan_id, ids(repo))
+    try:
+        return Plan.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BenchlabError(f"{path}: no plan: {problem(error)}") from error
+
+
+def _path(repo: Repo, plan_id: str) -> Path:
+    return repo.plans / f"{plan_id}.json"
