@@ -254,7 +254,9 @@ def test_ctrl_c_takes_everything_down_and_keeps_what_is_done(interrupted, faulty
     second = faulty.start(tmp_path / "data", *BREAKING)
     sweep.measured(interrupted.trials[1])
     assert second.end() == 1
-    assert second.said == "benchlab: another benchlab sweep is running on this machine\n"
+    held_by = f"`benchlab {' '.join(INTERRUPTED)}`, process {sweep.process.pid}, since "
+    assert second.said.startswith(f"benchlab: this machine is held by {held_by}")
+    assert second.said.count("\n") == 1
     assert sweep.send(signal.SIGINT) == 130, sweep.said
     assert sweep.said.endswith(STOPPED)
     assert "Traceback" not in sweep.said

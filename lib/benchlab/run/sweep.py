@@ -1,11 +1,15 @@
 """A sweep: everything that a study's profile asks for on a target, less what is done already."""
 
 import fcntl
+import os
+import shlex
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -128,6 +132,8 @@ def run(
     spec = study.load_rerun(repo, selection.study)
     plan = planned(repo, selection, spec)
     chosen = selection.part(spec, plan)
+    if left(repo, selection, chosen):
+        _refuse_if_held()
     # a store that cannot be used is told before hours of measuring
     damaged = ingest.ingest_new(repo).damaged
     for reason in damaged.values():
@@ -317,14 +323,25 @@ def locked() -> Iterator[None]:
     """Hold the machine: two sweeps at once would measure each other.
 
     Raises:
-        TargetError: another benchlab holds it.
+        TargetError: another benchlab holds it; the message names it.
     """
     with _LOCK.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise TargetError("another benchlab sweep is running on this machine") from error
+            lock.seek(0)
+            raise TargetError(f"this machine is held by {lock.read() or 'another one'}") from error
+        lock.truncate(0)
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        lock.write(f"`{command}`, process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S}")
+        lock.flush()
         yield
+
+
+def _refuse_if_held() -> None:
+    """Raise at once what :func:`locked` would raise later."""
+    with locked():
+        pass
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Read study files; whatever is wrong in one is told with its line."""
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def load(repo: Repo, name: str) -> Study:
 
 def parse(path: Path) -> Study:
     """Read one study file; see :func:`load`."""
+    return _parse(path, path.stat().st_mtime_ns)
+
+
+@cache  # a command asks for the same file many times
+def _parse(path: Path, mtime_ns: int) -> Study:
+    del mtime_ns
     try:
         document = YAML(typ="rt").load(path)
     except MarkedYAMLError as error:
