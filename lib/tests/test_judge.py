@@ -5,7 +5,7 @@ import shutil
 import pytest
 from benchlab import study
 from benchlab.claims import judge, stored
-from benchlab.errors import ClaimError, StoreError, UnknownName
+from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
 from benchlab.store import open_store
 from conftest import ROOT, STUDY, rerun
 from ruamel.yaml import YAML
@@ -401,3 +401,69 @@ def test_rows_that_do_not_fit_leave_the_tables(judged, measured):
     wrong = store.sql("SELECT run_id FROM run")
     with pytest.raises(StoreError, match=r"^claim: "):
         store.replace({"claim": wrong})
+
+
+# Several curves in one claim
+
+PLAIN = {"engine": "postgres", "workload": "oltp_insert"}
+WRITES = ("postgres", "tuned", "oltp_write_only")
+PLAIN_WRITES = ("postgres", "default", "oltp_write_only")
+BOTH = {"of": ONE | {"workload": ["oltp_insert", "oltp_write_only"]}}
+BOTH["over"] = BOTH["of"] | {"variant": "default"}
+
+#: Twice as fast in insert, half as fast in write_only.
+UNLIKE = {TUNED: HIGH, DEFAULT: LOW, WRITES: LOW, PLAIN_WRITES: HIGH}
+ALIKE = {TUNED: HIGH, DEFAULT: LOW, WRITES: curve(160, 320, 640), PLAIN_WRITES: LOW}
+
+
+@pytest.mark.parametrize(
+    ("take", "runs", "verdict", "where"),
+    [
+        ("every", ALIKE, "reproduced", "postgres tuned oltp_insert, "),
+        ("every", UNLIKE, "not reproduced", "postgres tuned oltp_write_only, "),
+        ("any", UNLIKE, "reproduced", "postgres tuned oltp_insert, "),
+        ("least", UNLIKE, "not reproduced", "postgres tuned oltp_write_only, "),
+        ("greatest", UNLIKE, "reproduced", "postgres tuned oltp_insert, "),
+    ],
+)
+def test_lists_of_workloads_are_compared_one_by_one(judged, take, runs, verdict, where):
+    one = judged({"test": "above", **BOTH, "take": take}, runs)
+    assert one.verdict == verdict
+    assert one.reason.startswith(where)
+
+
+def test_one_variant_may_be_held_against_several(judged):
+    test = {"test": "above", "of": ONE, "over": PLAIN | {"variant": ["default", "tuned"]}}
+    # nobody can tell whether it is above itself
+    assert judged(test, {TUNED: HIGH, DEFAULT: LOW}).verdict == "inconclusive"
+    assert judged(test | {"take": "any"}, {TUNED: HIGH, DEFAULT: LOW}).verdict == "reproduced"
+
+
+def test_a_curve_that_was_not_run_is_no_part_of_every_and_no_counterexample(judged):
+    test = {"test": "above", **BOTH}
+    missing = judged(test, {TUNED: HIGH, DEFAULT: LOW})
+    assert missing.verdict == "not testable here"
+    assert "postgres tuned oltp_write_only" in missing.reason
+    # one that contradicts is enough, and so is one that holds for any
+    assert judged(test, {TUNED: LOW, DEFAULT: HIGH}).verdict == "not reproduced"
+    assert judged(test | {"take": "any"}, {TUNED: HIGH, DEFAULT: LOW}).verdict == "reproduced"
+    extreme = judged(test | {"take": "least"}, {TUNED: HIGH, DEFAULT: LOW})
+    assert extreme.verdict == "not testable here"
+
+
+def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):
+    test = {"test": "level", "of": ONE, "at": 4, "value": 100, "unit": "/s"}
+    runs = {TUNED: curve(100, 200)}
+    assert judged(test, runs).verdict == "reproduced"  # 1 client on 2 of 8 cores
+    path = checkout.studies / f"{STUDY}.yml"
+    spec = YAML(typ="safe").load(path)
+    spec["claims"][0]["clients_per_core"] = False
+    with path.open("w") as stream:
+        YAML(typ="safe").dump(spec, stream)
+    (one, *_) = judge.judge(checkout, STUDY, rerun(open_store(checkout.store)))
+    assert (one.verdict, one.found[:3]) == ("not reproduced", "200")
+
+
+def test_only_ratios_have_a_least(judged, checkout):
+    with pytest.raises(StudyError, match="take: only a ratio has a least and a greatest"):
+        judged({"test": "bound", "of": ONE, "by": ["CPU of the engine"], "take": "least"}, {})

@@ -203,7 +203,7 @@ def test_a_study_may_be_claims_only_and_is_not_run_then(checkout):
     spec = study.load(checkout, "mine")
     assert [claim.id for claim in spec.claims] == ["one", "two"]
     # nothing to resolve them against
-    assert {name: one.engine for name, one in spec.claims[0].series.items()} == {
+    assert {name: one.engine for name, one in spec.claims[0].series} == {
         "of": "a",
         "over": "b",
     }

@@ -6,6 +6,7 @@ they are run as they are.)
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import polars as pl
 
@@ -29,7 +30,8 @@ class Evidence:
 
     def __init__(self, rerun: Rerun):
         """Read the runs in the study's main envelope."""
-        self._profile, self._instance, self._study = rerun.profile, rerun.instance, rerun.study
+        self._profile, self._instance = rerun.profile, rerun.instance
+        self._clients_per_core = rerun.study.clients_per_core
         main = {"envelope": DEFAULT_ENVELOPE}
         self._not_counted = (
             rerun.runs.filter(**main).filter(pl.col("status") != "ok").sort("started")
@@ -68,7 +70,7 @@ class Evidence:
         runs = self._of(series)
         found = runs.drop_nulls(name)
         if found.is_empty():
-            raise NotTestable(f"no capture of {self._name(series)} tells {name}")
+            raise NotTestable(f"no capture of {series} tells {name}")
         return self._by_concurrency(found, name)
 
     def spread(self, metric: str) -> Spread | None:
@@ -89,7 +91,7 @@ class Evidence:
         """
         runs = self._of(series).join(self._attribution, on="run_id")
         if runs.is_empty():
-            raise NotTestable(f"no capture tells what bound {self._name(series)}")
+            raise NotTestable(f"no capture tells what bound {series}")
         return self._by_concurrency(runs, "resource")
 
     def here(self, told: int) -> float:
@@ -125,9 +127,17 @@ class Evidence:
             raise NotTestable(f"the article's clients are {here} here, of which none were run")
         return found
 
+    def counting(self, clients_per_core: bool | None) -> "Evidence":
+        """Return the same runs for a claim that says of itself how concurrency scales, if it does."""
+        if clients_per_core is None:
+            return self
+        found = copy(self)
+        found._clients_per_core = clients_per_core
+        return found
+
     @property
     def _share_of_cores(self) -> float:
-        if not self._study.clients_per_core:
+        if not self._clients_per_core:
             return 1.0
         return self._runs["limit_cores"][0] / self._instance.cores
 
@@ -136,11 +146,9 @@ class Evidence:
         if found.is_empty():
             ended = self._not_counted.filter(**_key(series))
             if ended.is_empty():
-                raise NotTestable(f"{self._name(series)}: profile {self._profile} has no run of it")
+                raise NotTestable(f"{series}: profile {self._profile} has no run of it")
             status = ended["status"][-1]
-            raise NotTestable(
-                f"{self._name(series)} {'was refused' if status == 'refused' else 'failed'} here"
-            )
+            raise NotTestable(f"{series} {'was refused' if status == 'refused' else 'failed'} here")
         return found
 
     @staticmethod
@@ -151,10 +159,6 @@ class Evidence:
                 "concurrency", maintain_order=True
             )
         }
-
-    @staticmethod
-    def _name(series: Series) -> str:
-        return f"{series.engine} {series.variant} {series.workload}"
 
 
 def _key(series: Series) -> dict[str, str]:

@@ -8,7 +8,7 @@ testable here*, with the reason.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchlab import stats, study
 from benchlab.claims import audit, noise, words
@@ -23,6 +23,7 @@ from benchlab.study.claims import (
     Claim,
     Knee,
     Level,
+    OfCurves,
     Peak,
     Ratio,
     Series,
@@ -117,7 +118,40 @@ def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
         raise NotTestable("this study was not rerun here")
     if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
         raise NotTestable("an absolute number, judged on the article's instance type only")
-    return _TESTS[type(test)](test, evidence)
+    return _combined(test, evidence.counting(claim.clients_per_core))
+
+
+def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
+    """Decide a test of each of its curves, and what follows for all of them."""
+    if len(test.parts) == 1:
+        return _TESTS[type(test)](test.parts[0], evidence)
+    found: list[_Finding] = []
+    missing: NotTestable | None = None
+    for part in test.parts:
+        try:
+            finding = _TESTS[type(test)](part, evidence)
+        except NotTestable as reason:
+            missing = missing or reason
+        else:
+            named = ", ".join(filter(None, (f"{part.of}", finding.where)))
+            found.append(replace(finding, where=named))
+    if test.take in ("least", "greatest"):
+        if missing:
+            raise missing
+        extreme = min if test.take == "least" else max
+        return extreme(found, key=lambda one: one.number.value)
+    settled, order = _SETTLED_BY[test.take]
+    if missing and not any(one.answer is settled for one in found):
+        raise missing
+    return min(found, key=lambda one: order.index(one.answer))
+
+
+#: What is taken of several curves → the answer of one that settles all; the answers, that which counts
+#: before others first.
+_SETTLED_BY = {
+    "every": (Answer.FAILS, (Answer.FAILS, Answer.OPEN, Answer.HOLDS)),
+    "any": (Answer.HOLDS, (Answer.HOLDS, Answer.OPEN, Answer.FAILS)),
+}
 
 
 def _above(test: Above, evidence: Evidence) -> _Finding:

@@ -4,11 +4,28 @@ from math import inf
 
 from benchlab.numbers import number
 from benchlab.stats import Estimate
-from benchlab.study.claims import Above, Audit, Bound, Change, Knee, Level, Peak, Ratio, Test
+from benchlab.study.claims import (
+    Above,
+    Audit,
+    Bound,
+    Change,
+    Knee,
+    Level,
+    OfCurves,
+    Peak,
+    Ratio,
+    Test,
+)
 
 
 def told(test: Test) -> str:
     """Say what a test claims: a bound, a number with what still agrees with it, clients, a resource."""
+    if isinstance(test, OfCurves) and len(test.parts) > 1:
+        return f"{_told(test)}, {test.take} of {len(test.parts)}"
+    return _told(test)
+
+
+def _told(test: Test) -> str:
     match test:
         case Above():
             return f"> {test.by:g}"

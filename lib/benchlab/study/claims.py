@@ -4,7 +4,7 @@ A test names the runs that it looks at and what would make the sentence true. Co
 article's: on a scaled machine they stand for the same number of clients a core.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,16 +20,65 @@ Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not testable 
 Threads = Annotated[int, Field(gt=0)]
 
 
+#: One name, or several.
+Names = str | Annotated[list[str], Field(min_length=1)]
+
+
 class Series(StrictModel):
-    """The runs of one curve, and which number of each run counts."""
+    """The runs of one curve, and which number of each run counts; lists of names are several curves."""
 
     engine: str
-    variant: str = "default"
-    workload: str
+    variant: Names = "default"
+    workload: Names
     metric: str = "tps"
 
+    @property
+    def each(self) -> list["Series"]:
+        """The curves one by one."""
+        return [
+            self.model_copy(update={"variant": variant, "workload": workload})
+            for variant in _listed(self.variant)
+            for workload in _listed(self.workload)
+        ]
 
-class Above(StrictModel):
+    def __str__(self) -> str:
+        """Name the curve, or the curves."""
+        variants, workloads = (" or ".join(_listed(one)) for one in (self.variant, self.workload))
+        return f"{self.engine} {variants} {workloads}"
+
+
+class OfCurves(StrictModel):
+    """A test that looks at one curve, or at two; or at several of them, one after the other."""
+
+    take: Literal["every", "any", "least", "greatest"] = "every"
+    """Of which curves it must hold where there are several; or the one whose ratio is the least, or
+    the greatest."""
+
+    @property
+    def parts(self) -> list[Self]:
+        """The test of each curve, or each pair of curves.
+
+        Where both sides list the same variants or workloads, each is held against itself.
+        """
+        of, over = self.of, getattr(self, "over", None)
+        if over is None:
+            return [self.model_copy(update={"of": one}) for one in of.each]
+        return [
+            self.model_copy(update={"of": one, "over": other})
+            for one in of.each
+            for other in over.each
+            if (of.variant != over.variant or one.variant == other.variant)
+            and (of.workload != over.workload or one.workload == other.workload)
+        ]
+
+    @model_validator(mode="after")
+    def _extremes_are_of_ratios(self) -> Self:
+        if self.take in ("least", "greatest") and not isinstance(self, Above | Ratio | Change):
+            raise Unresolved("only a ratio has a least and a greatest", ("take",))
+        return self
+
+
+class Above(OfCurves):
     """One curve lies above another: everywhere, at some concurrencies, or by their peaks."""
 
     test: Literal["above"]
@@ -40,7 +89,7 @@ class Above(StrictModel):
     """The factor that the lead must exceed."""
 
 
-class Ratio(StrictModel):
+class Ratio(OfCurves):
     """The ratio of two curves at a concurrency, of their peaks, or where it is greatest."""
 
     test: Literal["ratio"]
@@ -52,7 +101,7 @@ class Ratio(StrictModel):
     """Told and found ratio may differ by that factor; "about 2" leaves more room than "2.04"."""
 
 
-class Change(StrictModel):
+class Change(OfCurves):
     """The ratio of one curve's value at a concurrency to that at a lower one."""
 
     test: Literal["change"]
@@ -64,7 +113,7 @@ class Change(StrictModel):
     """Rises to more than, or falls to less than that factor; level: stays within it."""
 
 
-class Peak(StrictModel):
+class Peak(OfCurves):
     """The concurrency at which a curve, or the ratio of two, is highest."""
 
     test: Literal["peak"]
@@ -75,7 +124,7 @@ class Peak(StrictModel):
     """The peak lies from ``first`` to ``last``."""
 
 
-class Knee(StrictModel):
+class Knee(OfCurves):
     """The concurrency from which a curve is as good as at its peak."""
 
     test: Literal["knee"]
@@ -85,7 +134,7 @@ class Knee(StrictModel):
     """The knee lies from ``first`` to ``last``."""
 
 
-class Level(StrictModel):
+class Level(OfCurves):
     """An absolute value."""
 
     test: Literal["level"]
@@ -96,7 +145,7 @@ class Level(StrictModel):
     within: Annotated[float, Field(gt=1)] = 1.1
 
 
-class Bound(StrictModel):
+class Bound(OfCurves):
     """The resource that binds the runs of a curve."""
 
     test: Literal["bound"]
@@ -154,12 +203,21 @@ class Claim(StrictModel):
     where: str = Field(description="section or table of the article")
     claim: str = Field(description="in our own words; figures carry over")
     kind: Kind
+    clients_per_core: bool | None = Field(
+        None,
+        description="whether its concurrency is as many clients a core here; none: as the study says",
+    )
     decided_by: Test
 
     @property
-    def series(self) -> dict[str, Series]:
-        """Every curve that the test looks at, by the test's name for it: ``of``, ``over``."""
-        return {name: value for name, value in self.decided_by if isinstance(value, Series)}
+    def series(self) -> list[tuple[str, Series]]:
+        """Every curve that the test looks at, with the test's name for it: ``of``, ``over``."""
+        return [
+            (name, one)
+            for name, value in self.decided_by
+            if isinstance(value, Series)
+            for one in value.each
+        ]
 
     @model_validator(mode="after")
     def _audits_are_audits(self) -> "Claim":
@@ -170,3 +228,7 @@ class Claim(StrictModel):
                 ("kind",),
             )
         return self
+
+
+def _listed(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else names

@@ -341,7 +341,7 @@ class Study(StrictModel):
             ids.add(claim.id)
             if not self.is_rerun:
                 continue
-            for side, series in claim.series.items():
+            for side, series in claim.series:
                 where = ("claims", number, "decided_by", side)
                 known("engine", series.engine, self.engines, (*where, "engine"))
                 variants = self.engines[series.engine].variants
