@@ -38,17 +38,17 @@ def measure(
     server = found.target.server
     plan = sweep.planned(checkout, selection, spec).save(checkout)
     ours, shell = [], []
+    load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
     for _ in range(ROUNDS):
         command = server.argv(str(SHELL_LOOP), *map(str, arguments))
         done = subprocess.run(command, capture_output=True, check=True, text=True)
         shell.append(float(done.stdout))
-        with SweepProgress(console, list(curve.trials)) as bar:
+        with SweepProgress(console, [load_s / len(curve.trials)] * len(curve.trials)) as bar:
             begin = time.monotonic()
             tally = Sweep(checkout, plan, spec, found, bar).run([curve])
             ours.append(time.monotonic() - begin)
         if set(tally) != {"ok"}:
             raise SystemExit("a run failed: there is nothing to compare")
-    load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
     what = (
         "wall time of a sweep over a shell loop with the same restarts"
         f" ({np.median(ours) / load_s:.2f} and {np.median(shell) / load_s:.2f}"

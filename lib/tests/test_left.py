@@ -1,11 +1,14 @@
 """What a sweep takes for done and what it repeats, told by its records alone: no host is reached."""
 
 import io
+import json
 from collections import Counter
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pytest
 from benchlab import study, target
+from benchlab.engines import EngineSetting
 from benchlab.errors import NotebookError
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
@@ -29,6 +32,22 @@ class Session:
 
     def __init__(self, provisioned: Provisioned, engine: str):
         self.found = provisioned.engines[engine]
+
+    #: What the server says of its settings; none: they are as requested.
+    said: ClassVar[list[EngineSetting]] = []
+
+    @property
+    def engine(self) -> "Session":
+        return self
+
+    def settings(self, requested: dict) -> list[EngineSetting]:
+        return self.said
+
+    def bring_up(self) -> None:
+        pass
+
+    def cold(self, variant: str, restore: str | None = None) -> None:
+        pass
 
     def stop(self) -> None:
         pass
@@ -176,3 +195,21 @@ def test_a_study_file_that_changes_meanwhile_changes_nothing_of_what_runs(sweeps
     sweeps.executed.clear()
     assert sweeps.run()[0] == {"ok": 2}
     assert not set(sweeps.executed) & set(as_planned)
+
+
+def test_a_variant_stops_at_once_if_the_server_does_not_know_a_setting(sweeps, monkeypatch):
+    unknown = EngineSetting(name="wal_compresion", asked="lz4", effective=None)
+    monkeypatch.setattr(Session, "said", [unknown])
+    outcome, said = sweeps.run()
+    assert outcome == {"failed": 2}
+    assert sweeps.executed == []
+    reason = (
+        "postgres: setting wal_compresion did not take effect: asked lz4, the server knows no such"
+        " setting"
+    )
+    assert said.count(reason) == 1
+    for trial in sweeps.trials:
+        assert sweeps.statuses(trial) == [("failed", reason)]
+        (folder,) = sweeps.checkout.raw.glob(f"*-{trial.key[:8]}")
+        (kept,) = json.loads((folder / "settings.json").read_text())
+        assert (kept["name"], kept["effective"]) == ("wal_compresion", None)

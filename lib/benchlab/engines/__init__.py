@@ -1,6 +1,6 @@
 """Engines by name."""
 
-from benchlab.engines.base import Endpoint, Engine, EngineSetting
+from benchlab.engines.base import Endpoint, Engine, EngineSetting, without_effect
 from benchlab.engines.mariadb import MariaDB
 from benchlab.engines.mysql import MySQL
 from benchlab.engines.oceanbase import OceanBase
@@ -12,7 +12,7 @@ ENGINES: dict[str, type[Engine]] = {
     cls.name: cls for cls in (Postgres, MySQL, MariaDB, OceanBase, TiDB)
 }
 
-__all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class"]
+__all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class", "without_effect"]
 
 
 def engine_class(name: str) -> type[Engine]:

@@ -9,7 +9,7 @@ import json
 import re
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -65,6 +65,28 @@ class EngineSetting(BaseModel):
         # a bare time is in the server's own unit, while a bare size is in bytes throughout benchlab
         asked = canonical(self.asked, self.unit if self.unit in _SECONDS else None)
         return self.effective is not None and asked == canonical(self.effective, self.unit)
+
+
+def without_effect(engine: str, settings: Iterable[EngineSetting]) -> str | None:
+    """Say which setting did not take effect, if any did not.
+
+    Args:
+        engine: its name, for the message.
+        settings: see :meth:`Engine.settings`.
+    """
+    for setting in settings:
+        if not setting.took_effect:
+            unit = f" {setting.unit}" if setting.unit else ""
+            says = (
+                "knows no such setting"
+                if setting.effective is None
+                else f"says {setting.effective}"
+            )
+            return (
+                f"{engine}: setting {setting.name} did not take effect:"
+                f" asked {setting.asked}, the server {says}{unit}"
+            )
+    return None
 
 
 def canonical(value: str, unit: str | None = None) -> str | float:

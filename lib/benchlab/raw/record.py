@@ -29,6 +29,9 @@ RECORD_NAME = "run.json"
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
 RATE = "rate.json"
 
+#: Capture of the settings that were requested, and of what the server says of them.
+SETTINGS = "settings.json"
+
 #: Phase → file with what the driver printed in it.
 OUTPUT = {"warmup": "warmup.out", "measure": "sysbench.out"}
 

@@ -10,11 +10,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchlab.plan import Trial
-
-#: Seconds that a run takes beside warm-up and measurement; for the estimate only.
-_RUN_OVERHEAD_S = 4
-
 #: What the run notebook's lines begin with; see :mod:`benchlab.run.curve`.
 RUN_LINE = "run "
 
@@ -26,9 +21,10 @@ class SweepProgress:
     move the bar.
     """
 
-    def __init__(self, console: Console, trials: list[Trial]):
+    def __init__(self, console: Console, seconds: list[float]):
+        """Show a bar for runs that take so many seconds each, in their order."""
         self._console = console
-        self._left = [_seconds(trial) for trial in trials]
+        self._left = list(seconds)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -65,7 +61,3 @@ class SweepProgress:
 
     def flush(self) -> None:
         """Nothing is held back."""
-
-
-def _seconds(trial: Trial) -> float:
-    return trial.point.warmup_s + trial.point.measure_s + _RUN_OVERHEAD_S

@@ -15,12 +15,13 @@ from pathlib import Path
 from rich.console import Console
 
 from benchlab import notebooks, study, target
+from benchlab.engines import EngineSetting, without_effect
 from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
 from benchlab.plan import Curve, Plan, Planner, Point, envelope, selected
 from benchlab.raw import folders
-from benchlab.raw.record import RunFolder, Status
+from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.run import dataset
+from benchlab.run import dataset, estimate
 from benchlab.run.progress import SweepProgress
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
@@ -149,7 +150,9 @@ def run(
             plan = planned(repo, selection, spec)
             rest = left(repo, selection, selection.part(spec, plan), damaged)
         plan = plan.save(repo)
-        with SweepProgress(console, [trial for curve in rest for trial in curve.trials]) as bar:
+        overheads = estimate.overheads(repo, selection.target)
+        seconds = [estimate.of_trial(trial, overheads) for curve in rest for trial in curve.trials]
+        with SweepProgress(console, seconds) as bar:
             return Sweep(repo, plan, spec, found, bar, damaged).run(rest)
 
 
@@ -232,6 +235,10 @@ class Sweep:
     """Run folder → why it cannot be ingested, as far as that has been told."""
     broken: dict[str, str] = field(default_factory=dict)
     """Engine → why its dataset could not be loaded."""
+    unset: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """Engine and variant → why its settings did not take effect; ``None``: they did."""
+    settings: dict[tuple[str, str], list[EngineSetting]] = field(default_factory=dict)
+    """Engine and variant → what the server said of them."""
     told: set[str] = field(default_factory=set)
     """Why curves did not run, as far as that has been told."""
 
@@ -268,6 +275,8 @@ class Sweep:
             self._close(curve, "refused", reason)
         elif reason := self._unloaded(session, curve):
             self._close(curve, "failed", reason)
+        elif reason := self._without_effect(session, point):
+            self._close(curve, "failed", reason, self.settings.get(curve.series[:2], []))
         else:
             try:
                 with ThreadPoolExecutor(max_workers=1) as beside:
@@ -296,6 +305,22 @@ class Sweep:
                 self.broken[curve.engine] = str(error)
         return self.broken[curve.engine]
 
+    def _without_effect(self, session: Session, point: Point) -> str | None:
+        """Ask the server once whether it takes a variant's settings; return why it does not.
+
+        So a variant with a setting that the server does not know stops at once, and not at each point.
+        """
+        variant = (point.engine, point.variant)
+        if variant not in self.unset:
+            try:
+                session.bring_up()
+                session.cold(point.variant, point.dataset_key)
+                self.settings[variant] = session.engine.settings(point.settings)
+                self.unset[variant] = without_effect(point.engine, self.settings[variant])
+            except BenchlabError as error:
+                self.unset[variant] = str(error)
+        return self.unset[variant]
+
     def _restore(self, session: Session, point: Point) -> None:
         """Put the dataset in place while the notebook's kernel starts, which then finds it there."""
         with suppress(BenchlabError):  # the first run does the same, and tells what is wrong
@@ -307,11 +332,16 @@ class Sweep:
             if other != engine and not found.refused:
                 Session(self.found, other).stop()
 
-    def _close(self, curve: Curve, status: Status, reason: str) -> None:
+    def _close(
+        self, curve: Curve, status: Status, reason: str, settings: Iterable[EngineSetting] = ()
+    ) -> None:
         """Record the trials of a curve that did not run, and say so in one line."""
         on = self.found.target
         for trial in curve.trials:
-            RunFolder(self.repo.raw, trial, on.name, on.single_host).finish(status, reason)
+            folder = RunFolder(self.repo.raw, trial, on.name, on.single_host)
+            if settings:
+                folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
+            folder.finish(status, reason)
         runs = "1 run" if len(curve.trials) == 1 else f"{len(curve.trials)} runs"
         said = "the reason is as before" if reason in self.told else reason
         self.told.add(reason)

@@ -10,12 +10,13 @@ from pathlib import Path
 from benchlab.attribution import blocks
 from benchlab.drivers import sysbench
 from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.engines import without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.observers import sample
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.observers.sessions import SessionSampler
 from benchlab.plan import Point, Trial
-from benchlab.raw.record import OUTPUT, PLAN, RATE, Record, RunFolder
+from benchlab.raw.record import OUTPUT, PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run import process
 from benchlab.run.intervention import Lowering
 from benchlab.run.observe import Observers, watch
@@ -163,14 +164,9 @@ class _Run:
 
     def _check_settings(self) -> None:
         settings = self.session.engine.settings(self.trial.point.settings)
-        self.folder.write_json("settings.json", [setting.model_dump() for setting in settings])
-        for setting in settings:
-            if not setting.took_effect:
-                unit = f" {setting.unit}" if setting.unit else ""
-                raise RunFailed(
-                    f"{self.trial.point.engine}: setting {setting.name} did not take effect:"
-                    f" asked {setting.asked}, the server says {setting.effective}{unit}"
-                )
+        self.folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
+        if reason := without_effect(self.trial.point.engine, settings):
+            raise RunFailed(reason)
 
     @contextmanager
     def _lowered(self) -> Iterator[Callable[[], None]]:

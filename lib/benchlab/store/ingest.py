@@ -21,7 +21,7 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
-from benchlab.raw.record import OUTPUT, PLAN, RATE, Record
+from benchlab.raw.record import OUTPUT, PLAN, RATE, SETTINGS, Record
 from benchlab.repo import Repo
 from benchlab.store.database import PLANNED, Store, open_store
 from benchlab.study import strict
@@ -288,7 +288,7 @@ def _host(text: dict[str, str]) -> pl.DataFrame:
 
 def _settings(text: dict[str, str]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
-    settings = _json(text, "settings.json", _SETTINGS) or []
+    settings = _json(text, SETTINGS, _SETTINGS) or []
     return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
 
 

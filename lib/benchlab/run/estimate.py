@@ -1,0 +1,61 @@
+"""How long a plan takes on a target: what its runs measure, and all that lies between."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from benchlab.errors import ParseError, TargetError
+from benchlab.plan import Curve, Trial
+from benchlab.raw import folders
+from benchlab.repo import Repo
+from benchlab.target import provisioned
+
+#: Seconds of a run beside warm-up and measured part: restart, caches, captures. Medians of the shipped
+#: reference are 1.4 to 5.6, by engine.
+RUN_S = 3.0
+
+#: Seconds of a curve beside its runs: the notebook's kernel, rows into the store, the dataset put back.
+CURVE_S = 6.0
+
+#: Seconds until an engine that was never provisioned is there with its data, and one that was.
+_NEW_ENGINE_S, _ENGINE_S = 60.0, 10.0
+
+
+def overheads(repo: Repo, target: str) -> dict[str, float]:
+    """Return the seconds of a run beside what it measures, by engine, as they were on a target."""
+    found = defaultdict(list)
+    for folder in folders.finished(repo.raw):
+        try:
+            record = folders.read(folder)
+        except ParseError:
+            continue
+        if record.target == target and record.status == "ok":
+            phases = (
+                record.phases[name] for name in ("warmup", "measure") if name in record.phases
+            )
+            measured = sum(end - begin for begin, end in phases)
+            whole = (record.ended - record.started).total_seconds()
+            found[record.trial.point.engine].append(whole - measured)
+    return {engine: median(seconds) for engine, seconds in found.items()}
+
+
+def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
+    """Return the seconds of one run."""
+    point = trial.point
+    return point.warmup_s + point.measure_s + overheads.get(point.engine, RUN_S)
+
+
+def of_curves(curves: Iterable[Curve], repo: Repo, target: str) -> float:
+    """Return the seconds of a sweep over curves on a target, provisioning and loading included."""
+    curves, seconds = list(curves), overheads(repo, target)
+    try:
+        known = provisioned(repo, target).engines.keys()
+    except TargetError:
+        known = set()
+    engines = {curve.engine for curve in curves}
+    return (
+        sum(of_trial(trial, seconds) for curve in curves for trial in curve.trials)
+        + CURVE_S * len(curves)
+        + _NEW_ENGINE_S * len(engines - known)
+        + _ENGINE_S * len(engines & known)
+    )

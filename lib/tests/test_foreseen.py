@@ -1,0 +1,114 @@
+"""What a plan cannot decide is said before anything runs, and so is how long it will take."""
+
+import shutil
+
+import pytest
+from benchlab import study, target
+from benchlab.claims.foreseen import undecidable
+from benchlab.claims.judge import judge
+from benchlab.run import estimate
+from conftest import MEASURED_PROFILE, ROOT, STUDY, planned, rerun
+from ruamel.yaml import YAML
+
+SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_insert"}
+
+#: Test → what is said of it in the profile `quick`, that runs 1, 16 and 64 clients, on 2 of 8 cores.
+FORESEEN = {
+    "a number of clients that is run": ({"test": "level", "at": 4, "value": 1, "unit": "s"}, None),
+    "one that another profile runs": (
+        {"test": "level", "at": 128, "value": 1, "unit": "/s"},
+        "32 clients (the article's 128), which quick does not run",
+    ),
+    "one that none runs": (
+        {"test": "change", "start": 4, "end": 20, "direction": "rises"},
+        "5 clients (the article's 20), which no profile runs",
+    ),
+    "one of several that is run": ({"test": "bound", "at": [4, 20], "by": ["memory"]}, None),
+    "several of which none is run": (
+        {"test": "bound", "at": [20, 24], "by": ["memory"]},
+        "5, 6 clients (the article's 20, 24), which no profile runs",
+    ),
+    "a range without a point": (
+        {"test": "peak", "first": 8, "last": 32},
+        "2, 8 clients (the article's 8, 32), which quick does not run",
+    ),
+    "a curve that is not run": (
+        {"test": "knee", "of": SERIES | {"engine": "oceanbase", "variant": "default"}}
+        | {"first": 4, "last": 64},
+        "profile quick does not run oceanbase default oltp_insert",
+    ),
+    "all of a curve": ({"test": "bound", "by": ["memory"]}, None),
+    "what needs more than runs": ({"test": "none", "needs": "A lab."}, None),
+}
+
+
+@pytest.fixture
+def of_claim(checkout):
+    """Return the study with one claim that has the given test."""
+
+    def load(test: dict) -> study.Study:
+        path = checkout.studies / f"{STUDY}.yml"
+        spec = YAML(typ="safe").load(path)
+        test = test if test["test"] == "none" else {"of": SERIES} | test
+        claim = {"id": "one", "where": "here", "claim": "So it is.", "kind": "order"}
+        spec["claims"] = [claim | {"decided_by": test}]
+        with path.open("w") as stream:
+            YAML(typ="safe").dump(spec, stream)
+        return study.load(checkout, STUDY)
+
+    return load
+
+
+@pytest.mark.parametrize("case", FORESEEN)
+def test_claims_that_a_plan_cannot_decide_are_named(checkout, of_claim, case):
+    test, expected = FORESEEN[case]
+    spec = of_claim(test)
+    instance = target.instance_type(checkout, spec.instance)
+    found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
+    assert found == ([expected] if expected else [])
+
+
+def test_what_is_foreseen_comes_true(checkout, measured):
+    """With runs of all that the plan has, the judge calls just these claims not testable."""
+    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
+    spec = study.load(checkout, STUDY)
+    plan = planned(checkout, STUDY, MEASURED_PROFILE)
+    runs: dict = {}
+    for curve in plan.curves:
+        if curve.envelope == "main" and not curve.intervention:
+            of_curve = runs.setdefault((curve.engine, curve.variant, curve.workload), {})
+            of_curve |= {trial.point.concurrency: [1.0, 2.0, 3.0] for trial in curve.trials}
+    store = measured(runs)
+    instance = target.instance_type(checkout, spec.instance)
+    foreseen = {claim.id for claim, _ in undecidable(spec, instance, plan)}
+    assert foreseen
+    judged = {one.claim.id: one for one in judge(checkout, STUDY, rerun(store))}
+    for name in foreseen:
+        assert judged[name].verdict == "not testable here"
+    others = [
+        one
+        for one in judged.values()
+        if one.verdict == "not testable here" and one.claim.id not in foreseen
+    ]
+    # those whose test needs what no run has, and those of metrics that these captures do not tell
+    assert all(
+        one.claim.decided_by.test == "none"
+        or "no capture" in one.reason
+        or "absolute" in one.reason
+        for one in others
+    )
+
+
+def test_the_time_of_a_plan_is_that_of_its_runs_and_what_lies_between(checkout, close_run):
+    plan = planned(checkout)
+    measured_s = sum(one.point.warmup_s + one.point.measure_s for one in plan.trials)
+    before = estimate.of_curves(plan.curves, checkout, "local")
+    assert before > measured_s + estimate.CURVE_S * len(plan.curves)
+    # a run that took long is learnt from; its captures are of 6 s, and it ended at once
+    trial = plan.trials[0]
+    close_run(trial=trial)
+    (overhead,) = estimate.overheads(checkout, "local").values()
+    assert estimate.of_trial(trial, {trial.point.engine: overhead}) == (
+        trial.point.warmup_s + trial.point.measure_s + overhead
+    )
+    assert estimate.overheads(checkout, "another") == {}
