@@ -5,8 +5,8 @@ import time
 import polars as pl
 from benchlab import stats
 from benchlab.engines import Engine
-from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import generate, schema
+from benchlab.workloads.spec_tree.dataset import SpecTree
 from table import Row
 
 #: Alternations of the two, and the rows of each table that are inserted one by one.
@@ -41,7 +41,7 @@ def measure(engine: Engine, dataset: SpecTree) -> Row:
 def _make_empty(engine: Engine, dataset: SpecTree) -> None:
     for name in schema.IDS:
         engine.query(f"DROP TABLE IF EXISTS {name}")
-    for statement in schema.tables(engine.sysbench_driver, dataset):
+    for statement in schema.tables(engine.protocol, dataset):
         engine.query(statement)
 
 

@@ -4,10 +4,11 @@ import resource
 from pathlib import Path
 
 from benchlab import stats
-from benchlab.drivers import sysbench
-from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.drivers.sysbench import driver as sysbench
+from benchlab.drivers.sysbench import output as parse_sysbench
 from benchlab.plan import Point
-from benchlab.run import process
+from benchlab.run.process import Program
+from benchlab.run.process import run as run_programs
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from table import Row
@@ -36,7 +37,7 @@ def measure(session: Session, point: Point) -> list[Row]:
     for number in range(1, ROUNDS + 1):
         rate, _ = _run(session, point, str(tables.folder / EMPTY.name), number)
         empty.append(rate)
-        rate, cores = _run(session, point, tables.script(point.workload), number)
+        rate, cores = _run(session, point, tables.script(str(point.workload.script)), number)
         queried.append(rate)
         shares.append(cores / point.envelope.cores)
     name = session.engine_name
@@ -55,12 +56,8 @@ def _run(session: Session, point: Point, script: str, seed: int) -> tuple[float,
     options = {**point.workload.options, **tables_of(point.dataset).options()}
     command = sysbench.run(session.engine, script, options, CONNECTIONS, SECONDS, seed)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = process.run(
-        session.client_argv(command),
-        sysbench.config_file(session.engine),
-        SECONDS + _GRACE_S,
-        lambda line: None,
-    )
+    program = Program(session.client_argv(command), sysbench.config_file(session.engine))
+    (done,) = run_programs([program], SECONDS + _GRACE_S, lambda number, line: None)
     if done.returncode:
         raise SystemExit(f"sysbench failed: there is nothing to compare: {done.stderr.decode()}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

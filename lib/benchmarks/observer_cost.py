@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 from benchlab import stats
 from benchlab.agent.system import keep_time
-from benchlab.drivers import sysbench
-from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.drivers.sysbench import driver as sysbench
+from benchlab.drivers.sysbench import output as parse_sysbench
 from benchlab.observers import OBSERVERS
 from benchlab.plan import Trial
-from benchlab.run import process
 from benchlab.run.observe import Observers
+from benchlab.run.process import Program
+from benchlab.run.process import run as run_programs
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from table import Row
@@ -61,19 +62,16 @@ def measure(session: Session, trial: Trial) -> Row:
     command = sysbench.run(session.engine, SCRIPT, options, THREADS, duration_s, trial.seed)
     begin: Future[float] = Future()
 
-    def on_line(line: bytes) -> None:
+    def on_line(number: int, line: bytes) -> None:
+        del number  # of one
         if line.rstrip() == parse_sysbench.STARTED:
             begin.set_result(time.monotonic())
 
     with ThreadPoolExecutor(max_workers=1) as beside:
         watching = beside.submit(_watch_in_blocks, session, blocks, begin)
         try:
-            driver = process.run(
-                session.client_argv(command),
-                sysbench.config_file(session.engine),
-                duration_s + _DRIVER_GRACE_S,
-                on_line,
-            )
+            program = Program(session.client_argv(command), sysbench.config_file(session.engine))
+            (driver,) = run_programs([program], duration_s + _DRIVER_GRACE_S, on_line)
         finally:
             begin.cancel()  # or a load that never began would be waited for
         if driver.returncode:

@@ -9,13 +9,13 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from benchlab.drivers import sysbench_output
+from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.raw import folders
 from benchlab.raw.record import RATE, RECORD_NAME, RECORD_VERSION, RunFolder
 from benchlab.store import RUN_TABLES, ingest, open_store, results
 from benchlab.store.ingest import Ingested
-from benchlab.study import SpecTree
+from benchlab.workloads.spec_tree.dataset import SpecTree
 from conftest import CAPTURES, DATA, rerun
 
 BROKEN = ("client_killed", "connection_lost_mysql", "refused", "server_killed", "sql_error")
@@ -161,7 +161,7 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
     closed = close_run(trial=trial)
     rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": 800}).encode()
     due = close_run(trial=trial.model_copy(update={"point": point}), **CAPTURES, **{RATE: rate})
-    assert (closed.record_version, due.record_version) == (1, 3)
+    assert (closed.record_version, due.record_version) == (4, 4)
     assert "at 80% of the peak" in due.line()
     ingest.ingest_new(checkout)
     with open_store(checkout.store, read_only=True) as store:

@@ -16,9 +16,10 @@ from benchlab.plan import Point, Trial
 from benchlab.run import dataset, trial
 from benchlab.run.trial import run_trial
 from benchlab.store import ingest
-from benchlab.study import SpecTree, Workload
+from benchlab.study import Workload
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
+from benchlab.workloads.spec_tree.dataset import SpecTree
 from conftest import EVERY_ENGINE, wait_for
 
 pytestmark = pytest.mark.machine
@@ -206,7 +207,7 @@ class RecursiveQueryContract:
         accesses = session.engine.accesses(found["query_plan"]["plan"].item())
         assert len(accesses) == 2  # the two tables, each once
         assert all(one.rows >= one.loops > 0 for one in accesses)
-        if session.engine.sysbench_driver == "mysql":  # PostgreSQL has no hints
+        if session.engine.protocol == "mysql":  # PostgreSQL has no hints
             hinted = workload.model_copy(update={"options": {"hint": "IGNORE INDEX (PRIMARY)"}})
             query = tables_of(point.dataset).example_query(session.engine, hinted)
             scanned = session.engine.accesses(session.engine.explain(query))

@@ -127,7 +127,7 @@ def test_a_sweep_with_failed_runs_goes_on_and_ends_with_one_line(broken):
 def test_an_engine_that_dies_fails_its_run_only(broken):
     killed, after = broken.of("oltp_write_only")
     assert killed.status == "failed"
-    assert killed.error.startswith("postgres died: sysbench sysbench: ")
+    assert killed.error.startswith("postgres died: sysbench measure: ")
     assert "measure" not in killed.phases
     assert "ready to accept connections" in broken.text(killed, "engine.log")
     assert {"iostat.json", "sample.jsonl"} <= set(killed.files)  # what was seen until then
@@ -169,7 +169,7 @@ def test_a_disk_too_small_for_the_dataset_is_told(faulty, tmp_path):
     spec["matrix"][0]["engines"] = ["postgres"]
     smoke = spec["profiles"]["smoke"]
     smoke["envelope"] = smoke["envelope"] | {"disk": "128MiB"}
-    smoke["dataset"] = {"tables": 2, "rows_per_table": 400_000}
+    smoke["dataset"] = {"kind": "sysbench_oltp", "tables": 2, "rows_per_table": 400_000}
     faulty.write_study("large", spec)
     before = agent("engine", "postgres", "snapshots")["snapshots"]
     data = tmp_path / "data"

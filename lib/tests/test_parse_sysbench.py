@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab.drivers import sysbench_output
+from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import ParseError
 from hypothesis import given
 from hypothesis import strategies as st

@@ -265,7 +265,7 @@ def test_points_of_older_runs_are_what_they_were(curves):
         "options",
         "tolerated_error_share",
     }
-    assert set(point["dataset"]) == {"tables", "rows_per_table"}
+    assert set(point["dataset"]) == {"kind", "tables", "rows_per_table"}
 
 
 def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):

@@ -6,7 +6,7 @@ import pytest
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import EngineError
 
-DRIVERS = {"pgsql": psycopg, "mysql": pymysql}
+DRIVERS = {"postgres": psycopg, "mysql": pymysql}
 
 
 class Connection:
@@ -52,7 +52,7 @@ def connected(request, monkeypatch):
             assert options["autocommit"] is True
             return connection
 
-        driver = DRIVERS[engine.sysbench_driver]
+        driver = DRIVERS[engine.protocol]
         monkeypatch.setattr(driver, "connect", open_connection)
         return engine, connection, driver
 

@@ -7,8 +7,8 @@ import duckdb
 import polars as pl
 import pytest
 from benchlab.errors import DatasetError
-from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import answers, generate, query, schema
+from benchlab.workloads.spec_tree.dataset import SpecTree
 from benchlab.workloads.spec_tree.tables import CHECKED, SpecTreeTables
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,7 +126,7 @@ def test_queries_that_never_get_enough_rows_are_refused(monkeypatch):
 # The query
 
 
-@pytest.mark.parametrize("dialect", ["mysql", "pgsql"])
+@pytest.mark.parametrize("dialect", ["mysql", "postgres"])
 def test_the_statement_has_its_parameters_in_their_places(dialect):
     first = query.parameters(SMALL, 3)[0]
     text = query.filled_in(dialect, first)
@@ -156,7 +156,9 @@ def test_the_expected_answer_is_that_of_the_recursive_query(tables):
         for name, frame in zip(("specification", "spec_relationship"), tables, strict=True):
             connection.register(name, frame.to_arrow())
         for parameters in query.parameters(SMALL, 20):
-            text = query.filled_in("pgsql", parameters).replace(r"'\x", "'").replace("::bytea", "")
+            text = (
+                query.filled_in("postgres", parameters).replace(r"'\x", "'").replace("::bytea", "")
+            )
             answered = query.canonical(connection.sql(text).pl().to_dicts())
             assert answered == expected(parameters)
             assert LEAST <= len(answered) <= MOST
@@ -178,7 +180,7 @@ def test_rows_of_all_drivers_come_to_the_same():
 class Server:
     """Answers as an engine would that has the rows, but for one parameter."""
 
-    name, sysbench_driver = "postgres", "pgsql"
+    name, protocol = "postgres", "postgres"
 
     def __init__(self, wrong_at: int | None):
         self.wrong_at, self.asked = wrong_at, 0
@@ -195,7 +197,7 @@ class Server:
 
     def answer(self, text: str) -> list[dict]:
         parameters = query.parameters(SMALL, CHECKED)[self.asked]
-        assert text == query.filled_in("pgsql", parameters)
+        assert text == query.filled_in("postgres", parameters)
         rows = [dict(enumerate(row)) for row in self.expected(parameters)]
         self.asked += 1
         return rows[1:] if self.asked - 1 == self.wrong_at else rows
@@ -224,7 +226,7 @@ def test_an_engine_that_answers_otherwise_is_told_with_both_row_sets(tmp_path):
 # The tables
 
 
-@pytest.mark.parametrize("dialect", ["mysql", "pgsql"])
+@pytest.mark.parametrize("dialect", ["mysql", "postgres"])
 def test_partitions_are_one_an_operator(dialect):
     whole = schema.tables(dialect, SMALL)
     assert len(whole) == 2

@@ -2,14 +2,18 @@
 
 import pytest
 from benchlab import study
-from benchlab.drivers import sysbench
+from benchlab.drivers.sysbench import driver as sysbench
 from benchlab.engines import ENGINES, Endpoint
-from benchlab.study import Dataset, SpecTree, Workload
+from benchlab.study import DatasetModel, Workload
 from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree import query
+from benchlab.workloads.spec_tree.dataset import SpecTree
 from conftest import STUDY
 
 PASSWORD = "s3cret, with = and spaces"
+
+#: sysbench's names of the protocols.
+PROTOCOLS = {"mysql": "mysql", "postgres": "pgsql"}
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -30,11 +34,11 @@ def options(command: list[str]) -> dict[str, str]:
     return dict(pairs)
 
 
-def run(engine, workload: Workload, dataset: Dataset, **how: int) -> list[str]:
+def run(engine, workload: Workload, dataset: DatasetModel, **how: int) -> list[str]:
     """Command of a workload on a dataset, as a trial asks for it."""
     tables = tables_of(dataset)
     of_script = {**workload.options, **tables.options()}
-    return sysbench.run(engine, tables.script(workload), of_script, **how)
+    return sysbench.run(engine, tables.script(str(workload.script)), of_script, **how)
 
 
 @pytest.mark.parametrize("script", ["oltp_write_only", "oltp_insert", "oltp_point_select"])
@@ -43,7 +47,7 @@ def test_a_run_asks_for_what_the_point_says(engine, spec, script):
     command = run(engine, workload, dataset, threads=128, duration_s=600, seed=7)
     assert command[:2] == ["sysbench", script]
     assert command[-1] == "run"
-    driver = engine.sysbench_driver
+    driver = PROTOCOLS[engine.protocol]
     assert options(command) == {
         "config-file": "/dev/stdin",
         "db-driver": driver,
@@ -78,13 +82,15 @@ def test_a_study_cannot_change_what_the_plan_decides(engine, spec):
 
 def test_loading_makes_the_tables_that_runs_use(engine, spec):
     dataset = spec.profiles["smoke"].dataset
-    load = sysbench.prepare(engine, tables_of(dataset).options())
+    load = sysbench.prepare(engine, tables_of(dataset).options(), jobs=4)
     loaded = run(
         engine, spec.workloads["oltp_write_only"], dataset, threads=4, duration_s=3, seed=1
     )
     assert load[-1] == "prepare"
-    shared = ("tables", "table-size", *engine.sysbench_options())
-    assert [options(load)[name] for name in shared] == [options(loaded)[name] for name in shared]
+    driver = PROTOCOLS[engine.protocol]
+    where = [f"{driver}-{part}" for part in ("host", "port", "user", "db")]
+    for name in ("tables", "table-size", "db-driver", *where):
+        assert options(load)[name] == options(loaded)[name]
     assert int(options(load)["threads"]) <= dataset.tables  # sysbench refuses more
 
 
@@ -101,7 +107,7 @@ def test_the_recursive_query_is_run_by_a_script_of_its_own(engine):
     named = {found["statement"], found["parameters"], command[1]}
     assert named == {str(tables.folder / name) for name in files}
     assert "tables" not in found
-    dialect = engine.sysbench_driver
+    dialect = engine.protocol
     assert files["statement.sql"].decode().strip() == query.statement(dialect)
     lines = files["parameters.tsv"].decode().splitlines()
     drawn = query.parameters(CATALOGUES, len(lines))
@@ -129,10 +135,10 @@ def test_the_password_is_in_no_process_list(engine, spec):
     dataset = spec.profiles["smoke"].dataset
     workload = spec.workloads["oltp_insert"]
     for command in (
-        sysbench.prepare(engine, tables_of(dataset).options()),
+        sysbench.prepare(engine, tables_of(dataset).options(), jobs=4),
         run(engine, workload, dataset, threads=1, duration_s=1, seed=1),
     ):
         assert not any("password" in word or PASSWORD in word for word in command)
         assert "--config-file=/dev/stdin" in command
-    expected = f"{engine.sysbench_driver}-password={PASSWORD}\n"
+    expected = f"{PROTOCOLS[engine.protocol]}-password={PASSWORD}\n"
     assert sysbench.config_file(engine).decode() == expected

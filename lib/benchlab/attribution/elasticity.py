@@ -83,10 +83,11 @@ def block_throughput(
 
     Args:
         blocks: of one run, see :func:`benchlab.attribution.blocks.blocks`.
-        seconds: the driver's intervals of the measured part: ``second`` (its end), ``tps``.
+        seconds: the driver's intervals of the measured part: ``second`` (its end), ``tps``; those of a
+            second add up.
         late_s: by how much later than the driver's first second the first block began.
     """
-    tps = dict(seconds.select("second", "tps").iter_rows())
+    tps = dict(seconds.group_by("second").agg(pl.col("tps").sum()).iter_rows())
     start = (blocks["begin_s"].min() or 0.0) - late_s
     rows = []
     for block in blocks.iter_rows(named=True):

@@ -11,7 +11,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 import psycopg
@@ -129,13 +129,13 @@ class Engine(ABC):
 
     Class attributes:
         name: as in studies, roles and tables.
-        sysbench_driver: sysbench's name of the protocol.
+        protocol: what its clients speak, and so the dialect of SQL that they write.
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not tell.
     """
 
     name: ClassVar[str]
-    sysbench_driver: ClassVar[str]
+    protocol: ClassVar[Literal["mysql", "postgres"]]
     admin_user: ClassVar[str]
     waits_query: ClassVar[str] = ""
 
@@ -217,7 +217,7 @@ class Engine(ABC):
 
     @abstractmethod
     def read_in(self, dataset: Dataset) -> None:
-        """Read the sysbench tables once, into the caches that a long run would have filled."""
+        """Read the tables once, into the caches that a long run would have filled."""
 
     @abstractmethod
     def dataset_bytes(self) -> int:
@@ -266,22 +266,11 @@ class Engine(ABC):
             return "on" if value else "off"
         return str(value)
 
-    def sysbench_options(self) -> dict[str, Scalar]:
-        """Return sysbench's connection options, without the password."""
-        driver, endpoint = self.sysbench_driver, self.endpoint
-        return {
-            "db-driver": driver,
-            f"{driver}-host": endpoint.host,
-            f"{driver}-port": endpoint.port,
-            f"{driver}-user": endpoint.user,
-            f"{driver}-db": endpoint.database,
-        }
-
 
 class PostgresProtocol(Engine):
     """A server that speaks PostgreSQL's protocol."""
 
-    sysbench_driver = "pgsql"
+    protocol = "postgres"
 
     def _connect(self, endpoint: Endpoint) -> psycopg.Connection[dict[str, Any]]:
         return psycopg.connect(
@@ -320,7 +309,7 @@ class MySQLProtocol(Engine):
         session: a statement that connections from here begin with, those of the load not.
     """
 
-    sysbench_driver = "mysql"
+    protocol = "mysql"
     session: ClassVar[str | None] = None
 
     def _connect(self, endpoint: Endpoint) -> pymysql.Connection:

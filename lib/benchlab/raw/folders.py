@@ -1,5 +1,6 @@
 """The run folders below ``data/raw``: which are finished, and how the runs ended."""
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cache
@@ -8,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from benchlab.errors import BenchlabError, ParseError
-from benchlab.raw.record import RECORD_NAME, RECORD_VERSION, Record, Status
+from benchlab.raw.record import RECORD_NAME, RECORD_VERSION, Record, Status, upgraded
 from benchlab.study.strict import problem
 
 
@@ -55,7 +56,11 @@ def _read(path: Path, mtime_ns: int) -> Record:
             f"{path.parent}: record version {version} is newer than this benchlab knows"
             f" ({RECORD_VERSION}): upgrade benchlab, or move the folder away"
         )
-    record = Record.model_validate_json(content)
+    record = Record.model_validate(upgraded(json.loads(content)))
+    if version < RECORD_VERSION:
+        # its trial is recognised by what it says, in whatever form that was written down
+        keys = {"trial_key": record.trial.key, "point_key": record.trial.point.key}
+        record = record.model_copy(update=keys)
     if record.run_id != path.parent.name:
         raise ParseError(f"{path.parent.name}: {RECORD_NAME} is that of {record.run_id}")
     return record

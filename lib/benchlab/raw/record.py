@@ -17,13 +17,14 @@ from pydantic import BaseModel, ConfigDict
 
 import benchlab
 from benchlab.plan import Trial
-from benchlab.study import DEFAULT_ENVELOPE, SpecTree
+from benchlab.study import DEFAULT_ENVELOPE
 
-# History of the record's format; a record has the lowest version that knows all that it says:
+# History of the record's format:
 # 1: first
 # 2: a trial may have an intervention, which an older benchlab would overlook
 # 3: datasets that are not sysbench's; requests that are due at times of their own
-RECORD_VERSION = 3
+# 4: a dataset names its kind; drivers other than sysbench, several scripts
+RECORD_VERSION = 4
 RECORD_NAME = "run.json"
 
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
@@ -31,9 +32,6 @@ RATE = "rate.json"
 
 #: Capture of the settings that were requested, and of what the server says of them.
 SETTINGS = "settings.json"
-
-#: Phase → file with what the driver printed in it.
-OUTPUT = {"warmup": "warmup.out", "measure": "sysbench.out"}
 
 #: Capture of how the server carries out the workload's query, where it has one.
 PLAN = "plan.json"
@@ -115,7 +113,7 @@ class RunFolder:
             for path in sorted(self.path.iterdir())
         }
         record = Record(
-            record_version=_least_version(self.trial),
+            record_version=RECORD_VERSION,
             run_id=self.run_id,
             status=status,
             error=error,
@@ -140,12 +138,14 @@ class RunFolder:
         return record
 
 
-def _least_version(trial: Trial) -> int:
-    """Return the oldest version of the record that can tell of a trial."""
-    point = trial.point
-    if isinstance(point.dataset, SpecTree) or point.share_of_peak or point.transactions_per_client:
-        return 3
-    return 2 if trial.intervention else 1
+def upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what an older version's record says, in the form of this one."""
+    match content:
+        case {"trial": {"point": {"dataset": dict(dataset)}}} if content["record_version"] < 4:
+            # there were two kinds, told by their keys
+            kind = "spec_tree" if "operators" in dataset else "sysbench_oltp"
+            dataset.setdefault("kind", kind)
+    return content
 
 
 @cache

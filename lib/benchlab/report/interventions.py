@@ -212,7 +212,7 @@ def _perturbed(
 ) -> Perturbed:
     start = pl.col("begin_s").min()
     return Perturbed(
-        interval.filter(phase="measure").select("second", "tps").sort("second"),
+        interval.filter(phase="measure").group_by("second").agg(pl.col("tps").sum()).sort("second"),
         blocks.with_columns(
             (pl.col("begin_s") - start).alias("begin"), (pl.col("end_s") - start).alias("end")
         ).sort("number"),

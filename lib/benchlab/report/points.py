@@ -151,9 +151,9 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     frames = [
         store.sql(
             """
-            SELECT ? AS run, phase, i.tps,
+            SELECT ? AS run, phase, sum(i.tps) AS tps,
                 i.second + CASE phase WHEN 'warmup' THEN 0 ELSE warmup_s END AS second
-            FROM "interval" i JOIN run USING (run_id) WHERE run_id = ? ORDER BY 4
+            FROM "interval" i JOIN run USING (run_id) WHERE run_id = ? GROUP BY ALL ORDER BY 4
             """,
             name,
             run_id,
@@ -194,8 +194,8 @@ def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _drift(rerun: Rerun) -> pl.DataFrame:
     seconds = rerun.of_runs(
-        'SELECT run_id, tps FROM "interval" SEMI JOIN chosen USING (run_id)'
-        " WHERE phase = 'measure' ORDER BY run_id, second"
+        'SELECT run_id, second, sum(tps) AS tps FROM "interval" SEMI JOIN chosen USING (run_id)'
+        " WHERE phase = 'measure' GROUP BY ALL ORDER BY run_id, second"
     )
     rows = [
         {"run_id": key[0], "drift": stats.drift(group["tps"].to_list())}

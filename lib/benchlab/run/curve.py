@@ -6,12 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from benchlab import repo, target
-from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab import drivers, repo, target
 from benchlab.errors import StoreError
 from benchlab.plan import Curve, Plan
 from benchlab.plan import plan as plans
-from benchlab.raw.record import OUTPUT, Record
+from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.run.progress import RUN_LINE
 from benchlab.run.trial import run_trial
@@ -108,13 +107,14 @@ class CurveRun:
                 "status": record.status,
             }
             if record.status == "ok":
-                output = self.raw / record.run_id / OUTPUT["measure"]
-                found = parse_sysbench.summary(output.read_text())
+                workload = record.trial.point.workload
+                driver = drivers.driver(workload.driver)
+                found = driver.measured(self.raw / record.run_id, workload).totals
                 row |= {
-                    "tps": found["transactions"] / found["total_time_s"],
-                    "latency_mean_ms": found["latency_avg_ms"],
-                    "latency_max_ms": found["latency_max_ms"],
-                    "errors": found["ignored_errors"],
+                    "tps": found.transactions / found.seconds,
+                    "latency_mean_ms": found.latency_mean_us / 1000,
+                    "latency_max_ms": found.latency_max_us / 1000,
+                    "errors": found.errors,
                 }
             rows.append(row)
         return pl.DataFrame(rows).sort("concurrency")

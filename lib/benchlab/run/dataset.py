@@ -7,6 +7,9 @@ from benchlab.plan import Point
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 
+#: Connections that load at once: a few keep a small machine busy.
+_JOBS = 4
+
 
 def ensure(
     session: Session, point: Point, load_variant: str, kept: Path, on_step: Callable[[str], None]
@@ -30,7 +33,7 @@ def ensure(
     tables = tables_of(point.dataset)
     on_step(f"{point.engine}: loading {point.dataset.rows:,} rows")
     session.cold(load_variant, restore=f"empty-{point.init_key}")
-    tables.load(session)
+    tables.load(session, _JOBS)
     on_step(f"{point.engine}: settling, checking and keeping the dataset")
     session.engine.settle()
     tables.check(session.engine, kept / f"{point.engine}-{key}.json")

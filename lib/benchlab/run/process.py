@@ -1,9 +1,12 @@
-"""Run a load generator to its end, and read along what it prints."""
+"""Run load generators beside each other to their end, and read along what they print."""
 
 import os
+import queue
 import subprocess
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from benchlab.agent.system import keep_time
 
@@ -11,52 +14,109 @@ from benchlab.agent.system import keep_time
 _LAST_WORDS_S = 5
 
 
+@dataclass(frozen=True)
+class Program:
+    """A program, and what it reads."""
+
+    argv: Sequence[str]
+    stdin: bytes = b""
+
+
 def run(
-    argv: list[str], stdin: bytes, timeout_s: float, on_line: Callable[[bytes], None]
-) -> subprocess.CompletedProcess[bytes]:
-    """Run a program as :func:`subprocess.run` does, every line of its output seen as it comes.
+    programs: Sequence[Program], timeout_s: float, on_line: Callable[[int, bytes], None]
+) -> list[subprocess.CompletedProcess[bytes]]:
+    """Run programs as :func:`subprocess.run` does, every line of their output seen as it comes.
+
+    When one of them fails, the others are killed.
 
     Args:
-        argv: the program.
-        stdin: what it reads.
-        timeout_s: after that it is killed.
-        on_line: called with each line, in a thread of its own.
+        programs: started in their order.
+        timeout_s: after that they are killed.
+        on_line: called with a program's number and each line, in a thread of the program.
+
+    Returns:
+        What came of each, in the order of the programs.
 
     Raises:
-        subprocess.TimeoutExpired: it was killed; with what it had printed.
+        subprocess.TimeoutExpired: they were killed; with what the first of them had printed that
+        had not
+            ended.
     """
-    lines: list[bytes] = []
-    reading, writing = os.pipe()
+    running: list[_Running] = []
+    ended: queue.SimpleQueue[_Running] = queue.SimpleQueue()
+    deadline = time.monotonic() + timeout_s
+    try:
+        for number, program in enumerate(programs):
+            running.append(_Running(program, number, on_line, ended.put))
+        for _ in running:
+            one = ended.get(timeout=max(0.0, deadline - time.monotonic()))
+            if one.process.returncode:
+                _kill(running)
+    except queue.Empty:
+        late = next(one for one in running if one.process.poll() is None)
+        _kill(running)
+        done = late.done()
+        raise subprocess.TimeoutExpired(
+            done.args, timeout_s, output=done.stdout, stderr=done.stderr
+        ) from None
+    finally:
+        _kill(running)
+    return [one.done() for one in running]
 
-    def read_along() -> None:
+
+class _Running:
+    """A program under way."""
+
+    def __init__(
+        self,
+        program: Program,
+        number: int,
+        on_line: Callable[[int, bytes], None],
+        on_end: Callable[["_Running"], None],
+    ):
+        self._number, self._on_line, self._on_end = number, on_line, on_end
+        self._lines: list[bytes] = []
+        self._errors = b""
+        reading, self._writing = os.pipe()
+        self._reader = threading.Thread(target=self._read_along, args=(reading,), daemon=True)
+        self._reader.start()
+        try:
+            self.process = subprocess.Popen(
+                program.argv,
+                stdin=subprocess.PIPE,
+                stdout=self._writing,
+                stderr=subprocess.PIPE,
+            )
+        except BaseException:
+            os.close(self._writing)
+            raise
+        self._waiter = threading.Thread(target=self._wait, args=(program.stdin,), daemon=True)
+        self._waiter.start()
+
+    def done(self) -> subprocess.CompletedProcess[bytes]:
+        """Return what came of it, once it has ended."""
+        self.process.wait()
+        self._waiter.join(_LAST_WORDS_S)
+        printed = b"".join(self._lines)
+        return subprocess.CompletedProcess(
+            self.process.args, self.process.returncode, printed, self._errors
+        )
+
+    def _read_along(self, reading: int) -> None:
         keep_time()  # of this thread: under the load that it reads of, it could be a second late
         with os.fdopen(reading, "rb") as stream:
             for line in stream:
-                lines.append(line)
-                on_line(line)
+                self._lines.append(line)
+                self._on_line(self._number, line)
 
-    reader = threading.Thread(target=read_along, daemon=True)
-    reader.start()
+    def _wait(self, stdin: bytes) -> None:
+        _, self._errors = self.process.communicate(stdin)
+        os.close(self._writing)
+        self._reader.join(_LAST_WORDS_S)
+        self._on_end(self)
 
-    def said() -> bytes:
-        os.close(writing)
-        reader.join(_LAST_WORDS_S)
-        return b"".join(lines)
 
-    try:
-        done = subprocess.run(
-            argv,
-            input=stdin,
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as expired:
-        expired.output = said()
-        raise
-    except BaseException:
-        said()
-        raise
-    done.stdout = said()
-    return done
+def _kill(running: Sequence[_Running]) -> None:
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()

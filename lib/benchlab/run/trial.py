@@ -1,34 +1,43 @@
 """Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
 
 import subprocess
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from benchlab import drivers
 from benchlab.attribution import blocks
-from benchlab.drivers import sysbench
-from benchlab.drivers import sysbench_output as parse_sysbench
-from benchlab.engines import without_effect
+from benchlab.drivers.base import MADE, Driver, Job, Phase, Process, Stage
+from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.observers import sample
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.observers.sessions import SessionSampler
 from benchlab.plan import Point, Trial
-from benchlab.raw.record import OUTPUT, PLAN, RATE, SETTINGS, Record, RunFolder
-from benchlab.run import process
+from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run.intervention import Lowering
 from benchlab.run.observe import Observers, watch
+from benchlab.run.process import Program
+from benchlab.run.process import run as run_programs
 from benchlab.run.schedule import schedule
 from benchlab.target.session import Session
-from benchlab.workloads import Tables, tables_of
+from benchlab.workloads import tables_of
+from benchlab.workloads.base import Tables
 
 #: Seconds that a driver may take beyond its run time: connecting, the last transactions.
 _DRIVER_GRACE_S = 120
 
 #: A failed statement is quoted whole.
 _MESSAGE_LIMIT = 300
+
+#: Seconds after the clients of a stage have begun, and what is done then.
+Action = tuple[float, Callable[[], None]]
 
 
 def run_trial(
@@ -80,7 +89,12 @@ def run_trial(
 def refusal(session: Session, point: Point) -> str | None:
     """Return why this target cannot run a point, or ``None``."""
     found = session.found
-    return found.refused or found.refused_variants.get(point.variant)
+    engine = engine_class(point.role or point.engine)
+    return (
+        found.refused
+        or found.refused_variants.get(point.variant)
+        or drivers.driver(point.workload.driver).refusal(engine)
+    )
 
 
 @dataclass
@@ -98,12 +112,29 @@ class _Run:
         """The tables of the point's dataset."""
         return tables_of(self.trial.point.dataset)
 
+    @cached_property
+    def driver(self) -> Driver:
+        """The driver of the point's workload."""
+        return drivers.driver(self.trial.point.workload.driver)
+
     @property
-    def _transactions(self) -> int | None:
-        """Over all clients, after which the measured part ends; ``None``: only time ends it."""
+    def _job(self) -> Job:
+        """What is asked of the driver."""
         point = self.trial.point
         each = point.transactions_per_client
-        return each and each * point.concurrency
+        return Job(
+            engine=self.session.engine,
+            workload=point.workload,
+            scripts={name: self.tables.script(name) for name in point.workload.weights},
+            options={**point.workload.options, **self.tables.options()},
+            clients=point.concurrency,
+            cores=float(point.envelope.cores),
+            warmup_s=point.warmup_s,
+            measure_s=point.measure_s,
+            seed=self.trial.seed,
+            transactions=each and each * point.concurrency,
+            rate_per_s=self.rate_per_s,
+        )
 
     def start(self, restore: bool) -> None:
         """Cold start, settings checked, data read in if the profile asks for it."""
@@ -122,20 +153,36 @@ class _Run:
 
     def measure(self) -> None:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
-        point, engine = self.trial.point, self.session.engine
+        point = self.trial.point
         self.session.limit(point.envelope)
         self.observers = watch(self.session.provisioned.target)
         try:
-            if point.warmup_s:
-                # another seed than the measured part's, which would draw the same rows again
-                self._drive("warmup", point.warmup_s, self.trial.seed + 1)
-            self.folder.write_json("counters-begin.json", engine.counters())
-            with self._waits(), self._lowered() as begin:
-                self._drive("measure", point.measure_s, self.trial.seed, self._transactions, begin)
-            self.folder.write_json("counters-end.json", engine.counters())
+            for stage in self.driver.stages(self._job):
+                if phase := stage.measured:
+                    self._measure(stage, phase)
+                else:
+                    self._drive(stage)
         finally:
             for observers in self.observers:
                 observers.stop()
+
+    def _measure(self, stage: Stage, phase: Phase) -> None:
+        """Run the stage with the measured part: counters at its begin and end, limits lowered in it."""
+        actions: list[Action] = []
+
+        def count(moment: str) -> None:
+            self.folder.write_json(f"counters-{moment}.json", self.session.engine.counters())
+
+        if phase.begin_s:
+            actions.append((phase.begin_s, lambda: count("begin")))
+        else:
+            count("begin")
+        if phase.end_s is not None:
+            actions.append((phase.end_s, lambda: count("end")))
+        with self._waits(), self._lowered() as begin:
+            self._drive(stage, [*actions, (phase.begin_s, begin)])
+        if phase.end_s is None:
+            count("end")
 
     def keep_log(self) -> None:
         """Keep what the engine logged since the cold start."""
@@ -190,65 +237,81 @@ class _Run:
         if problem:
             raise RunFailed(problem)
 
-    def _drive(
-        self,
-        phase: str,
-        duration_s: int,
-        seed: int,
-        transactions: int | None = None,
-        begin: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Run the driver; the phase begins as its clients do, and then ``begin`` is called.
+    def _drive(self, stage: Stage, actions: Sequence[Action] = ()) -> None:
+        """Run the processes of a stage; its phases count from when the clients of all have begun.
 
-        What the driver does before, connect them and read its files, is not part of the phase.
+        What a driver does before, connect them and read its files, is not part of a phase.
+
+        Args:
+            stage: of the driver.
+            actions: what is to be done meanwhile, by seconds after the clients' begin.
         """
-        point, engine = self.trial.point, self.session.engine
-        output = OUTPUT[phase]
-        name = output.removesuffix(".out")
-        command = sysbench.run(
-            engine,
-            self.tables.script(point.workload),
-            {**point.workload.options, **self.tables.options()},
-            point.concurrency,
-            duration_s,
-            seed,
-            transactions,
-            self.rate_per_s,
-        )
+        programs = []
+        for process in stage.processes:
+            if process.makes_files:
+                self.session.node(process.role).empty(MADE)
+            argv = self.session.client_argv(process.argv, process.role)
+            programs.append(Program(argv, process.stdin))
+        begun: dict[int, float] = {}
+        timers: list[_Timer] = []
 
-        began = time.time()
+        def on_line(number: int, line: bytes) -> None:
+            at = None if number in begun else self.driver.begun(line, time.time())
+            if at is None:
+                return
+            begun[number] = at
+            if len(begun) == len(programs):
+                for delay_s, action in actions:
+                    timers.append(_Timer(delay_s, action))
 
-        def on_line(line: bytes) -> None:
-            nonlocal began
-            if line.rstrip() == parse_sysbench.STARTED:
-                began = time.time()
-                begin()
-
+        started = time.time()
         try:
-            done = process.run(
-                self.session.client_argv(command),
-                sysbench.config_file(engine),
-                duration_s + _DRIVER_GRACE_S,
-                on_line,
-            )
+            ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
         except subprocess.TimeoutExpired as error:
-            self.folder.write(output, error.stdout or b"")
+            self.folder.write(f"{stage.processes[0].name}.out", error.stdout or b"")
             raise RunFailed(
-                f"sysbench did not end within {_DRIVER_GRACE_S} s of its {duration_s} s"
+                f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
+                f" {stage.duration_s} s"
             ) from error
-        ended = time.time()
-        self.folder.write(output, done.stdout)
-        if done.stderr:
-            self.folder.write(f"{name}.err", done.stderr)
-        try:
-            _check_driver(name, point, done)
-        except RunFailed as failure:
-            self.session.client.run("true")  # of a host that is gone this tells more
-            # sysbench may crash on a lost connection without a word
+        finally:
+            for timer in timers:
+                timer.cancel()
+        end = time.time()
+        for process, done in zip(stage.processes, ended, strict=True):
+            self.folder.write(f"{process.name}.out", done.stdout)
+            if done.stderr:
+                self.folder.write(f"{process.name}.err", done.stderr)
+            if process.makes_files:
+                self._keep_files(process)
+        self._check_ended(stage, ended)
+        for timer in timers:
+            timer.finish()
+        began = max(begun.values(), default=started)
+        for phase in stage.phases:
+            phase_end = end if phase.end_s is None else began + phase.end_s
+            self.folder.phases[phase.name] = (began + phase.begin_s, phase_end)
+
+    def _keep_files(self, process: Process) -> None:
+        """Bring what a process has made on its node into the folder."""
+        with tempfile.TemporaryDirectory(prefix="benchlab-made-") as copies:
+            made = self.session.node(process.role).fetch(MADE, Path(copies))
+            self.driver.keep(process, made, self._job, self.folder.path)
+
+    def _check_ended(
+        self, stage: Stage, ended: Sequence[subprocess.CompletedProcess[bytes]]
+    ) -> None:
+        """Raise RunFailed unless every process ended well and saw no more errors than it may."""
+        workload = self.trial.point.workload
+        for process, done in zip(stage.processes, ended, strict=True):
+            reason = self.driver.failure(process, done, workload)
+            if reason is None:
+                continue
+            failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
+            self.session.node(process.role).run("true")  # of a host that is gone this tells more
+            # a driver may crash on a lost connection without a word
             if self.session.status()["pid"] is None:
-                raise RunFailed(f"{point.engine} died: {failure}") from failure
-            raise
-        self.folder.phases[phase] = (began, ended)
+                raise RunFailed(f"{self.trial.point.engine} died: {failure}")
+            raise RunFailed(failure)
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
@@ -269,17 +332,27 @@ class _Run:
         self.folder.phases[name] = (begin, time.time())
 
 
-def _check_driver(name: str, point: Point, done: subprocess.CompletedProcess[bytes]) -> None:
-    """Raise RunFailed unless the driver ended well and saw no more errors than the workload's own."""
-    fatal = parse_sysbench.errors((done.stdout + done.stderr).decode(errors="replace"))
-    if fatal or done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        reason = fatal[0] if fatal else f"ended with exit code {done.returncode}: {said[-1]}"
-        raise RunFailed(f"sysbench {name}: {reason[:_MESSAGE_LIMIT]}")
-    summary = parse_sysbench.summary(done.stdout.decode())
-    tolerated = point.workload.tolerated_error_share * summary["transactions"]
-    if summary["ignored_errors"] > tolerated or summary["reconnects"]:
-        raise RunFailed(
-            f"sysbench {name}: {summary['ignored_errors']} errors and {summary['reconnects']}"
-            f" reconnects in {summary['transactions']} transactions"
-        )
+class _Timer:
+    """Something that is done after some seconds, in a thread of its own."""
+
+    def __init__(self, delay_s: float, action: Callable[[], None]):
+        self._outcome: Future[None] = Future()
+        self._action = action
+        self._timer = threading.Timer(delay_s, self._run)
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """Leave it undone if it has not begun."""
+        self._timer.cancel()
+
+    def finish(self) -> None:
+        """Wait for its end, if it has begun, and raise what went wrong in it."""
+        self._timer.join()
+        if self._outcome.done():
+            self._outcome.result()
+
+    def _run(self) -> None:
+        try:
+            self._action()
+        except BaseException as error:
+            self._outcome.set_exception(error)

@@ -20,6 +20,8 @@ SCHEMA_VERSION = 4
 _ADDED = {
     "run": {"intervention", "dataset", "share_of_peak", "rate_per_s"},
     "attribution": {"saturation", "share", "confidence"},
+    "interval": {"operation"},
+    "latency_bucket": {"operation"},
 }
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
@@ -30,6 +32,7 @@ RUN_TABLES = (
     "engine_setting",
     "interval",
     "latency_bucket",
+    "operation",
     "os_sample",
     "perf_stack",
     "engine_counter",

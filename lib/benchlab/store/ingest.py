@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from benchlab import attribution
+from benchlab import attribution, drivers
 from benchlab.attribution import blocks, elasticity
-from benchlab.drivers import sysbench_output as parse_sysbench
+from benchlab.drivers.base import Totals
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
@@ -21,7 +21,7 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
-from benchlab.raw.record import OUTPUT, PLAN, RATE, SETTINGS, Record
+from benchlab.raw.record import PLAN, RATE, SETTINGS, Record
 from benchlab.repo import Repo
 from benchlab.store.database import PLANNED, Store, open_store
 from benchlab.study import strict
@@ -142,12 +142,14 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     record = folders.read(folder)
     contents = _contents(folder, record)
     text = {name: content.decode(errors="replace") for name, content in contents.items()}
+    workload = record.trial.point.workload
     try:
+        driver = drivers.driver(workload.driver)
         tables = {
             "phase": _phases(record),
             "host": _host(text),
             "engine_setting": _settings(text),
-            "interval": _intervals(text),
+            "interval": driver.seconds(folder, workload),
             "os_sample": _os_samples(text, record.single_host),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": _counters(text),
@@ -155,12 +157,13 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "query_plan": _plan(text),
             "raw_output": _raw_output(record, contents),
         }
-        measured = {}
+        totals = None
         if record.status == "ok":
-            output = text.get(OUTPUT["measure"], "")
-            measured = parse_sysbench.summary(output)
-            tables["latency_bucket"] = parse_sysbench.histogram(output)
-            tables |= _interventions(record, text, tables["interval"], measured["total_time_s"])
+            measured = driver.measured(folder, workload)
+            totals = measured.totals
+            tables["operation"] = measured.operations
+            tables["latency_bucket"] = measured.buckets
+            tables |= _interventions(record, text, tables["interval"], totals.seconds)
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error
     tables = {
@@ -168,7 +171,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         for name, frame in tables.items()
         if not frame.is_empty()
     }
-    tables["run"] = _run(record, measured, _rate(text))
+    tables["run"] = _run(record, totals, _rate(text))
     if record.status == "ok":
         tables["attribution"] = attribution.attribute(tables).with_columns(
             pl.lit(record.run_id).alias("run_id")
@@ -193,10 +196,9 @@ def _contents(folder: Path, record: Record) -> dict[str, bytes]:
     return contents
 
 
-def _run(record: Record, measured: dict, rate_per_s: float | None) -> pl.DataFrame:
+def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.DataFrame:
     point, trial = record.trial.point, record.trial
     begin, end = record.phases.get("measure", (None, None))
-    seconds = measured.get("total_time_s")
     row = {
         "run_id": record.run_id,
         "status": record.status,
@@ -233,14 +235,14 @@ def _run(record: Record, measured: dict, rate_per_s: float | None) -> pl.DataFra
         "ended": record.ended,
         "measure_begin": begin,
         "measure_end": end,
-        "transactions": measured.get("transactions"),
-        "queries": measured.get("queries_total"),
-        "ignored_errors": measured.get("ignored_errors"),
-        "reconnects": measured.get("reconnects"),
-        "measured_s": seconds,
-        "tps": measured["transactions"] / seconds if measured else None,
-        "latency_mean_us": measured["latency_avg_ms"] * 1000 if measured else None,
-        "latency_max_us": measured["latency_max_ms"] * 1000 if measured else None,
+        "transactions": totals and totals.transactions,
+        "queries": totals and totals.queries,
+        "ignored_errors": totals and totals.errors,
+        "reconnects": totals and totals.reconnects,
+        "measured_s": totals and totals.seconds,
+        "tps": totals and totals.transactions / totals.seconds,
+        "latency_mean_us": totals and totals.latency_mean_us,
+        "latency_max_us": totals and totals.latency_max_us,
         "benchlab_version": record.code.version,
         "benchlab_commit": record.code.commit,
         "benchlab_modified": record.code.modified,
@@ -290,17 +292,6 @@ def _settings(text: dict[str, str]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
     settings = _json(text, SETTINGS, _SETTINGS) or []
     return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
-
-
-def _intervals(text: dict[str, str]) -> pl.DataFrame:
-    frames = [
-        parse_sysbench.intervals(text[name], truncated_ok=True).with_columns(
-            pl.lit(phase).alias("phase")
-        )
-        for phase, name in OUTPUT.items()
-        if name in text
-    ]
-    return pl.concat(frames) if frames else pl.DataFrame()
 
 
 def _interventions(

@@ -87,8 +87,8 @@ def _percentiles(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     from benchlab import stats
 
     buckets = store.sql(
-        "SELECT run_id, latency_us, count FROM latency_bucket SEMI JOIN chosen USING (run_id)"
-        " ORDER BY run_id, latency_us",
+        "SELECT run_id, latency_us, sum(count)::BIGINT AS count FROM latency_bucket"
+        " SEMI JOIN chosen USING (run_id) GROUP BY ALL ORDER BY run_id, latency_us",
         chosen=runs["run_id"],
     )
     rows = [

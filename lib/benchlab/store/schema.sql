@@ -3,7 +3,8 @@
 -- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; runs with an
 -- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
 -- Version 3: datasets that are not sysbench's (run.dataset), open loops (run.share_of_peak, rate_per_s); query_plan.
--- Version 4: planned_trial.
+-- Version 4: planned_trial; transactions of several types (operation; interval.operation,
+-- latency_bucket.operation).
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -126,6 +127,7 @@ CREATE TABLE raw_output (
 CREATE TABLE "interval" (
     run_id VARCHAR NOT NULL,
     phase VARCHAR NOT NULL,             -- warmup, measure
+    operation VARCHAR,                  -- type of transaction; null: all together, not told apart
     second INTEGER NOT NULL,            -- end of the second, counted from the phase's begin
     threads INTEGER,
     tps DOUBLE,
@@ -141,8 +143,19 @@ CREATE TABLE "interval" (
 
 CREATE TABLE latency_bucket (
     run_id VARCHAR NOT NULL,
+    operation VARCHAR,                  -- type of transaction
     latency_us DOUBLE NOT NULL,         -- as the driver names the bucket
     count BIGINT NOT NULL
+);
+
+CREATE TABLE operation (
+    run_id VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,         -- type of transaction, in the measured part
+    transactions BIGINT NOT NULL,       -- that ended well
+    errors BIGINT NOT NULL,             -- that ended in one
+    retries BIGINT,                     -- null: the driver does not count them
+    latency_mean_us DOUBLE,
+    latency_max_us DOUBLE
 );
 
 CREATE TABLE os_sample (

@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
+from benchlab import drivers
 from benchlab.claims import published
-from benchlab.drivers.sysbench_output import BUCKET_RATIO
 from benchlab.engines import engine_class
 from benchlab.numbers import DIGITS, number
 from benchlab.repo import Repo
@@ -30,7 +30,7 @@ LAYOUTS = {
 LATENCIES = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9", "latency_max_us": "max"}
 
 #: Relative width of a bucket of the histogram, which percentiles are no finer than.
-RESOLUTION = BUCKET_RATIO - 1
+RESOLUTION = drivers.driver("sysbench").resolution
 
 #: Number of the trial that the article tells.
 _TRIAL_REPORTED = 3

@@ -5,12 +5,12 @@ at once.
 """
 
 from benchlab.study.files import load, load_rerun, names, names_rerun, names_with, parse
+from benchlab.study.kinds import Dataset, DatasetModel
 from benchlab.study.model import (
     DEFAULT_ENVELOPE,
     PROFILES,
     Article,
     Block,
-    Dataset,
     EngineSpec,
     EnvelopeRule,
     EnvelopeSpec,
@@ -19,13 +19,11 @@ from benchlab.study.model import (
     OpenLoop,
     Perturbed,
     Profile,
-    Scalar,
     Settings,
-    SpecTree,
     Study,
-    SysbenchTables,
     Workload,
 )
+from benchlab.study.strict import Scalar
 
 __all__ = [
     "DEFAULT_ENVELOPE",
@@ -33,6 +31,7 @@ __all__ = [
     "Article",
     "Block",
     "Dataset",
+    "DatasetModel",
     "EngineSpec",
     "EnvelopeRule",
     "EnvelopeSpec",
@@ -43,9 +42,7 @@ __all__ = [
     "Profile",
     "Scalar",
     "Settings",
-    "SpecTree",
     "Study",
-    "SysbenchTables",
     "Workload",
     "load",
     "load_rerun",

@@ -9,16 +9,16 @@ that one line of the file is right in every profile and the ratios of the articl
 construction.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import ByteSize, Field, TypeAdapter, ValidationError, model_validator
 
 from benchlab.errors import UnknownName
 from benchlab.study.claims import Bound, Claim
 from benchlab.study.intervention import Intervention, ResourceKey
+from benchlab.study.kinds import Dataset, DatasetModel, driver_names, driver_options
 from benchlab.study.resources import RESOURCES
-from benchlab.study.strict import StrictModel, Unresolved, known
+from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
 from benchlab.study.vocabulary import METRICS
 
 PROFILES = ("smoke", "quick", "standard", "paper")
@@ -30,27 +30,7 @@ DEFAULT_ENVELOPE = "main"
 #: Keys of the part of a study that is rerun, which is there as a whole or not at all.
 _RERUN = ("instance", "engines", "workloads", "envelopes", "matrix", "profiles")
 
-#: sysbench's options that no workload may give → what they follow from. Its own names are here with
-#: the older ones that 1.0 still takes (``general_args`` in its sysbench.c).
-_SYSBENCH_TAKEN = {
-    "db-driver": "the engine",
-    **{
-        f"{driver}-{part}": "the engine's server"
-        for driver in ("mysql", "pgsql")
-        for part in ("db", "host", "password", "port", "socket", "user")
-    },
-    **dict.fromkeys(("tables", "table-size", "statement", "parameters"), "the profile's dataset"),
-    **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
-    **dict.fromkeys(
-        ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"
-    ),
-    **dict.fromkeys(("rate", "tx-rate"), "the study's open_loops"),
-    "rand-seed": "the trial",
-    **dict.fromkeys(
-        ("config-file", "histogram", "percentile", "report-interval", "test"),
-        "how benchlab starts sysbench and reads what it prints",
-    ),
-}
+_DATASET = TypeAdapter(Dataset)
 
 
 class OfMemory(StrictModel):
@@ -64,7 +44,6 @@ class OfMemory(StrictModel):
         return max(mib, int(self.of_memory * memory_bytes) // mib * mib)
 
 
-Scalar = bool | int | float | str
 Value = OfMemory | Scalar
 Settings = dict[str, Value]
 
@@ -109,60 +88,30 @@ class EngineSpec(StrictModel):
 class Workload(StrictModel):
     """What the clients do, as arguments of the driver."""
 
-    driver: Literal["sysbench"]
-    script: str
+    driver: str = Field(description="a folder of `drivers/`")
+    script: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
+    scripts: Annotated[
+        dict[str, Annotated[int, Field(gt=0)]], Field(exclude_if=lambda it: not it)
+    ] = {}
+    """In place of one ``script``: several, each with its weight in the mix."""
     writes: bool
     dataset: Annotated[dict[str, Scalar], Field(exclude_if=lambda it: not it)] = {}
-    """What it changes of the profile's dataset."""
+    """What it changes of the profile's dataset; with a ``kind`` it is another one as a whole."""
     options: dict[str, Scalar] = {}
     tolerated_error_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Errors per transaction that the workload brings about by itself, such as two clients that
     insert the same row; with more of them a run has failed."""
 
-
-class SysbenchTables(StrictModel):
-    """What the tables of sysbench's OLTP scripts hold at the start."""
-
-    tables: Annotated[int, Field(gt=0)]
-    rows_per_table: Annotated[int, Field(gt=0)]
-
-    @property
-    def rows(self) -> int:
-        """Rows over all tables."""
-        return self.tables * self.rows_per_table
-
-
-class SpecTree(StrictModel):
-    """Product catalogues of telephone companies; see :mod:`benchlab.workloads.spec_tree`."""
-
-    operators: Annotated[int, Field(gt=0)]
-    entities: Annotated[int, Field(gt=0, description="of an operator, on all levels")]
-    revisions: Annotated[int, Field(ge=0, description="entities of an operator with a second one")]
-    seed: Annotated[int, Field(ge=0)] = 1
-    partitioned: bool = Field(False, description="by operator")
-
     @model_validator(mode="after")
-    def _entities_are_enough(self) -> "SpecTree":
-        if self.revisions > self.entities:
-            raise Unresolved("cannot be more than the entities", ("revisions",))
+    def _has_scripts(self) -> "Workload":
+        if (self.script is None) == (not self.scripts):
+            raise Unresolved("a workload has one `script`, or `scripts` with their weights", ())
         return self
 
     @property
-    def rows(self) -> int:
-        """Rows of the table of specifications."""
-        return self.operators * (self.entities + self.revisions)
-
-
-def _kind_of_dataset(value: object) -> str:
-    """Name the model that a dataset is meant to be, so that a mistake is told in its terms."""
-    given = value if isinstance(value, Mapping) else vars(value)
-    return "spec_tree" if "operators" in given else "sysbench"
-
-
-Dataset = Annotated[
-    Annotated[SysbenchTables, Tag("sysbench")] | Annotated[SpecTree, Tag("spec_tree")],
-    Discriminator(_kind_of_dataset),
-]
+    def weights(self) -> dict[str, int]:
+        """Script → weight in the mix: the types of transactions that there are."""
+        return dict(self.scripts) or {str(self.script): 1}
 
 
 class Block(StrictModel):
@@ -322,14 +271,26 @@ class Study(StrictModel):
 
     @model_validator(mode="after")
     def _datasets_resolve(self) -> "Study":
-        for name in self.workloads:
+        for name, workload in self.workloads.items():
             for profile in self.profiles.values():
+                where = ("workloads", name)
                 try:
-                    self.dataset(profile, name)
+                    dataset = self.dataset(profile, name)
                 except ValidationError as error:
                     first = error.errors()[0]
-                    where = ("workloads", name, "dataset", *first["loc"])
-                    raise Unresolved(first["msg"].lower(), where) from error
+                    cause = first.get("ctx", {}).get("error")
+                    message = str(cause) if isinstance(cause, Unresolved) else first["msg"].lower()
+                    inner = cause.loc if isinstance(cause, Unresolved) else ()
+                    loc = (*where, "dataset", *first["loc"], *inner)
+                    raise Unresolved(message, loc) from error
+                known(
+                    f"driver of {dataset.kind}",
+                    workload.driver,
+                    dataset.drivers,
+                    (*where, "driver"),
+                )
+                for script in workload.weights if dataset.scripts is not None else ():
+                    known(f"script of {dataset.kind}", script, dataset.scripts, (*where, "script"))
         return self
 
     @model_validator(mode="after")
@@ -356,15 +317,19 @@ class Study(StrictModel):
 
     # not of the workload by itself: that is part of every record, and old ones stay readable
     @model_validator(mode="after")
-    def _options_are_the_workloads_own(self) -> "Study":
+    def _drivers_can_run_the_workloads(self) -> "Study":
         for name, workload in self.workloads.items():
+            where = ("workloads", name)
+            known("driver", workload.driver, driver_names(), (*where, "driver"))
+            driver = driver_options(workload.driver)
             for option in workload.options:
-                # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)
-                if origin := _SYSBENCH_TAKEN.get(option.replace("_", "-")):
+                if origin := driver.taken(option):
                     raise Unresolved(
                         f"follows from {origin}; a workload cannot set it",
-                        ("workloads", name, "options", option),
+                        (*where, "options", option),
                     )
+            if problem := driver.problem(workload.weights, workload.options):
+                raise Unresolved(problem, where)
         return self
 
     def profile(self, name: str) -> Profile:
@@ -373,10 +338,12 @@ class Study(StrictModel):
             raise UnknownName("profile", name, self.profiles)
         return self.profiles[name]
 
-    def dataset(self, profile: Profile, workload: str) -> SysbenchTables | SpecTree:
+    def dataset(self, profile: Profile, workload: str) -> DatasetModel:
         """Return what a workload of this study runs on in a profile."""
         changes = self.workloads[workload].dataset
-        return profile.dataset.model_validate(profile.dataset.model_dump() | changes)
+        if "kind" not in changes:
+            changes = profile.dataset.model_dump() | changes
+        return _DATASET.validate_python(changes)
 
     @property
     def choices(self) -> dict[str, set[str]]:

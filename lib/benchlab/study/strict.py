@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from benchlab.errors import UnknownName
 
+Scalar = bool | int | float | str
+
 
 class StrictModel(BaseModel):
     """Frozen, and without keys of which it knows nothing."""

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from benchlab import study, target
+from benchlab.drivers import drivers
 from benchlab.errors import BenchlabError, TargetError
 from benchlab.plan import envelope
 from benchlab.repo import Repo
 from benchlab.target import Target, preflight
+from benchlab.target.host import Host
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ def examine(repo: Repo, on: Target) -> list[Finding]:
         _cgroup(on),
         _loop(on),
         _perf(on),
-        *(_command(on, name) for name in ("sysbench", "iostat", "mpstat", "pidstat", "vmstat")),
+        *(_command(on.client, driver.program) for driver in drivers()),
+        *(_command(on.server, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")),
     ]
     for name in study.names(repo):
         findings += _profiles(repo, on, name)
@@ -70,8 +73,8 @@ def _perf(on: Target) -> Finding:
     return Finding("perf", not said, said.splitlines()[-1] if said else "cpu-clock samples")
 
 
-def _command(on: Target, name: str) -> Finding:
-    path = _ask(on, f"command -v {name} || true")
+def _command(host: Host, name: str) -> Finding:
+    path = host.run("sh", "-c", f"command -v {name} || true").decode().strip()
     return Finding(name, bool(path), path or "not installed yet; provisioning does it")
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import subprocess
+import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,25 @@ class Host(BaseModel):
         """Write a file of the host, in a folder that is made if need be."""
         script = 'mkdir -p "$1" && cat > "$1/$2"'
         self.run("sh", "-c", script, "sh", str(path.parent), path.name, stdin=content)
+
+    def empty(self, folder: Path) -> None:
+        """Make a folder of the host, or delete all that is in it."""
+        self.run("sh", "-c", 'rm -rf "$1" && mkdir -p "$1"', "sh", str(folder))
+
+    def fetch(self, folder: Path, to: Path) -> list[Path]:
+        """Copy the files of a folder of the host to a folder here; return the copies by their names.
+
+        Raises:
+            TargetError: they cannot be read.
+        """
+        with (
+            self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent,
+            tarfile.open(fileobj=sent.stdout, mode="r|") as archive,
+        ):
+            archive.extractall(to, filter="data")
+        if sent.returncode:
+            raise TargetError(f"{self.name}: {folder} cannot be read")
+        return sorted(path for path in to.iterdir() if path.is_file())
 
     def tunnel(self, address: str, port: int) -> "Tunnel":
         """Open a way from here to an address that this host can connect to.

@@ -74,6 +74,7 @@ def variables(study: Study, profile_name: str, envelope: Envelope, engines: list
         "benchlab_engines": [
             _engine_variables(study, profile_name, engine, envelope) for engine in engines
         ],
+        "benchlab_drivers": sorted({one.driver for one in study.workloads.values()}),
         "envelope_cores": envelope.cores,
         "envelope_memory_bytes": envelope.memory_bytes,
         "envelope_read_bytes_per_s": envelope.read_bytes_per_s,

@@ -1,10 +1,11 @@
 """What a run needs of its target: the engine's server, the envelope, the client's host."""
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 
 from benchlab.engines import Endpoint, Engine, engine_class
-from benchlab.errors import EngineError
+from benchlab.errors import EngineError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.target import Provisioned
 from benchlab.target.host import AGENT, Host, Tunnel
@@ -29,6 +30,17 @@ class Session:
     def client(self) -> Host:
         """The host with the load."""
         return self.provisioned.target.client
+
+    def node(self, role: str) -> Host:
+        """Return the host that has a role.
+
+        Raises:
+            UnknownName: no host has it.
+        """
+        nodes = {"db.primary": self.server, "load": self.client}
+        if role not in nodes:
+            raise UnknownName("role", role, nodes)
+        return nodes[role]
 
     @cached_property
     def engine(self) -> Engine:
@@ -85,7 +97,8 @@ class Session:
         return self._verb("snapshot", key)
 
     def restore(self, key: str) -> dict:
-        """Put a snapshot in the place of the stopped engine's data directory, if it is not there."""
+        """Put a snapshot in the place of the stopped engine's data directory, if it is not
+        there."""
         return self._verb("restore", key)
 
     def snapshots(self) -> list[str]:
@@ -108,9 +121,9 @@ class Session:
         options = [word for name, limit in limits.items() for word in (name, str(limit or 0))]
         self.server.agent("envelope", "limit", "on", *options)
 
-    def client_argv(self, command: list[str]) -> list[str]:
-        """Return the argument vector that runs ``command`` on the client, counted as the load."""
-        return self.client.argv(*AGENT, "client", "--", *command)
+    def client_argv(self, command: Sequence[str], role: str = "load") -> list[str]:
+        """Return the argument vector that runs ``command`` on a node, counted as the load."""
+        return self.node(role).argv(*AGENT, "client", "--", *command)
 
     def _from_here(self, endpoint: Endpoint) -> Endpoint:
         """Return the same server as this process reaches it; a lost way is opened anew."""

@@ -1,13 +1,20 @@
-"""Workloads: the tables of each kind of dataset, and the drivers that load and run them."""
+"""Workloads: each kind of dataset a folder, with all that is to be known of it.
 
-from benchlab.study import Dataset, SpecTree, SysbenchTables
-from benchlab.workloads.base import Tables
-from benchlab.workloads.oltp import OltpTables
-from benchlab.workloads.spec_tree.tables import SpecTreeTables
+``dataset``  its model, as ``DATASET`` (light: study files are read with it)
+``tables``   how it is loaded and checked, what a load is told of it
+             (:class:`~benchlab.workloads.base.Tables`, as ``TABLES``)
 
-_TABLES: dict[type, type[Tables]] = {SysbenchTables: OltpTables, SpecTree: SpecTreeTables}
+Script files of its own lie beside them. This module imports none of them before it is asked for one.
+"""
+
+from typing import TYPE_CHECKING
+
+from benchlab.study import DatasetModel, kinds
+
+if TYPE_CHECKING:
+    from benchlab.workloads.base import Tables
 
 
-def tables_of(dataset: Dataset) -> Tables:
+def tables_of(dataset: DatasetModel) -> "Tables":
     """Return what knows the tables of a dataset."""
-    return _TABLES[type(dataset)](dataset)
+    return kinds.part("workloads", dataset.kind, "tables").TABLES(dataset)

@@ -1,7 +1,8 @@
 """What benchlab needs to know of the tables of a dataset, of whatever kind it is."""
 
+import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -9,11 +10,17 @@ from benchlab.engines import Engine
 from benchlab.study import Scalar, Workload
 from benchlab.target.session import Session
 
+#: A failed INSERT is quoted whole, with its thousand rows.
+MESSAGE_LIMIT = 200
+
+_LOAD_TIMEOUT_S = 6 * 3600
+
 DatasetT = TypeVar("DatasetT")
 
 
 class Tables(ABC, Generic[DatasetT]):
-    """The tables of a dataset: how they are loaded and checked, and what a load needs to use them."""
+    """The tables of a dataset: how they are loaded and checked, and what a load needs to use
+    them."""
 
     #: Where on the client lies what :meth:`files` returns.
     folder = Path("/run/benchlab/load")
@@ -22,13 +29,28 @@ class Tables(ABC, Generic[DatasetT]):
         self.dataset = dataset
 
     @abstractmethod
-    def load(self, session: Session) -> None:
+    def load(self, session: Session, jobs: int) -> None:
         """Make and fill them on an engine that has just been started without any.
+
+        Args:
+            session: the engine, and the hosts that the rows may come from.
+            jobs: connections that load at once, at most.
 
         Raises:
             DatasetError: the dataset cannot be made.
             EngineError: the load failed.
         """
+
+    def run(self, session: Session, argv: Sequence[str], stdin: bytes) -> tuple[int, str]:
+        """Run a program that loads on the load's host; return its exit code and what it printed."""
+        done = subprocess.run(
+            session.client_argv(list(argv)),
+            input=stdin,
+            capture_output=True,
+            timeout=_LOAD_TIMEOUT_S,
+            check=False,
+        )
+        return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
 
     def check(self, engine: Engine, kept: Path) -> None:
         """Make sure that the engine answers from them as every other one does, where that is known.
@@ -38,17 +60,18 @@ class Tables(ABC, Generic[DatasetT]):
             kept: file for both answers, where they differ.
 
         Raises:
-            DatasetError: an answer differs; the message names the first parameters of which it does.
-            EngineError: the server refused a query.
+            DatasetError: an answer differs; the message names the first parameters of which it
+            does. EngineError: the server refused a query.
         """
 
     @abstractmethod
     def options(self) -> Mapping[str, Scalar]:
-        """Return what sysbench's script is told of them."""
+        """Return what the driver's scripts are told of them."""
 
-    def script(self, workload: Workload) -> str:
-        """Return the script of a workload as sysbench finds it."""
-        return workload.script
+    def script(self, name: str) -> str:
+        """Return a script of a workload as the driver finds it: its name, or a file in
+        :attr:`folder`."""
+        return name
 
     def files(self, engine: Engine) -> Mapping[str, bytes]:
         """Return what a load needs in :attr:`folder` of its host: name → content."""

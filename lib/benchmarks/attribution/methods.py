@@ -8,7 +8,7 @@ from benchlab.attribution import binding as bound_by
 from benchlab.attribution import blocks
 from benchlab.attribution.elasticity import BINDING, Answer
 from benchlab.observers.sessions import NAME as WAITS
-from benchlab.raw.record import OUTPUT, Record
+from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.store import ingest
 from benchlab.study.intervention import RESOURCES as LOWERED
@@ -17,6 +17,9 @@ from benchlab.study.resources import DISK, ENGINE_CPU, RESOURCES, UNKNOWN
 
 #: What the intervention is to say where none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"
+
+#: What sysbench printed in the measured part.
+_LOAD = "sysbench.out"
 
 #: Deeper than a study's, so that few and short blocks tell what throughput that comes in bursts hides.
 _BLOCKS = Intervention(factor=0.5, block_s=3, blocks=4)
@@ -81,7 +84,7 @@ def _lowered(label: str) -> str:
 _EVIDENCE = Method(
     "evidence",
     None,
-    ("host.json", "sample.jsonl", WAITS, OUTPUT["measure"]),
+    ("host.json", "sample.jsonl", WAITS, _LOAD),
     _by_evidence,
     lambda label: label,
     (*RESOURCES, UNKNOWN),
@@ -89,7 +92,7 @@ _EVIDENCE = Method(
 _LONGER = Method(
     "intervention",
     _MORE_BLOCKS,
-    (blocks.FILE, OUTPUT["measure"]),
+    (blocks.FILE, _LOAD),
     _by_intervention,
     _lowered,
     (*(resource.name for resource in LOWERED.values()), NO_LIMIT, UNKNOWN),

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import generate, query
+from benchlab.workloads.spec_tree.dataset import SpecTree
 
 
 def expected(dataset: SpecTree) -> Callable[[query.Parameters], list[list[Any]]]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from benchlab.errors import DatasetError
-from benchlab.study import SpecTree
+from benchlab.workloads.spec_tree.dataset import SpecTree
 
 #: Levels from the root down; a row's ``psr_type`` is the number of its level.
 LEVELS = ("product offering", "product spec", "CFSS", "RFSS", "resource spec")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import generate
+from benchlab.workloads.spec_tree.dataset import SpecTree
 
 #: The statement, with ``{root}`` for an id as the dialect writes it; ``:root``, ``:operator`` and
 #: ``:at`` stand for the parameters, ``:hint`` for what a workload says to the optimizer. UNION, and not
@@ -27,7 +27,7 @@ FROM tree
 JOIN specification s :hint ON s.operator_name = ':operator' AND s.entity_id = tree.entity_id
   AND s.start_time <= ':at' AND s.end_time > ':at'
 """
-_ROOT = {"mysql": "CAST(x':root' AS binary(16))", "pgsql": r"'\x:root'::bytea"}
+_ROOT = {"mysql": "CAST(x':root' AS binary(16))", "postgres": r"'\x:root'::bytea"}
 
 
 class Parameters(NamedTuple):

@@ -1,15 +1,15 @@
 """The two tables in each dialect of SQL.
 
-A dialect is what sysbench calls the protocol: ``mysql`` or ``pgsql``. Types that the article's
+A dialect is that of a protocol: ``mysql`` or ``postgres``. Types that the article's
 statements have and PostgreSQL lacks are the nearest there: ``bytea`` for ``binary(16)``, ``smallint``
 for ``tinyint``.
 """
 
-from benchlab.study import SpecTree
 from benchlab.workloads.spec_tree import generate
+from benchlab.workloads.spec_tree.dataset import SpecTree
 
-_ID = {"mysql": "binary(16)", "pgsql": "bytea"}
-_SMALL = {"mysql": "tinyint", "pgsql": "smallint"}
+_ID = {"mysql": "binary(16)", "postgres": "bytea"}
+_SMALL = {"mysql": "tinyint", "postgres": "smallint"}
 
 #: Columns that hold an id.
 IDS = {
@@ -63,4 +63,4 @@ def _partitions_of_postgres(table: str, operators: list[str]) -> tuple[str, list
     ]
 
 
-_PARTITIONS = {"mysql": _partitions_of_mysql, "pgsql": _partitions_of_postgres}
+_PARTITIONS = {"mysql": _partitions_of_mysql, "postgres": _partitions_of_postgres}

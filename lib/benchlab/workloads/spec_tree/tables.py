@@ -6,10 +6,11 @@ from pathlib import Path
 
 from benchlab.engines import Engine
 from benchlab.errors import DatasetError
-from benchlab.study import Scalar, SpecTree, Workload
+from benchlab.study import Scalar, Workload
 from benchlab.target.session import Session
 from benchlab.workloads.base import Tables
 from benchlab.workloads.spec_tree import answers, generate, query, schema
+from benchlab.workloads.spec_tree.dataset import SpecTree
 
 #: Queries that every engine is asked before anything is timed.
 CHECKED = 1000
@@ -21,10 +22,11 @@ _PARAMETERS = 10_000
 class SpecTreeTables(Tables[SpecTree]):
     """See :class:`~benchlab.workloads.base.Tables`."""
 
-    def load(self, session: Session) -> None:
+    def load(self, session: Session, jobs: int) -> None:
         """See :meth:`Tables.load`; an operator at a time, the indexes last."""
+        del jobs  # 71,000 rows
         engine = session.engine
-        for statement in schema.tables(engine.sysbench_driver, self.dataset):
+        for statement in schema.tables(engine.protocol, self.dataset):
             engine.query(statement)
         for tree in generate.trees(self.dataset):
             for table, rows in (
@@ -41,7 +43,7 @@ class SpecTreeTables(Tables[SpecTree]):
         with engine.asking() as ask:
             for parameters in query.parameters(self.dataset, CHECKED):
                 generated = expected(parameters)
-                statement = query.filled_in(engine.sysbench_driver, parameters)
+                statement = query.filled_in(engine.protocol, parameters)
                 answered = query.canonical(ask(statement))
                 if answered != generated:
                     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -57,16 +59,16 @@ class SpecTreeTables(Tables[SpecTree]):
         names = {"statement": "statement.sql", "parameters": "parameters.tsv"}
         return {option: str(self.folder / name) for option, name in names.items()}
 
-    def script(self, workload: Workload) -> str:
+    def script(self, name: str) -> str:
         """See :meth:`Tables.script`; ours, which lies beside this module."""
-        return str(self.folder / f"{workload.script}.lua")
+        return str(self.folder / f"{name}.lua")
 
     def files(self, engine: Engine) -> Mapping[str, bytes]:
         """See :meth:`Tables.files`."""
         lines = ("\t".join(one) for one in query.parameters(self.dataset, _PARAMETERS))
         return {
             "spec_tree.lua": Path(__file__).with_name("spec_tree.lua").read_bytes(),
-            "statement.sql": query.statement(engine.sysbench_driver).encode() + b"\n",
+            "statement.sql": query.statement(engine.protocol).encode() + b"\n",
             "parameters.tsv": "".join(f"{line}\n" for line in lines).encode(),
         }
 
@@ -74,4 +76,7 @@ class SpecTreeTables(Tables[SpecTree]):
         """See :meth:`Tables.example_query`."""
         (first,) = query.parameters(self.dataset, 1)
         hint = str(workload.options.get("hint", ""))
-        return query.filled_in(engine.sysbench_driver, first, hint)
+        return query.filled_in(engine.protocol, first, hint)
+
+
+TABLES = SpecTreeTables

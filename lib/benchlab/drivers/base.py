@@ -1,0 +1,226 @@
+"""The contract of a driver: which processes make the load, and what the files say that they leave.
+
+A driver knows nothing of hosts, envelopes or notebooks. It is asked for the stages of a trial,
+tells when the clients of a stage have begun and what went wrong, and reads a run's folder: per
+transaction type (*operation*) the seconds, the latencies and the counts. A program without types
+has one operation, named as the workload's script.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import ClassVar
+
+import polars as pl
+
+from benchlab.engines import Engine
+from benchlab.study import Scalar, Workload
+
+#: The phase whose results count.
+MEASURE = "measure"
+
+#: Folder of a node, empty when a process begins, for the files that it makes. Not in memory: they
+#: may be large, and what is in memory is counted as the load's.
+MADE = Path("/var/lib/benchlab/load")
+
+#: What each second of each operation gave. ``second`` is its end, counted from the phase's begin; a
+#: null ``operation`` stands for all of them together, where the driver does not tell them apart.
+#: ``latency_us`` is of the ``percentile``, null where no transaction ended. What a driver does not
+#: tell is null.
+SECONDS = {
+    "phase": pl.String,
+    "operation": pl.String,
+    "second": pl.Int64,
+    "threads": pl.Int64,
+    "tps": pl.Float64,
+    "qps": pl.Float64,
+    "read_qps": pl.Float64,
+    "write_qps": pl.Float64,
+    "other_qps": pl.Float64,
+    "latency_us": pl.Float64,
+    "percentile": pl.Int64,
+    "errors_per_s": pl.Float64,
+    "reconnects_per_s": pl.Float64,
+}
+
+#: What became of each operation in the measured part: ``transactions`` that ended well, ``errors``
+#: that ended one and ``retries`` of one, mean and maximum of the latencies of those that ended
+#: well.
+OPERATIONS = {
+    "operation": pl.String,
+    "transactions": pl.Int64,
+    "errors": pl.Int64,
+    "retries": pl.Int64,
+    "latency_mean_us": pl.Float64,
+    "latency_max_us": pl.Float64,
+}
+
+#: The histogram of the latencies of each operation, smallest first.
+BUCKETS = {"operation": pl.String, "latency_us": pl.Float64, "count": pl.Int64}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a trial asks of a driver."""
+
+    engine: Engine
+    workload: Workload
+    scripts: Mapping[str, str]
+    """Operation → its script as the driver finds it: a name of its own, or a file on the load's
+    hosts."""
+    options: Mapping[str, Scalar]
+    """What the scripts are told: the workload's own options, then those of the dataset."""
+    clients: int
+    cores: float
+    """That the load may use."""
+    warmup_s: int
+    measure_s: int
+    seed: int
+    transactions: int | None = None
+    """Over all clients, after which the measured part ends; ``None``: only time ends it."""
+    rate_per_s: int | None = None
+    """Transactions due per second, at random times; ``None``: each as soon as one is done."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One program of the load."""
+
+    name: str
+    """Of its captures: what it prints is ``<name>.out``, its error output ``<name>.err``."""
+    argv: Sequence[str]
+    """Without anything secret: every process list shows it."""
+    stdin: bytes = b""
+    role: str = "load"
+    """Of the node that it runs on."""
+    makes_files: bool = False
+    """Whether it makes files, in :data:`MADE` on its node."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the time of a stage, counted from the begin of its clients."""
+
+    name: str
+    begin_s: float = 0.0
+    end_s: float | None = None
+    """``None``: when the last process has ended."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Processes that run beside each other, and the phases of their time."""
+
+    processes: Sequence[Process]
+    phases: Sequence[Phase]
+    duration_s: float
+    """That they are asked to run for."""
+
+    @property
+    def measured(self) -> Phase | None:
+        """The phase whose results count, if it is one of them."""
+        return next((phase for phase in self.phases if phase.name == MEASURE), None)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The measured part as a whole. What the driver does not tell is ``None``."""
+
+    transactions: int
+    errors: int
+    seconds: float
+    latency_mean_us: float
+    latency_max_us: float
+    queries: int | None = None
+    reconnects: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run that ended well gave, in its measured part."""
+
+    totals: Totals
+    operations: pl.DataFrame = field(repr=False)
+    """See :data:`OPERATIONS`."""
+    buckets: pl.DataFrame = field(repr=False)
+    """See :data:`BUCKETS`."""
+
+
+class Driver(ABC):
+    """A load generator.
+
+    Class attributes:
+        name: as in studies, and as its folder and Ansible role are called.
+        program: that its role installs on the load's hosts.
+        protocols: of the engines that it can load.
+        resolution: how far apart neighbouring buckets of its histograms are, as a share of the
+        latency.
+    """
+
+    name: ClassVar[str]
+    program: ClassVar[str]
+    protocols: ClassVar[tuple[str, ...]]
+    resolution: ClassVar[float]
+
+    def refusal(self, engine: type[Engine]) -> str | None:
+        """Return why it cannot load an engine, or ``None``."""
+        if engine.protocol in self.protocols:
+            return None
+        return (
+            f"{self.name} speaks {', '.join(self.protocols)} only, {engine.name} {engine.protocol}"
+        )
+
+    @abstractmethod
+    def stages(self, job: Job) -> list[Stage]:
+        """Return what is to be run, one stage after the other; one of them has the measured
+        part."""
+
+    @abstractmethod
+    def begun(self, line: bytes, now: float) -> float | None:
+        """Return when the clients began, if a line that a process printed tells that they have.
+
+        Args:
+            line: as printed.
+            now: Unix seconds at which it was.
+        """
+
+    @abstractmethod
+    def failure(
+        self, process: Process, ended: CompletedProcess[bytes], workload: Workload
+    ) -> str | None:
+        """Return why a process that has ended makes the run a failed one, or ``None``.
+
+        It does if it ended badly or saw more errors than the workload brings about by itself.
+        """
+
+    def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
+        """Put what a process has made into the run's folder, in the form in which it is kept.
+
+        Args:
+            process: that made the files.
+            made: copies of them; gone afterwards.
+            job: for which it ran.
+            folder: the run's.
+
+        Raises:
+            ParseError: a file is not what the driver makes.
+        """
+        raise NotImplementedError(f"{self.name} makes no files")
+
+    @abstractmethod
+    def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """Return the seconds (:data:`SECONDS`) of all phases, also of a run that broke off.
+
+        Raises:
+            ParseError: a file is not the driver's.
+        """
+
+    @abstractmethod
+    def measured(self, folder: Path, workload: Workload) -> Measured:
+        """Return the results of a run that ended well.
+
+        Raises:
+            ParseError: a file is not the driver's, is cut, or is of a run that did not end well.
+        """

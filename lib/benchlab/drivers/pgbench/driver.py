@@ -1,0 +1,305 @@
+"""pgbench 15 or later: its command lines, and what its run folders hold.
+
+pgbench has no warm-up of its own, so a trial is two invocations, as with sysbench. What it prints
+has no histogram and no seconds by script, so the measured one logs every transaction; the log is
+kept as ``transactions.parquet`` and everything by operation is worked out from that. The password
+is read from standard input into the environment, so that neither a process list nor a file shows
+it.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+
+from benchlab.drivers.base import (
+    BUCKETS,
+    MADE,
+    MEASURE,
+    OPERATIONS,
+    SECONDS,
+    Driver,
+    Job,
+    Measured,
+    Phase,
+    Process,
+    Stage,
+    Totals,
+)
+from benchlab.drivers.pgbench import output
+from benchlab.engines import Engine
+from benchlab.errors import ParseError
+from benchlab.study import Scalar, Workload
+
+#: What is kept of the log: one row per transaction of the measured part.
+TRANSACTIONS = "transactions.parquet"
+
+#: Phase → process that makes it.
+_PROCESSES = {"warmup": "warmup", MEASURE: "pgbench"}
+
+#: Runs a program with the password from standard input, and both of its outputs in one.
+_WITH_PASSWORD = 'IFS= read -r PGPASSWORD && export PGPASSWORD && exec "$@" 2>&1'
+
+#: Of the latencies in a second.
+_PERCENTILE = 99
+
+#: A latency counts to that many digits: 12,345 µs for 12,300 µs.
+_DIGITS = 3
+
+
+class Pgbench(Driver):
+    """See :class:`~benchlab.drivers.base.Driver`."""
+
+    name = "pgbench"
+    program = "pgbench"
+    protocols = ("postgres",)
+    resolution = 10 ** (1 - _DIGITS)
+
+    def stages(self, job: Job) -> list[Stage]:
+        """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part.
+
+        pgbench ends by time or by a number of transactions: with a number, ``measure_s`` is no
+        limit.
+        """
+        argv = run(job, job.measure_s, job.seed, job.transactions)
+        log = ["--log", f"--log-prefix={MADE / 'transactions'}", "--failures-detailed"]
+        process = _process(job.engine, _PROCESSES[MEASURE], [*argv[:-1], *log, argv[-1]], True)
+        measured = Stage([process], [Phase(MEASURE)], job.measure_s)
+        if not job.warmup_s:
+            return [measured]
+        # another seed than the measured part's, which would draw the same rows again
+        argv = run(job, job.warmup_s, job.seed + 1)
+        warmup = _process(job.engine, _PROCESSES["warmup"], argv)
+        return [Stage([warmup], [Phase("warmup")], job.warmup_s), measured]
+
+    def begun(self, line: bytes, now: float) -> float | None:
+        """See :meth:`Driver.begun`.
+
+        pgbench does not tell that its clients have begun. Its first progress line comes a second
+        after its threads have, or as soon as all clients are connected where that takes longer; so
+        this is at most a second early.
+        """
+        del now
+        printed_at = output.printed_at(line.decode(errors="replace").rstrip("\n"))
+        return printed_at and printed_at - 1
+
+    def failure(
+        self, process: Process, ended: CompletedProcess[bytes], workload: Workload
+    ) -> str | None:
+        """See :meth:`Driver.failure`. An error is a transaction that failed in all of its tries."""
+        printed = (ended.stdout + ended.stderr).decode(errors="replace")
+        if fatal := output.errors(printed):
+            return fatal[0]
+        if ended.returncode:
+            said = printed.strip().splitlines() or ["no message"]
+            return f"ended with exit code {ended.returncode}: {said[-1]}"
+        results = output.results(ended.stdout.decode())
+        if results["failed"] <= workload.tolerated_error_share * results["transactions"]:
+            return None
+        return f"{results['failed']:.0f} of {results['transactions']:.0f} transactions failed"
+
+    def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
+        """See :meth:`Driver.keep`: the log, as Parquet."""
+        log = output.transactions(
+            made,
+            list(job.scripts),
+            rated=job.rate_per_s is not None,
+            retried=int(job.options.get("max-tries", 1)) != 1,
+        )
+        output.write_transactions(log, folder / TRANSACTIONS)
+
+    def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """See :meth:`Driver.seconds`: by operation from the log, else from the progress lines."""
+        frames = [pl.DataFrame(schema=SECONDS)]
+        for phase, name in _PROCESSES.items():
+            path = folder / f"{name}.out"
+            if phase == MEASURE and (folder / TRANSACTIONS).exists():
+                frames.append(_logged_seconds(folder, _read(path)))
+            elif path.exists():
+                frames.append(_printed_seconds(_read(path), phase, workload))
+        return pl.concat(frames, how="diagonal").select(*SECONDS)
+
+    def measured(self, folder: Path, workload: Workload) -> Measured:
+        """See :meth:`Driver.measured`.
+
+        Raises:
+            ParseError: also if the log has other transactions than pgbench counted.
+        """
+        path = folder / f"{_PROCESSES[MEASURE]}.out"
+        results = output.results(_read(path) if path.exists() else "")
+        if not (folder / TRANSACTIONS).exists():
+            raise ParseError(f"pgbench: there is no {TRANSACTIONS}")
+        log = pl.scan_parquet(folder / TRANSACTIONS)
+        ok = pl.col("outcome") == "ok"
+        operations = (
+            log.group_by("operation")
+            .agg(
+                transactions=ok.sum(),
+                errors=(~ok).sum(),
+                retries=pl.when(pl.col("retries").count() > 0).then(pl.col("retries").sum()),
+                latency_mean_us=pl.col("latency_us").mean(),
+                latency_max_us=pl.col("latency_us").max(),
+            )
+            .sort("operation")
+            .collect()
+            .cast(OPERATIONS)
+            .select(*OPERATIONS)
+        )
+        counted = (operations["transactions"].sum(), operations["errors"].sum())
+        if counted != (results["transactions"], results["failed"]):
+            raise ParseError(
+                f"pgbench: the log has {counted[0]} transactions and {counted[1]} that failed,"
+                f" pgbench counted {results['transactions']:.0f} and {results['failed']:.0f}"
+            )
+        totals = Totals(
+            transactions=counted[0],
+            errors=counted[1],
+            seconds=results["transactions"] / results["tps"],
+            latency_mean_us=log.select(pl.col("latency_us").mean()).collect().item(),
+            latency_max_us=float(operations["latency_max_us"].max()),
+        )
+        return Measured(totals, operations, _histogram(log))
+
+
+def run(job: Job, duration_s: int, seed: int, transactions: int | None = None) -> list[str]:
+    """Command that runs the scripts for ``duration_s`` seconds and prints a line for each.
+
+    Args:
+        job: what is to be run.
+        duration_s: seconds.
+        seed: of the random numbers.
+        transactions: over all clients, after which it ends in place of the seconds; none: not.
+    """
+    files = [path for path in job.scripts.values() if path.startswith("/")]
+    options = {name: value for name, value in job.options.items() if files or name != "scale"}
+    fixed = {
+        **_connection(job.engine),
+        "no-vacuum": True,  # the dataset is kept with it done
+        **options,
+        "client": job.clients,
+        "jobs": min(job.clients, max(1, math.ceil(job.cores))),
+        **({"transactions": transactions // job.clients} if transactions else {"time": duration_s}),
+        **({"rate": job.rate_per_s} if job.rate_per_s else {}),
+        "random-seed": seed,
+        "progress": 1,
+        "progress-timestamp": True,
+    }
+    weighted = [
+        f"--{'file' if script in files else 'builtin'}={script}@{job.workload.weights[operation]}"
+        for operation, script in job.scripts.items()
+    ]
+    return ["pgbench", *_arguments(fixed), *weighted, job.engine.endpoint.database]
+
+
+def initialize(engine: Engine, scale: int) -> Process:
+    """Process that makes and fills the tables of the built-in scripts.
+
+    Args:
+        engine: the server.
+        scale: units of 100,000 accounts.
+    """
+    options = {**_connection(engine), "initialize": True, "quiet": True, "scale": scale}
+    argv = ["pgbench", *_arguments(options), engine.endpoint.database]
+    return _process(engine, "initialize", argv)
+
+
+def _process(engine: Engine, name: str, argv: Sequence[str], makes_files: bool = False) -> Process:
+    """Return a process that gets the password without showing it."""
+    wrapped = ["sh", "-c", _WITH_PASSWORD, "sh", *argv]
+    return Process(name, wrapped, f"{engine.endpoint.password}\n".encode(), makes_files=makes_files)
+
+
+def _connection(engine: Engine) -> dict[str, Scalar]:
+    """Return the connection options, without the password."""
+    endpoint = engine.endpoint
+    return {"host": endpoint.host, "port": endpoint.port, "username": endpoint.user}
+
+
+def _arguments(options: dict[str, Scalar]) -> list[str]:
+    """Write options as pgbench wants them: a switch has no value."""
+    return [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in options.items()
+        if value is not False
+    ]
+
+
+def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
+    """Return the whole seconds of the measured part, by operation, from the log.
+
+    They count from the begin of the first transaction. Behind the last one that pgbench was asked
+    for only those end that were under way, so these seconds are left out.
+    """
+    log = pl.scan_parquet(folder / TRANSACTIONS)
+    (began,), (ended,) = (
+        log.select(
+            began=(pl.col("ended_us") - pl.col("latency_us")).min(), ended=pl.col("ended_us").max()
+        )
+        .collect()
+        .get_columns()
+    )
+    if began is None:
+        return pl.DataFrame(schema=SECONDS)
+    last = (ended - began) // 1_000_000
+    with suppress(ParseError):  # a run that broke off has no results
+        results = output.results(printed)
+        asked_for_s = results.get("duration_s", math.inf) - results["connecting_ms"] / 1000
+        last = int(min(last, asked_for_s))
+    second = (pl.col("ended_us") - began - 1) // 1_000_000 + 1
+    every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
+    names = log.select(pl.col("operation").unique().sort()).collect()
+    ok = pl.col("outcome") == "ok"
+    found = (
+        log.group_by("operation", second=second.clip(lower_bound=1))
+        .agg(
+            tps=ok.sum().cast(pl.Float64),
+            latency_us=pl.col("latency_us").quantile(_PERCENTILE / 100, "nearest"),
+            errors_per_s=(~ok).sum().cast(pl.Float64),
+        )
+        .collect()
+    )
+    return (
+        names.join(every, how="cross")
+        .join(found, on=["operation", "second"], how="left")
+        .with_columns(
+            pl.col("tps", "errors_per_s").fill_null(0.0),
+            phase=pl.lit(MEASURE),
+            percentile=pl.lit(_PERCENTILE, pl.Int64),
+        )
+        .sort("second", "operation")
+    )
+
+
+def _printed_seconds(printed: str, phase: str, workload: Workload) -> pl.DataFrame:
+    """Return the seconds of the progress lines: of all operations together, where there are many."""
+    (operation,) = workload.weights if len(workload.weights) == 1 else (None,)
+    return output.progress(printed, truncated_ok=True).select(
+        "second",
+        "tps",
+        phase=pl.lit(phase),
+        operation=pl.lit(operation, pl.String),
+        errors_per_s=pl.col("failed").cast(pl.Float64),
+    )
+
+
+def _histogram(log: pl.LazyFrame) -> pl.DataFrame:
+    """Return the latencies to :data:`_DIGITS` digits, and how many there are of each."""
+    latency = pl.col("latency_us")
+    return (
+        log.filter(latency.is_not_null())
+        .group_by("operation", latency_us=latency.round_sig_figs(_DIGITS).cast(pl.Float64))
+        .agg(count=pl.len().cast(pl.Int64))
+        .sort("operation", "latency_us")
+        .select(*BUCKETS)
+        .collect()
+    )
+
+
+def _read(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
+
+
+DRIVER = Pgbench()

@@ -1,0 +1,35 @@
+"""pgbench's options that no workload may give, and what it can run. Standard library only."""
+
+from collections.abc import Mapping
+
+_READ = "how benchlab starts pgbench and reads what it prints"
+
+#: Option → what it follows from. A workload gives long names, without their hyphens.
+_TAKEN = {
+    **dict.fromkeys(("host", "port", "username"), "the engine's server"),
+    **dict.fromkeys(("builtin", "file", "select-only", "skip-some-updates"), "its scripts"),
+    **dict.fromkeys(("scale", "initialize", "no-vacuum", "vacuum-all"), "the profile's dataset"),
+    **dict.fromkeys(("client", "jobs"), "the profile's concurrency and cores"),
+    **dict.fromkeys(("time", "transactions"), "the profile's warmup_s and measure_s"),
+    "rate": "the study's open_loops",
+    "random-seed": "the trial",
+    # what is due and left out would not be counted
+    "latency-limit": "the rule that every transaction that is due is run",
+    **dict.fromkeys(
+        ("log", "log-prefix", "sampling-rate", "aggregate-interval", "failures-detailed"), _READ
+    ),
+    **dict.fromkeys(("progress", "progress-timestamp", "debug", "verbose-errors"), _READ),
+    **dict.fromkeys(("show-script", "help", "version"), _READ),
+}
+
+
+def taken(option: str) -> str | None:
+    """Return what an option follows from, if a workload cannot set it."""
+    return _TAKEN.get(option)
+
+
+def problem(scripts: Mapping[str, int], options: Mapping[str, object]) -> str | None:
+    """Return why pgbench cannot run such a workload, or ``None``."""
+    del scripts
+    short = [name for name in options if len(name) == 1]
+    return f"pgbench's options are given by their long names, not {short[0]!r}" if short else None

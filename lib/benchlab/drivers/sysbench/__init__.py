@@ -1,0 +1,1 @@
+"""sysbench: OLTP scripts of its own, and Lua scripts of a workload."""

@@ -1,0 +1,215 @@
+"""sysbench: the command lines that load and run its OLTP scripts, and run those of benchlab.
+
+sysbench 1.0.20 has no warm-up of its own, so a trial is two invocations: the warm-up, whose output
+is kept but not counted, and the measured one, whose histogram and totals then hold nothing else.
+The password travels in a configuration file on standard input, so that no process list shows it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+
+from benchlab.drivers.base import (
+    BUCKETS,
+    MEASURE,
+    OPERATIONS,
+    SECONDS,
+    Driver,
+    Job,
+    Measured,
+    Phase,
+    Process,
+    Stage,
+    Totals,
+)
+from benchlab.drivers.sysbench import output
+from benchlab.engines import Engine
+from benchlab.study import Scalar, Workload
+
+#: Percentile that sysbench prints per interval. The full histogram gives all others.
+PERCENTILE = 99
+
+#: Phase → process that makes it.
+_PROCESSES = {"warmup": "warmup", MEASURE: "sysbench"}
+
+#: sysbench's names of the protocols.
+_PROTOCOLS = {"mysql": "mysql", "postgres": "pgsql"}
+
+
+class Sysbench(Driver):
+    """See :class:`~benchlab.drivers.base.Driver`."""
+
+    name = "sysbench"
+    program = "sysbench"
+    protocols = tuple(_PROTOCOLS)
+    resolution = output.BUCKET_RATIO - 1
+
+    def stages(self, job: Job) -> list[Stage]:
+        """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part."""
+        measured = self._stage(job, MEASURE, job.measure_s, job.seed, job.transactions)
+        if not job.warmup_s:
+            return [measured]
+        # another seed than the measured part's, which would draw the same rows again
+        return [self._stage(job, "warmup", job.warmup_s, job.seed + 1), measured]
+
+    def begun(self, line: bytes, now: float) -> float | None:
+        """See :meth:`Driver.begun`; what sysbench does before, connect and read files, is not load."""
+        return now if line.rstrip() == output.STARTED else None
+
+    def failure(
+        self, process: Process, ended: CompletedProcess[bytes], workload: Workload
+    ) -> str | None:
+        """See :meth:`Driver.failure`."""
+        if fatal := output.errors((ended.stdout + ended.stderr).decode(errors="replace")):
+            return fatal[0]
+        if ended.returncode:
+            said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+            return f"ended with exit code {ended.returncode}: {said[-1]}"
+        summary = output.summary(ended.stdout.decode())
+        tolerated = workload.tolerated_error_share * summary["transactions"]
+        if summary["ignored_errors"] <= tolerated and not summary["reconnects"]:
+            return None
+        return (
+            f"{summary['ignored_errors']} errors and {summary['reconnects']} reconnects"
+            f" in {summary['transactions']} transactions"
+        )
+
+    def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """See :meth:`Driver.seconds`."""
+        (operation,) = workload.weights
+        frames = [
+            output.intervals(_read(path), truncated_ok=True)
+            .with_columns(phase=pl.lit(phase), operation=pl.lit(operation))
+            .select(*SECONDS)
+            for phase, name in _PROCESSES.items()
+            if (path := folder / f"{name}.out").exists()
+        ]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=SECONDS)
+
+    def measured(self, folder: Path, workload: Workload) -> Measured:
+        """See :meth:`Driver.measured`."""
+        (operation,) = workload.weights
+        path = folder / f"{_PROCESSES[MEASURE]}.out"
+        printed = _read(path) if path.exists() else ""
+        found = output.summary(printed)
+        totals = Totals(
+            transactions=found["transactions"],
+            errors=found["ignored_errors"],
+            seconds=found["total_time_s"],
+            latency_mean_us=found["latency_avg_ms"] * 1000,
+            latency_max_us=found["latency_max_ms"] * 1000,
+            queries=found["queries_total"],
+            reconnects=found["reconnects"],
+        )
+        row = {
+            "operation": operation,
+            "transactions": totals.transactions,
+            "errors": totals.errors,
+            "retries": None,
+            "latency_mean_us": totals.latency_mean_us,
+            "latency_max_us": totals.latency_max_us,
+        }
+        return Measured(
+            totals,
+            operations=pl.DataFrame([row], schema=OPERATIONS),
+            buckets=output.histogram(printed)
+            .with_columns(operation=pl.lit(operation))
+            .select(*BUCKETS),
+        )
+
+    def _stage(
+        self, job: Job, phase: str, duration_s: int, seed: int, transactions: int | None = None
+    ) -> Stage:
+        (script,) = job.scripts.values()
+        argv = run(
+            job.engine,
+            script,
+            job.options,
+            job.clients,
+            duration_s,
+            seed,
+            transactions,
+            job.rate_per_s,
+        )
+        process = Process(_PROCESSES[phase], argv, config_file(job.engine))
+        return Stage([process], [Phase(phase)], duration_s)
+
+
+def prepare(engine: Engine, tables: Mapping[str, Scalar], jobs: int) -> list[str]:
+    """Command that creates and fills the tables of sysbench's own scripts.
+
+    Args:
+        engine: the server.
+        tables: what the scripts are told of the tables.
+        jobs: connections that load, at most; sysbench takes no more than tables.
+    """
+    options = {**_connection(engine), **tables, "threads": min(jobs, tables["tables"])}
+    return _command("oltp_write_only", options, "prepare")
+
+
+def run(
+    engine: Engine,
+    script: str,
+    options: Mapping[str, Scalar],
+    threads: int,
+    duration_s: int,
+    seed: int,
+    transactions: int | None = None,
+    rate_per_s: int | None = None,
+) -> list[str]:
+    """Command that runs a script for ``duration_s`` seconds and prints a line for each.
+
+    Args:
+        engine: the server.
+        script: one of sysbench's by name, or a file on the client.
+        options: of the script.
+        threads: connections, each in a closed loop.
+        duration_s: seconds.
+        seed: of the keys that are drawn; sysbench takes 0 for the current time.
+        transactions: over all connections, after which it ends before its time; none: not.
+        rate_per_s: transactions due per second, at random times; none: each as soon as one is done.
+    """
+    options = {
+        **_connection(engine),
+        **options,
+        "threads": threads,
+        "time": duration_s,
+        "events": transactions or 0,
+        "rand-seed": seed,
+        "percentile": PERCENTILE,
+        "report-interval": 1,
+        "histogram": "on",
+        **({"rate": rate_per_s} if rate_per_s else {}),
+    }
+    return _command(script, options, "run")
+
+
+def config_file(engine: Engine) -> bytes:
+    """Content of the file that brings the password."""
+    return f"{_PROTOCOLS[engine.protocol]}-password={engine.endpoint.password}\n".encode()
+
+
+def _connection(engine: Engine) -> dict[str, Scalar]:
+    """Return the connection options, without the password."""
+    protocol, endpoint = _PROTOCOLS[engine.protocol], engine.endpoint
+    return {
+        "db-driver": protocol,
+        f"{protocol}-host": endpoint.host,
+        f"{protocol}-port": endpoint.port,
+        f"{protocol}-user": endpoint.user,
+        f"{protocol}-db": endpoint.database,
+    }
+
+
+def _command(script: str, options: Mapping[str, Scalar], verb: str) -> list[str]:
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    return ["sysbench", script, "--config-file=/dev/stdin", *arguments, verb]
+
+
+def _read(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
+
+
+DRIVER = Sysbench()

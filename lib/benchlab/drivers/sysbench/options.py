@@ -1,0 +1,37 @@
+"""sysbench's options that no workload may give, and what it can run. Standard library only."""
+
+from collections.abc import Mapping
+
+#: Option → what it follows from. sysbench's own names are here with the older ones that 1.0 still
+#: takes (``general_args`` in its sysbench.c).
+_TAKEN = {
+    "db-driver": "the engine",
+    **{
+        f"{protocol}-{part}": "the engine's server"
+        for protocol in ("mysql", "pgsql")
+        for part in ("db", "host", "password", "port", "socket", "user")
+    },
+    **dict.fromkeys(("tables", "table-size", "statement", "parameters"), "the profile's dataset"),
+    **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
+    **dict.fromkeys(
+        ("time", "max-time", "events", "max-requests"), "the profile's warmup_s and measure_s"
+    ),
+    **dict.fromkeys(("rate", "tx-rate"), "the study's open_loops"),
+    "rand-seed": "the trial",
+    **dict.fromkeys(
+        ("config-file", "histogram", "percentile", "report-interval", "test"),
+        "how benchlab starts sysbench and reads what it prints",
+    ),
+}
+
+
+def taken(option: str) -> str | None:
+    """Return what an option follows from, if a workload cannot set it."""
+    # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)
+    return _TAKEN.get(option.replace("_", "-"))
+
+
+def problem(scripts: Mapping[str, int], options: Mapping[str, object]) -> str | None:
+    """Return why sysbench cannot run such a workload, or ``None``."""
+    del options
+    return "sysbench runs one script at a time" if len(scripts) > 1 else None

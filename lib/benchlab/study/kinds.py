@@ -1,0 +1,109 @@
+"""What folders above bring to study files: the options of a driver, the model of a kind of dataset.
+
+A driver is a folder of ``drivers/``, a kind of dataset a folder of ``workloads/``. A study file names
+them, and the light module of the folder (``options``, ``dataset``) is imported when the file is read.
+So this package imports neither, reading a study loads neither DuckDB nor Polars, and a new driver or
+kind changes nothing here.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Annotated, Any, ClassVar, Protocol
+
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
+
+from benchlab.errors import UnknownName
+from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
+
+_ROOT = Path(__file__).parents[1]
+
+
+class DatasetModel(StrictModel):
+    """What the tables hold at the start; each kind has a subclass ``DATASET`` in its ``dataset``.
+
+    Class attributes:
+        drivers: those that can run on it.
+        scripts: those that can run on it; ``None``: whichever the driver has.
+    """
+
+    drivers: ClassVar[tuple[str, ...]]
+    scripts: ClassVar[tuple[str, ...] | None] = None
+
+    kind: str
+
+    @property
+    def rows(self) -> int:
+        """Rows over all tables."""
+        raise NotImplementedError
+
+
+class DriverOptions(Protocol):
+    """The module ``options`` of a driver."""
+
+    @staticmethod
+    def taken(option: str) -> str | None:
+        """Return what an option follows from, if a workload cannot set it."""
+
+    @staticmethod
+    def problem(scripts: Mapping[str, int], options: Mapping[str, Scalar]) -> str | None:
+        """Return why the driver cannot run such a workload, or ``None``."""
+
+
+def driver_names() -> list[str]:
+    """Names of all drivers, sorted."""
+    return _folders("drivers")
+
+
+def dataset_kinds() -> list[str]:
+    """Names of all kinds of datasets, sorted."""
+    return _folders("workloads")
+
+
+def part(package: str, name: str, module: str) -> Any:
+    """Import a module of a driver's or a kind's folder.
+
+    Raises:
+        UnknownName: there is no such folder.
+    """
+    if name not in (choices := _folders(package)):
+        raise UnknownName(_KINDS[package], name, choices)
+    return import_module(f"benchlab.{package}.{name}.{module}")
+
+
+def driver_options(name: str) -> DriverOptions:
+    """Return the module ``options`` of a driver.
+
+    Raises:
+        UnknownName: there is no such driver.
+    """
+    return part("drivers", name, "options")
+
+
+_KINDS = {"drivers": "driver", "workloads": "kind of dataset"}
+
+
+def _folders(package: str) -> list[str]:
+    return sorted(one.name for one in iter_modules([str(_ROOT / package)]) if one.ispkg)
+
+
+def _of_its_kind(content: object) -> object:
+    """Read a dataset with the model of its kind, so that a mistake is told in its terms."""
+    if not isinstance(content, Mapping):
+        return content
+    if "kind" not in content:
+        raise Unresolved(f"is missing; choose one of: {', '.join(dataset_kinds())}", ("kind",))
+    known("kind of dataset", content["kind"], dataset_kinds(), ("kind",))
+    try:
+        return part("workloads", content["kind"], "dataset").DATASET.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, Unresolved):
+            raise Unresolved(str(cause), (*first["loc"], *cause.loc)) from error
+        raise Unresolved(first["msg"].lower(), first["loc"]) from error
+
+
+#: A dataset of any kind, in a model.
+Dataset = Annotated[SerializeAsAny[DatasetModel], BeforeValidator(_of_its_kind)]

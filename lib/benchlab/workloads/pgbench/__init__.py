@@ -1,0 +1,1 @@
+"""The tables of pgbench's built-in scripts: branches, tellers, accounts and a history."""

@@ -1,0 +1,1 @@
+"""The tables of sysbench's OLTP scripts."""

@@ -1,0 +1,393 @@
+"""The contract that every driver keeps, held to what its program really printed.
+
+A driver inherits :class:`DriverContract` and brings recordings. ``test_parse_<driver>.py`` has what is
+special of its parser.
+"""
+
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+import pytest
+from benchlab import drivers
+from benchlab.drivers.base import BUCKETS, MEASURE, OPERATIONS, SECONDS, Driver, Job, Process
+from benchlab.engines import ENGINES, Endpoint, Engine
+from benchlab.errors import ParseError, UnknownName
+from benchlab.study import Scalar, Workload, kinds
+from benchlab.workloads import tables_of
+from benchlab.workloads.pgbench.dataset import PgbenchTables
+from benchlab.workloads.spec_tree.dataset import SpecTree
+from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
+from conftest import DATA
+
+SECRET = "s3cret, with = and spaces"
+
+
+def engine_of(protocol: str) -> Engine:
+    """An engine that speaks a protocol."""
+    endpoint = Endpoint(host="192.0.2.1", port=55432, user="root", password=SECRET)
+    (first, *_) = (ENGINES[name] for name in sorted(ENGINES) if ENGINES[name].protocol == protocol)
+    return first(endpoint)
+
+
+class DriverContract(ABC):
+    """What holds of every driver. Recordings are ``lib/tests/data/<driver>/<name>.txt``.
+
+    Class attributes:
+        name: of the driver.
+        datasets: that it runs on.
+        whole: recordings of runs that ended well → what ran.
+        broken: recordings of runs that did not → exit code, and what must be told.
+        began: recordings with the line at which the clients begin.
+    """
+
+    name: ClassVar[str]
+    datasets: ClassVar[tuple[kinds.DatasetModel, ...]]
+    whole: ClassVar[Mapping[str, Workload]]
+    broken: ClassVar[Mapping[str, tuple[int, str]]]
+
+    @abstractmethod
+    def leave(self, recording: str, workload: Workload, folder: Path) -> None:
+        """Fill a run's folder as a trial would have with what is recorded."""
+
+    @property
+    def driver(self) -> Driver:
+        return drivers.driver(self.name)
+
+    def recorded(self, recording: str) -> bytes:
+        return (DATA / self.name / f"{recording}.txt").read_bytes()
+
+    def job(self, dataset: kinds.DatasetModel, protocol: str, **changes: object) -> Job:
+        """A job on a dataset, with the first of its scripts."""
+        tables = tables_of(dataset)
+        script = (dataset.scripts or ("oltp_write_only",))[0]
+        asked = {"workload": self.workload(script), "warmup_s": 5, "measure_s": 60} | changes
+        scripts = {name: tables.script(name) for name in asked["workload"].weights}
+        options: dict[str, Scalar] = {**asked["workload"].options, **tables.options()}
+        return Job(
+            **{"engine": engine_of(protocol), "clients": 8, "cores": 2.0, "seed": 7}
+            | {"scripts": scripts, "options": options}
+            | asked
+        )
+
+    def workload(self, *scripts: str, **options: Scalar) -> Workload:
+        return Workload(
+            driver=self.name,
+            scripts=dict.fromkeys(scripts, 1),
+            writes=True,
+            options=options,
+            tolerated_error_share=0.99,
+        )
+
+    def jobs(self) -> list[Job]:
+        """Of every dataset and protocol, in the closed and the open loop, by time and by number."""
+        return [
+            self.job(dataset, protocol, **changes)
+            for dataset in self.datasets
+            for protocol in self.driver.protocols
+            for changes in ({}, {"rate_per_s": 50}, {"transactions": 800}, {"warmup_s": 0})
+        ]
+
+    # Which processes
+
+    def test_it_is_found_by_its_name(self):
+        assert self.driver.name == self.name
+        assert self.name in kinds.driver_names()
+
+    def test_there_is_one_measured_part_and_it_comes_last(self):
+        for job in self.jobs():
+            stages = self.driver.stages(job)
+            assert [bool(stage.measured) for stage in stages] == [False] * (len(stages) - 1) + [
+                True
+            ]
+            assert len(stages) == 1 or stages[0].duration_s == job.warmup_s
+            assert stages[-1].duration_s == job.measure_s
+            names = [process.name for stage in stages for process in stage.processes]
+            assert len({*names}) == len(names)  # or one would overwrite the other's captures
+
+    def test_nothing_secret_is_in_a_process_list(self):
+        for job in self.jobs():
+            for stage in self.driver.stages(job):
+                for process in stage.processes:
+                    assert not any(SECRET in word for word in process.argv)
+                    assert SECRET in process.stdin.decode()
+
+    def test_whatever_it_is_told_is_no_workloads_option(self):
+        options = kinds.driver_options(self.name)
+        assert options.problem({"one": 1}, {}) is None
+        for job in self.jobs():
+            for stage in self.driver.stages(job):
+                for word in stage.processes[0].argv:
+                    if word.startswith("--"):
+                        option = word[2:].partition("=")[0]
+                        assert options.taken(option), option
+
+    def test_a_workloads_options_reach_it(self):
+        for dataset in self.datasets:
+            plain = self.job(dataset, self.driver.protocols[0])
+            told = {**plain.options, "some-option": "some value"}
+            job = self.job(dataset, self.driver.protocols[0], options=told)
+            for stage in self.driver.stages(job):
+                assert "--some-option=some value" in stage.processes[0].argv
+
+    def test_warmup_and_measured_part_draw_other_numbers(self):
+        job = self.job(self.datasets[0], self.driver.protocols[0])
+        (warmup, measured) = (stage.processes[0].argv for stage in self.driver.stages(job))
+        assert any(word.endswith("seed=7") for word in measured)
+        assert any(word.endswith("seed=8") for word in warmup)
+
+    def test_an_engine_of_another_protocol_is_refused(self):
+        for engine in ENGINES.values():
+            refusal = self.driver.refusal(engine)
+            assert (refusal is None) == (engine.protocol in self.driver.protocols)
+            assert refusal is None or self.name in refusal
+
+    # How it ends
+
+    def ended(self, recording: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess([], code, self.recorded(recording), b"")
+
+    def test_its_clients_begin_once(self):
+        for recording in self.whole:
+            begun = [
+                at
+                for line in self.recorded(recording).splitlines(keepends=True)
+                if (at := self.driver.begun(line, now=1.0)) is not None
+            ]
+            if begun or recording not in self.too_short:
+                assert begun == sorted(begun)
+                assert begun
+        refused = self.recorded("refused").splitlines(keepends=True)
+        assert not any(self.driver.begun(line, now=1.0) for line in refused)
+
+    too_short: ClassVar[tuple[str, ...]] = ()
+
+    def test_a_run_that_ended_well_is_no_failure(self):
+        for recording, workload in self.whole.items():
+            process = Process(MEASURE, [])
+            assert self.driver.failure(process, self.ended(recording), workload) is None
+
+    def test_a_run_that_broke_off_is_told_with_its_reason(self):
+        for recording, (code, told) in self.broken.items():
+            workload = self.workload("one")
+            failure = self.driver.failure(
+                Process(MEASURE, []), self.ended(recording, code), workload
+            )
+            assert told in failure, recording
+            assert "\n" not in failure
+
+    def test_an_exit_code_alone_is_a_failure(self):
+        (recording, workload), *_ = self.whole.items()
+        failure = self.driver.failure(Process(MEASURE, []), self.ended(recording, 3), workload)
+        assert "exit code 3" in failure
+
+    # What a folder holds
+
+    def test_totals_operations_and_histogram_agree(self, tmp_path):
+        for recording, workload in self.whole.items():
+            folder = tmp_path / recording
+            folder.mkdir()
+            self.leave(recording, workload, folder)
+            found = self.driver.measured(folder, workload)
+            totals, operations, buckets = found.totals, found.operations, found.buckets
+            assert dict(operations.schema) == OPERATIONS
+            assert dict(buckets.schema) == BUCKETS
+            assert set(operations["operation"]) == set(workload.weights)
+            assert operations["transactions"].sum() == totals.transactions > 0
+            assert operations["errors"].sum() == totals.errors
+            assert operations["latency_max_us"].max() == totals.latency_max_us
+            counted = buckets.group_by("operation").agg(pl.col("count").sum())
+            assert dict(counted.iter_rows()) == dict(
+                operations.filter(pl.col("transactions") > 0)
+                .select("operation", "transactions")
+                .iter_rows()
+            )
+            mean = (buckets["latency_us"] * buckets["count"]).sum() / totals.transactions
+            # each latency is known to half a bucket, and what is printed to 0.005 ms
+            near = pytest.approx(totals.latency_mean_us, rel=self.driver.resolution, abs=5)
+            assert mean == near
+            assert buckets.sort("operation", "latency_us").equals(buckets)
+
+    def test_seconds_agree_with_the_totals(self, tmp_path):
+        for recording, workload in self.whole.items():
+            folder = tmp_path / recording
+            folder.mkdir()
+            self.leave(recording, workload, folder)
+            totals = self.driver.measured(folder, workload).totals
+            seconds = self.driver.seconds(folder, workload)
+            assert dict(seconds.schema) == SECONDS
+            assert set(seconds["phase"]) <= {MEASURE}
+            assert set(seconds["operation"]) <= set(workload.weights)
+            assert not seconds.select("operation", "second").is_duplicated().any()
+            whole = int(totals.seconds + 0.05)
+            assert seconds["second"].max() in (whole, whole - 1) or recording in self.too_short
+            # the last second is not whole, and what was under way at the end is in no second
+            missing = totals.transactions - seconds["tps"].sum()
+            in_a_second = totals.transactions / totals.seconds
+            assert -0.001 * totals.transactions <= missing <= 1.6 * in_a_second + 1
+
+    def test_a_run_that_broke_off_has_no_results(self, tmp_path):
+        for recording in self.broken:
+            folder = tmp_path / recording
+            folder.mkdir()
+            workload = self.workload("one")
+            self.leave(recording, workload, folder)
+            with pytest.raises(ParseError):
+                self.driver.measured(folder, workload)
+            self.driver.seconds(folder, workload)
+
+    def test_an_empty_folder_is_no_run(self, tmp_path):
+        workload = self.workload("one")
+        assert self.driver.seconds(tmp_path, workload).is_empty()
+        with pytest.raises(ParseError):
+            self.driver.measured(tmp_path, workload)
+
+
+class TestSysbench(DriverContract):
+    name = "sysbench"
+    datasets = (
+        SysbenchTables(tables=10, rows_per_table=1000),
+        SpecTree(operators=2, entities=500, revisions=50),
+    )
+    whole: ClassVar = {
+        name: Workload(
+            driver="sysbench", script="oltp_insert", writes=True, tolerated_error_share=0.99
+        )
+        for name in ("oltp_write_only", "oltp_insert", "oltp_point_select", "rate")
+    }
+    broken: ClassVar = {
+        "server_killed": (-11, "exit code -11"),
+        "client_killed": (-9, "exit code -9"),
+        "connection_lost_mysql": (1, "for query 'DELETE FROM sbtest2 WHERE id=?'"),
+        "refused": (1, "Connection refused"),
+        "sql_error": (1, 'relation "sbtest3" does not exist'),
+    }
+
+    def leave(self, recording: str, workload: Workload, folder: Path) -> None:
+        (folder / "sysbench.out").write_bytes(self.recorded(recording))
+
+    def test_more_errors_than_the_workload_brings_about_are_a_failure(self):
+        (workload, *_) = self.whole.values()
+        few = workload.model_copy(update={"tolerated_error_share": 0.01})
+        process = Process(MEASURE, [])
+        failure = self.driver.failure(process, self.ended("oltp_write_only"), few)
+        assert failure == "90 errors and 0 reconnects in 8310 transactions"
+
+    def test_one_script_at_a_time(self):
+        problem = kinds.driver_options("sysbench").problem({"one": 1, "two": 2}, {})
+        assert problem == "sysbench runs one script at a time"
+
+
+def pgbench(options: Mapping[str, Scalar] | None = None, **scripts: int) -> Workload:
+    return Workload(
+        driver="pgbench",
+        scripts={name.replace("_", "-"): weight for name, weight in scripts.items()},
+        writes=True,
+        options=dict(options or {}),
+        tolerated_error_share=0.6,
+    )
+
+
+class TestPgbench(DriverContract):
+    name = "pgbench"
+    datasets = (PgbenchTables(scale=2),)
+    whole: ClassVar = {
+        "one_script": pgbench(tpcb_like=1),
+        "scripts": pgbench(tpcb_like=1, select_only=9),
+        "files": pgbench({"max-tries": 3, "protocol": "extended"}, serializable=1, slow=3),
+        "failures": pgbench(serializable=1),
+        "deadlocks": pgbench({"max-tries": 2}, deadlock=1),
+        "transactions": pgbench(select_only=1),
+    }
+    too_short: ClassVar = ("transactions",)
+    broken: ClassVar = {
+        "server_killed": (2, "perhaps the backend died while processing"),
+        "client_killed": (-9, "exit code -9"),
+        "refused": (1, "Connection refused Is the server running on that host"),
+        "password": (1, 'password authentication failed for user "bench"'),
+        "sql_error": (2, 'relation "nowhere" does not exist LINE 1: SELECT absent FROM nowhere;'),
+    }
+    rated = ("scripts", "failures", "deadlocks")
+
+    def leave(self, recording: str, workload: Workload, folder: Path) -> None:
+        (folder / "pgbench.out").write_bytes(self.recorded(recording))
+        log = DATA / "pgbench" / f"{recording}.log"
+        if not log.exists():
+            return
+        copy = folder / "copy"
+        copy.write_bytes(log.read_bytes())
+        job = self.job(
+            self.datasets[0],
+            "postgres",
+            workload=workload,
+            rate_per_s=1 if recording in self.rated else None,
+        )
+        self.driver.keep(Process("pgbench", []), [copy], job, folder)
+        copy.unlink()
+
+    def test_the_results_by_script_are_those_that_it_prints(self, tmp_path):
+        workload = self.whole["files"]
+        self.leave("files", workload, tmp_path)
+        found = self.driver.measured(tmp_path, workload)
+        assert found.operations.rows() == [
+            ("serializable", 613, 94, 370, pytest.approx(2930, abs=1), 55391.0),
+            ("slow", 2101, 0, 0, pytest.approx(4655, abs=1), 38480.0),
+        ]
+        assert found.totals.seconds == pytest.approx(2714 / 913.965658)
+
+    def test_a_log_without_some_transactions_is_told(self, tmp_path):
+        workload = self.whole["one_script"]
+        self.leave("one_script", workload, tmp_path)
+        log = pl.read_parquet(tmp_path / "transactions.parquet")
+        log.head(-1).write_parquet(tmp_path / "transactions.parquet")
+        with pytest.raises(ParseError, match="log has 1654 transactions and 0 that failed"):
+            self.driver.measured(tmp_path, workload)
+
+    def test_without_a_log_the_seconds_are_those_of_the_progress(self, tmp_path):
+        for name, operation in (("one_script", "tpcb-like"), ("scripts", None)):
+            (tmp_path / "warmup.out").write_bytes(self.recorded(name))
+            seconds = self.driver.seconds(tmp_path, self.whole[name])
+            assert set(seconds["phase"]) == {"warmup"}
+            assert seconds["operation"].unique().to_list() == [operation]
+        assert seconds.select("second", "tps").rows() == [(1, 273.0), (2, 328.6)]
+
+    def test_more_failures_than_the_workload_brings_about_are_a_failure(self):
+        workload = pgbench(serializable=1).model_copy(update={"tolerated_error_share": 0.1})
+        failure = self.driver.failure(Process(MEASURE, []), self.ended("failures"), workload)
+        assert failure == "456 of 830 transactions failed"
+
+    def test_scripts_have_their_weights_and_files_the_scale(self):
+        job = self.job(
+            self.datasets[0],
+            "postgres",
+            workload=pgbench(
+                {"protocol": "prepared", "connect": True}, tpcb_like=3, serializable=1
+            ),
+            rate_per_s=50,
+        )
+        measured = self.driver.stages(job)[-1].processes[0].argv
+        assert {"--builtin=tpcb-like@3", "--connect", "--protocol=prepared", "--rate=50"} < {
+            *measured
+        }
+        assert f"--file={tables_of(self.datasets[0]).folder}/serializable.sql@1" in measured
+        assert "--scale=2" in measured
+        built_in = self.job(self.datasets[0], "postgres", workload=pgbench(tpcb_like=1))
+        assert "--scale=2" not in self.driver.stages(built_in)[-1].processes[0].argv
+
+    def test_short_options_are_refused(self):
+        problem = kinds.driver_options("pgbench").problem({"select-only": 1}, {"M": "prepared"})
+        assert "'M'" in problem
+
+
+def test_every_driver_keeps_the_contract():
+    tested = {one.name for one in DriverContract.__subclasses__()}
+    assert tested == set(kinds.driver_names())
+    assert [one.name for one in drivers.drivers()] == sorted(tested)
+
+
+def test_an_unknown_driver_is_answered_with_the_choices():
+    with pytest.raises(UnknownName, match=r"unknown driver 'nosuch'.*: pgbench, sysbench"):
+        drivers.driver("nosuch")
