@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import repo, study, target
+from benchlab import drivers, repo, study, target
 from benchlab.plan import Curve, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
@@ -431,6 +431,10 @@ def _users() -> set[str]:
     return {"benchlab-oceanbase", "benchlab-postgres", "benchlab-tidb"}
 
 
+#: Load generators, by the names of their processes.
+_LOADS = {driver.program for driver in drivers.drivers()}
+
+
 def _processes(root: Path) -> Iterator[str]:
     """Servers by their user, load by its name, run notebooks' kernels by their working directory."""
     uids = {one.pw_uid for one in pwd.getpwall() if one.pw_name in _users()}
@@ -441,7 +445,7 @@ def _processes(root: Path) -> Iterator[str]:
             theirs = folder.stat().st_uid in uids or (folder / "cwd").readlink() == root
         except OSError:
             continue  # gone
-        if state not in "ZX" and (theirs or name == "sysbench"):
+        if state not in "ZX" and (theirs or name in _LOADS):
             yield f"process {folder.name} ({name})"
 
 

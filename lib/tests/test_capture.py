@@ -189,6 +189,28 @@ def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):
     assert SpecTree.model_validate_json(run["dataset"]) == dataset
 
 
+@pytest.mark.parametrize(
+    ("dataset", "kind"),
+    [
+        ({"tables": 2, "rows_per_table": 10_000}, "sysbench_oltp"),
+        ({"operators": 2, "entities": 500, "revisions": 50, "seed": 1}, "spec_tree"),
+    ],
+)
+def test_a_record_from_before_datasets_named_their_kind_is_read(checkout, close_run, dataset, kind):
+    folder = checkout.raw / close_run().run_id
+    path = folder / RECORD_NAME
+    content = json.loads(path.read_text())
+    content["record_version"] = 3
+    content["trial"]["point"]["dataset"] = dataset
+    path.write_text(json.dumps(content | {"trial_key": "0" * 16, "point_key": "0" * 16}))
+    record = folders.read(folder)
+    assert record.trial.point.dataset.kind == kind
+    assert record.trial.point.dataset.model_dump().items() >= dataset.items()
+    # its trial is recognised among those that are planned today
+    assert (record.trial_key, record.point_key) == (record.trial.key, record.trial.point.key)
+    assert ingest.ingest_new(checkout) == Ingested(1)
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 

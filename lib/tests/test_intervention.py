@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from benchlab.attribution import blocks, elasticity
 from benchlab.attribution.elasticity import Answer
-from benchlab.drivers import sysbench_output
+from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import ParseError
 from benchlab.run.schedule import Block, schedule
 from benchlab.stats import Estimate

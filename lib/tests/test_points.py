@@ -7,7 +7,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 from benchlab import stats, study, target
-from benchlab.drivers import sysbench_output
+from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import UnknownName
 from benchlab.plan import selected
 from benchlab.raw import folders

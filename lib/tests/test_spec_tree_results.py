@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab.drivers.sysbench_output import summary
+from benchlab.drivers.sysbench.output import summary
 from benchlab.repo import Repo
 from benchlab.report import manuscript, paper, points
 from benchlab.report.theme import label

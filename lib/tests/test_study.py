@@ -1,6 +1,8 @@
 """Study files: what stands in them is resolved or refused, with file and line."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 from benchlab import study, target
@@ -13,6 +15,7 @@ from benchlab.workloads.spec_tree.dataset import SpecTree
 from conftest import STUDY
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 MIB = 1 << 20
 
@@ -125,6 +128,45 @@ MISTAKES = {
         "rand-type: uniform",
         "max-time: 5",
         "options.max-time: follows from the profile's warmup_s and measure_s",
+    ),
+    "unknown driver": (
+        "driver: sysbench",
+        "driver: sysbnch",
+        "workloads.oltp_write_only.driver: unknown driver of sysbench_oltp 'sysbnch'",
+    ),
+    "driver that cannot use the dataset": (
+        "driver: sysbench",
+        "driver: pgbench",
+        "unknown driver of sysbench_oltp 'pgbench'; choose one of: sysbench",
+    ),
+    "several scripts of sysbench": (
+        "script: oltp_write_only",
+        "scripts: {oltp_write_only: 1, oltp_insert: 2}",
+        "sysbench runs one script at a time",
+    ),
+    "no script": ("script: oltp_write_only", "scripts: {}", "one `script`, or `scripts`"),
+    "unknown kind of dataset": (
+        "dataset: {kind: sysbench_oltp, tables: 2",
+        "dataset: {kind: oltp, tables: 2",
+        "profiles.smoke.dataset.kind: unknown kind of dataset 'oltp'",
+        "pgbench, spec_tree, sysbench_oltp",
+    ),
+    "dataset without a kind": (
+        "dataset: {kind: sysbench_oltp, tables: 2",
+        "dataset: {tables: 2",
+        "profiles.smoke.dataset.kind: is missing; choose one of: pgbench, spec_tree",
+    ),
+    "unknown key of a dataset": (
+        "tables: 2, rows_per_table: 10000}",
+        "tables: 2, rows_a_table: 10000}",
+        "profiles.smoke.dataset.rows_a_table: unknown key 'rows_a_table'",
+        "rows_per_table, tables",
+    ),
+    "wrong type in a dataset": (
+        "tables: 2, rows_per_table: 10000}",
+        "tables: 2, rows_per_table: many}",
+        "profiles.smoke.dataset.rows_per_table",
+        "integer",
     ),
     "bad indentation": ("    label: TiDB", "\tlabel: TiDB", "cannot start any token"),
     "undefined alias": ("overrides: *scaled", "overrides: *sacled", "undefined alias 'sacled'"),
@@ -297,3 +339,56 @@ def test_a_share_of_memory_is_whole_mib_and_grows_with_it(share, memory, other):
     assert size == MIB or share * memory - MIB <= size <= share * memory
     smaller, larger = sorted((memory, other))
     assert OfMemory(of_memory=share).resolve(smaller) <= OfMemory(of_memory=share).resolve(larger)
+
+
+def with_pgbench(checkout, **workload: object) -> study.Study:
+    """The first study with a workload of pgbench on tables of its own."""
+    path = checkout.studies / f"{STUDY}.yml"
+    yaml = YAML(typ="safe")
+    spec = yaml.load(path)
+    spec["workloads"]["mix"] = {
+        "driver": "pgbench",
+        "writes": True,
+        "dataset": {"kind": "pgbench", "scale": 3},
+        **workload,
+    }
+    with path.open("w") as stream:
+        yaml.dump(spec, stream)
+    return study.load(checkout, STUDY)
+
+
+def test_a_workload_may_have_a_dataset_of_another_kind(checkout):
+    spec = with_pgbench(checkout, scripts={"tpcb-like": 1, "select-only": 9})
+    dataset = spec.dataset(spec.profiles["quick"], "mix")
+    assert (dataset.kind, dataset.scale, dataset.rows) == ("pgbench", 3, 300_033)
+    assert spec.workloads["mix"].weights == {"tpcb-like": 1, "select-only": 9}
+    assert spec.dataset(spec.profiles["quick"], "oltp_insert").kind == "sysbench_oltp"
+
+
+@pytest.mark.parametrize(
+    ("workload", "named"),
+    [
+        ({"script": "tpcb_like"}, "workloads.mix.script: unknown script of pgbench 'tpcb_like'"),
+        ({"script": "tpcb-like", "options": {"client": 3}}, "the profile's concurrency"),
+        ({"script": "tpcb-like", "options": {"M": "prepared"}}, "options.M: is no long name"),
+        ({"script": "tpcb-like", "scripts": {"select-only": 1}}, "one `script`, or `scripts`"),
+        ({"scripts": {"tpcb-like": 0}}, "greater than 0"),
+    ],
+)
+def test_a_mistake_in_a_workload_of_pgbench_is_named(checkout, workload, named):
+    with pytest.raises(StudyError) as error:
+        with_pgbench(checkout, **workload)
+    assert named in str(error.value)
+
+
+def test_reading_a_study_loads_neither_polars_nor_duckdb(checkout):
+    with_pgbench(checkout, script="select-only")
+    code = (
+        "import sys; from benchlab import repo, study;"
+        f" study.load(repo.find(), {STUDY!r});"
+        " print(sorted({'polars', 'duckdb', 'psycopg', 'numpy'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=checkout.root, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[]\n", done.stderr

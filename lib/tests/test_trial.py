@@ -1,6 +1,12 @@
-"""What is told of a trial that did not come to its end."""
+"""How a trial runs its driver, and what is told of one that did not come to its end."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from benchlab.drivers.base import Phase, Process, Stage
+from benchlab.errors import EngineError, RunFailed
 from benchlab.raw.record import RunFolder
 from benchlab.run.trial import _Run
 from conftest import DATA
@@ -27,3 +33,129 @@ def test_a_process_killed_for_want_of_memory_is_the_reason_told(checkout, curves
         folder.write("sample.jsonl", path.read_bytes() if path.exists() else damaged)
     record = _Run(None, trial, folder).close(RESET)
     assert (record.status, record.error) == ("failed", told)
+
+
+# The stages of a driver: here programs of a shell on this host, whose clients begin with a line "begun"
+
+
+class Server:
+    """An engine that counts how often it was asked."""
+
+    waits_query = ""
+
+    def __init__(self, error: str | None = None):
+        self.asked, self.error = 0, error
+
+    def counters(self) -> dict[str, int]:
+        if self.error:
+            raise EngineError(self.error)
+        self.asked += 1
+        return {"asked": self.asked}
+
+
+class Shell:
+    """A driver of whatever a shell runs."""
+
+    name = "shell"
+
+    def begun(self, line: bytes, now: float) -> float | None:
+        return now if line == b"begun\n" else None
+
+    def failure(self, process: Process, ended, workload) -> str | None:
+        return f"{process.name} ended with {ended.returncode}" if ended.returncode else None
+
+    def keep(self, process: Process, made: list[Path], job, folder: Path) -> None:
+        for path in made:
+            (folder / f"{process.name}-{path.name}").write_bytes(path.read_bytes())
+
+
+class Node(SimpleNamespace):
+    """A host whose folder for files that a load makes is one of the test's."""
+
+    def empty(self, folder: Path) -> None:
+        pass
+
+    def fetch(self, folder: Path, to: Path) -> list[Path]:
+        return sorted(self.made.iterdir())
+
+    def run(self, *command: str) -> None:
+        pass
+
+
+@pytest.fixture
+def under_way(checkout, curves, tmp_path):
+    """A run of the driver above."""
+
+    def make(error: str | None = None) -> _Run:
+        trial = curves()[0].trials[0]
+        made = tmp_path / "made"
+        made.mkdir()
+        session = SimpleNamespace(
+            engine=Server(error),
+            node=lambda role: Node(made=made),
+            client_argv=lambda argv, role: argv,
+            status=lambda: {"pid": 1},
+        )
+        run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", single_host=True))
+        run.driver = Shell()
+        return run
+
+    return make
+
+
+def shell(name: str, script: str, **process: object) -> Process:
+    return Process(name, ["sh", "-c", script], **process)
+
+
+def counted(run: _Run, moment: str) -> int:
+    return json.loads((run.folder.path / f"counters-{moment}.json").read_text())["asked"]
+
+
+def test_a_process_may_have_ramp_up_measured_part_and_ramp_down(under_way):
+    run = under_way()
+    phases = [Phase("rampup", 0, 0.2), Phase("measure", 0.2, 0.5), Phase("rampdown", 0.5)]
+    stage = Stage([shell("load", "echo begun; sleep 1; echo done")], phases, 1)
+    assert stage.measured == phases[1]
+    run._measure(stage, stage.measured)
+    found = run.folder.phases
+    assert list(found) == ["rampup", "measure", "rampdown"]
+    begin = found["rampup"][0]
+    assert found["measure"] == pytest.approx((begin + 0.2, begin + 0.5))
+    assert found["rampup"][1] == found["measure"][0]
+    assert found["rampdown"][0] == found["measure"][1] < found["rampdown"][1]
+    assert (counted(run, "begin"), counted(run, "end")) == (1, 2)
+    assert (run.folder.path / "load.out").read_text() == "begun\ndone\n"
+
+
+def test_what_goes_wrong_at_the_begin_of_a_later_phase_fails_the_run(under_way):
+    run = under_way("the server is gone")
+    stage = Stage([shell("load", "echo begun; sleep 0.5")], [Phase("measure", 0.1, 0.3)], 1)
+    with pytest.raises(EngineError, match="the server is gone"):
+        run._measure(stage, stage.measured)
+
+
+def test_processes_of_a_stage_begin_with_the_last_of_them(under_way):
+    run = under_way()
+    ready = run.folder.path.parent / "ready"
+    ready.unlink(missing_ok=True)
+    waits = f"echo begun; touch {ready}; sleep 0.3"
+    follows = f"while [ ! -e {ready} ]; do sleep 0.05; done; sleep 0.1; echo begun"
+    both = [shell("first", waits, makes_files=True), shell("second", follows)]
+    (run.session.node("load").made / "log").write_bytes(b"kept")
+    begun = []
+    run._drive(Stage(both, [Phase("warmup")], 1), [(0.0, lambda: begun.append(True))])
+    assert begun == [True]
+    assert (run.folder.path / "first-log").read_bytes() == b"kept"
+    assert {"first.out", "second.out"} <= {path.name for path in run.folder.path.iterdir()}
+    assert list(run.folder.phases) == ["warmup"]
+
+
+def test_a_process_that_fails_is_the_runs_failure(under_way):
+    run = under_way()
+    stage = Stage([shell("load", "echo begun; exit 3")], [Phase("measure")], 1)
+    with pytest.raises(RunFailed, match="shell measure: load ended with 3"):
+        run._drive(stage)
+    assert "measure" not in run.folder.phases
+    run.session.status = lambda: {"pid": None}
+    with pytest.raises(RunFailed, match="postgres died: shell measure: load"):
+        run._drive(stage)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from benchlab.errors import UnknownName
-from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
+from benchlab.study.strict import StrictModel, Unresolved, known
 
 _ROOT = Path(__file__).parents[1]
 
@@ -43,12 +43,12 @@ class DriverOptions(Protocol):
     """The module ``options`` of a driver."""
 
     @staticmethod
-    def taken(option: str) -> str | None:
-        """Return what an option follows from, if a workload cannot set it."""
+    def refusal_of_option(option: str) -> str | None:
+        """Return why a workload cannot set an option, or ``None``."""
 
     @staticmethod
-    def problem(scripts: Mapping[str, int], options: Mapping[str, Scalar]) -> str | None:
-        """Return why the driver cannot run such a workload, or ``None``."""
+    def refusal_of_scripts(weights: Mapping[str, int]) -> str | None:
+        """Return why the driver cannot run these scripts, or ``None``."""
 
 
 def driver_names() -> list[str]:

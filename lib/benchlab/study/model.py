@@ -105,7 +105,9 @@ class Workload(StrictModel):
     @model_validator(mode="after")
     def _has_scripts(self) -> "Workload":
         if (self.script is None) == (not self.scripts):
-            raise Unresolved("a workload has one `script`, or `scripts` with their weights", ())
+            raise Unresolved(
+                "a workload has one `script`, or `scripts` with their weights", ("scripts",)
+            )
         return self
 
     @property
@@ -323,13 +325,10 @@ class Study(StrictModel):
             known("driver", workload.driver, driver_names(), (*where, "driver"))
             driver = driver_options(workload.driver)
             for option in workload.options:
-                if origin := driver.taken(option):
-                    raise Unresolved(
-                        f"follows from {origin}; a workload cannot set it",
-                        (*where, "options", option),
-                    )
-            if problem := driver.problem(workload.weights, workload.options):
-                raise Unresolved(problem, where)
+                if reason := driver.refusal_of_option(option):
+                    raise Unresolved(reason, (*where, "options", option))
+            if reason := driver.refusal_of_scripts(workload.weights):
+                raise Unresolved(reason, (*where, "scripts"))
         return self
 
     def profile(self, name: str) -> Profile:

@@ -23,13 +23,14 @@ _TAKEN = {
 }
 
 
-def taken(option: str) -> str | None:
-    """Return what an option follows from, if a workload cannot set it."""
-    return _TAKEN.get(option)
+def refusal_of_option(option: str) -> str | None:
+    """Return why a workload cannot set an option, or ``None``."""
+    if len(option) == 1:
+        return "is no long name; pgbench's options are given by these"
+    origin = _TAKEN.get(option)
+    return f"follows from {origin}; a workload cannot set it" if origin else None
 
 
-def problem(scripts: Mapping[str, int], options: Mapping[str, object]) -> str | None:
-    """Return why pgbench cannot run such a workload, or ``None``."""
-    del scripts
-    short = [name for name in options if len(name) == 1]
-    return f"pgbench's options are given by their long names, not {short[0]!r}" if short else None
+def refusal_of_scripts(weights: Mapping[str, int]) -> str | None:
+    """Return why pgbench cannot run these scripts, or ``None``: it runs any number."""
+    del weights

@@ -25,13 +25,13 @@ _TAKEN = {
 }
 
 
-def taken(option: str) -> str | None:
-    """Return what an option follows from, if a workload cannot set it."""
+def refusal_of_option(option: str) -> str | None:
+    """Return why a workload cannot set an option, or ``None``."""
     # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)
-    return _TAKEN.get(option.replace("_", "-"))
+    origin = _TAKEN.get(option.replace("_", "-"))
+    return f"follows from {origin}; a workload cannot set it" if origin else None
 
 
-def problem(scripts: Mapping[str, int], options: Mapping[str, object]) -> str | None:
-    """Return why sysbench cannot run such a workload, or ``None``."""
-    del options
-    return "sysbench runs one script at a time" if len(scripts) > 1 else None
+def refusal_of_scripts(weights: Mapping[str, int]) -> str | None:
+    """Return why sysbench cannot run these scripts, or ``None``."""
+    return "sysbench runs one script at a time" if len(weights) > 1 else None
