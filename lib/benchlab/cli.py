@@ -8,26 +8,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import polars.selectors as cs
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchlab import repo, store, study, target
+from benchlab import repo, study
 from benchlab.errors import BenchlabError, StoreError
-from benchlab.raw import folders
 from benchlab.repo import Repo
-from benchlab.run import sweep
-from benchlab.run.sweep import Selection
-from benchlab.store import Store, ingest, results
+from benchlab.run import planning
+from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, Perturbed, strict
 from benchlab.study.intervention import RESOURCES, Intervention
-from benchlab.target import doctor
+
+# What takes long to import (DuckDB, Polars, scipy, Ansible, the paper's stack) is imported by the
+# commands that use it, so that the others answer at once.
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from benchlab.claims.judge import Judgement
+    from benchlab.store import Store
+    from benchlab.store.results import Rerun
 
 _typer = typer.Typer(
     help="Rerun published database benchmarks end to end.",
@@ -91,13 +94,17 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
 @_typer.command()
 @_selecting
 def plan(checkout: Repo, selections: list[Selection]) -> None:
-    """Show what would run, in which order, and how much of it is done."""
+    """Show what would run, in which order, how long it takes, and what it cannot decide."""
+    from benchlab import target
+    from benchlab.claims import foreseen
+    from benchlab.run import estimate
+
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
-        curves = selection.part(spec, sweep.planned(checkout, selection, spec))
-        todo = {
-            trial.key for curve in sweep.left(checkout, selection, curves) for trial in curve.trials
-        }
+        whole = planning.planned(checkout, selection, spec)
+        curves = selection.part(spec, whole)
+        rest = planning.left(checkout, selection, curves)
+        todo = {trial.key for curve in rest for trial in curve.trials}
         table = Table(
             title=f"{selection.study}, profile {selection.profile}, target {selection.target}"
         )
@@ -110,17 +117,23 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
             table.add_row(curve.name, order, f"{len(curve.keys & todo)} of {len(curve.trials)}")
         console.print(table)
         trials = [trial for curve in curves for trial in curve.trials]
-        seconds = sum(trial.point.warmup_s + trial.point.measure_s for trial in trials)
-        console.print(
-            f"{len(trials)} runs, {len(todo)} left; {seconds / 60:.0f} min of warm-up and"
-            " measurement in all"
-        )
+        seconds = estimate.of_curves(rest, checkout, selection.target)
+        took = f"; about {max(1, round(seconds / 60))} min, restarts and loading included"
+        console.print(f"{len(trials)} runs, {len(todo)} left{took if rest else ''}")
+        instance = target.instance_type(checkout, spec.instance)
+        undecidable = list(foreseen.undecidable(spec, instance, whole))
+        if undecidable:
+            _say(f"{len(undecidable)} of {len(spec.claims)} claims it cannot decide:")
+        for claim, reason in undecidable:
+            _say(f"  {claim.id}: {reason}")
 
 
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan; finished runs are never repeated."""
+    from benchlab.run import sweep
+
     failed = 0
     for selection in selections:
         outcome = sweep.run(checkout, selection, console)
@@ -135,7 +148,7 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
 
 
 @_typer.command()
-def perturb(
+def intervene(
     study_name: Annotated[str, typer.Argument(help="A study of paper/studies.")],
     engine: Annotated[str, typer.Option(help="An engine of the study.")],
     workload: Annotated[str, typer.Option(help="A workload of the study.")],
@@ -158,6 +171,9 @@ def perturb(
     trial: Annotated[int, typer.Option(help="Number of the repetition.")] = 1,
 ) -> None:
     """Lower one limit at a time inside one steady run: what is each limit worth?"""
+    from benchlab import store
+    from benchlab.run import sweep
+
     checkout = repo.find()
     try:
         asked = Intervention(
@@ -171,9 +187,9 @@ def perturb(
             envelope=envelope,
         )
     except ValidationError as error:
-        raise BenchlabError(f"perturb: {strict.problem(error)}") from error
+        raise BenchlabError(f"intervene: {strict.problem(error)}") from error
     selection = Selection(study_name, profile, target_name)
-    planned = partial(sweep.intervention, where, asked, trial)
+    planned = partial(planning.intervention, where, asked, trial)
     sweep.run(checkout, selection, console, planned)
     (curve,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).curves
     with store.open_store(checkout.store, read_only=True) as opened:
@@ -182,6 +198,8 @@ def perturb(
             raise BenchlabError("the run failed or was refused; `benchlab status` says why")
         run_id = done["run_id"][-1]
         found = opened.table("elasticity", run_id).drop("run_id")
+    import polars.selectors as cs
+
     _show(curve.name, found.with_columns(cs.float().round(2)))
     _say(f"{checkout.raw / run_id}")
 
@@ -193,6 +211,8 @@ def ingest_command(
     ] = False,
 ) -> None:
     """Bring raw folders into the store."""
+    from benchlab.store import ingest
+
     checkout = repo.find()
     done = ingest.rebuild(checkout) if rebuild else ingest.ingest_new(checkout)
     for reason in done.damaged.values():
@@ -208,6 +228,10 @@ def ingest_command(
 @_typer.command()
 def status() -> None:
     """Show what the store holds, and what failed, was refused or never finished."""
+    from benchlab import store
+    from benchlab.raw import folders
+    from benchlab.store import ingest
+
     checkout = repo.find()
     damaged = ingest.ingest_new(checkout).damaged
     with store.open_store(checkout.store, read_only=True) as opened:
@@ -251,21 +275,27 @@ def verdicts(
         ),
     ] = None,
 ) -> None:
-    """Say of every claim of the articles whether your runs reproduce it, and why."""
-    from benchlab.claims import stored
+    """Say of every claim of the articles whether your runs reproduce it, and why.
+
+    Of all studies it shows how many claims have which verdict; of one named study each claim.
+    """
+    from benchlab import store
     from benchlab.claims.judge import judge
+    from benchlab.store import ingest
 
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
-    with store.open_store(checkout.store) as opened:
-        stored.write(checkout, opened)
+    with store.open_store(checkout.store, read_only=True) as opened, console.status("judging"):
         judged = {
             name: judge(checkout, name, _rerun(checkout, opened, name, profile, target_name))
             for name in names
         }
-    for name, judgements in judged.items():
-        _show_verdicts(name, judgements)
+    _show_summary(judged)
+    if study_name == "all":
+        _say("Each claim, with what decided it: `benchlab verdicts STUDY`.")
+    else:
+        _show_verdicts(study_name, judged[study_name])
     if against:
         with store.open_any(against) as other:
             _compare(
@@ -285,7 +315,9 @@ def noise_command(
     target_name: _TargetThatRan = None,
 ) -> None:
     """Say how much two runs of the same point differ on your machine, and how many trials help."""
+    from benchlab import store
     from benchlab.claims import noise
+    from benchlab.store import ingest, results
 
     checkout = repo.find()
     study.load_rerun(checkout, study_name)
@@ -308,9 +340,14 @@ def export(
     raw: Annotated[bool, typer.Option(help="Also what every program printed.")] = True,
 ) -> None:
     """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
+    from benchlab import store
+    from benchlab.claims import stored
+
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
-    with store.open_store(repo.find().store, read_only=True) as opened:
+    checkout = repo.find()
+    with store.open_store(checkout.store) as opened:
+        stored.write(checkout, opened)
         opened.export(folder, profile, raw)
     console.print(f"written to {folder}")
 
@@ -318,6 +355,9 @@ def export(
 @_typer.command("doctor")
 def doctor_command(target_name: _TargetName = "local") -> None:
     """Say what a target can run, and for each engine that it can't, why."""
+    from benchlab import target
+    from benchlab.target import doctor
+
     checkout = repo.find()
     findings = doctor.examine(checkout, target.load(checkout, target_name))
     table = Table(title=f"target {target_name}")
@@ -356,6 +396,9 @@ def teardown(
     ] = False,
 ) -> None:
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
+    from benchlab import target
+    from benchlab.run import sweep
+
     checkout = repo.find()
     on = target.load(checkout, target_name)
     with sweep.locked():
@@ -368,9 +411,11 @@ def teardown(
 
 
 def _rerun(
-    checkout: Repo, opened: Store, name: str, profile: str | None, target_name: str | None = None
-) -> results.Rerun | None:
+    checkout: Repo, opened: "Store", name: str, profile: str | None, target_name: str | None = None
+) -> "Rerun | None":
     """Return the rerun of a study to judge, if there is any."""
+    from benchlab.store import results
+
     if not study.load(checkout, name).is_rerun:
         return None
     try:
@@ -379,12 +424,19 @@ def _rerun(
         return None
 
 
+def _show_summary(judged: "dict[str, list[Judgement]]") -> None:
+    """Say how many claims of each study have which verdict."""
+    from benchlab.report import verdicts
+
+    for study_name, judgements in judged.items():
+        counts = Counter(one.verdict for one in judgements)
+        _say(f"{study_name}: {', '.join(f'{counts[name]} {name}' for name in verdicts.VERDICTS)}")
+
+
 def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
     from benchlab.report import verdicts
 
     _show(study_name, verdicts.table(judgements))
-    counts = Counter(one.verdict for one in judgements)
-    _say(f"{study_name}: {', '.join(f'{counts[name]} {name}' for name in verdicts.VERDICTS)}")
 
 
 def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
@@ -430,7 +482,7 @@ def _say(line: str) -> None:
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _show(title: str, frame) -> None:
+def _show(title: str, frame: "pl.DataFrame") -> None:
     table = Table(title=title)
     for name, dtype in frame.schema.items():
         table.add_column(name, justify="right" if dtype.is_numeric() else "left")

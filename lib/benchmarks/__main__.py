@@ -19,8 +19,8 @@ import sweep_cost
 from benchlab import repo, study
 from benchlab.plan import Curve
 from benchlab.repo import Repo
-from benchlab.run import dataset, sweep
-from benchlab.run.sweep import Selection
+from benchlab.run import dataset, planning, sweep
+from benchlab.run.planning import Selection
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.target import Provisioned
 from benchlab.target.session import Session
@@ -104,7 +104,7 @@ def _loaded(
     spec = study.load_rerun(checkout, selection.study)
 
     def curves() -> list[Curve]:
-        of_selection = selection.part(spec, sweep.planned(checkout, selection, spec))
+        of_selection = selection.part(spec, planning.planned(checkout, selection, spec))
         return [
             one for one in of_selection if one.envelope == DEFAULT_ENVELOPE and one.engine == engine
         ]

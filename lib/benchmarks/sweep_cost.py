@@ -8,9 +8,10 @@ import numpy as np
 from benchlab import stats
 from benchlab.plan import Curve
 from benchlab.repo import Repo
-from benchlab.run import sweep
+from benchlab.run import planning
+from benchlab.run.planning import Selection
 from benchlab.run.progress import SweepProgress
-from benchlab.run.sweep import Selection, Sweep
+from benchlab.run.sweep import Sweep
 from benchlab.study import Study
 from benchlab.target import Provisioned
 from rich.console import Console
@@ -36,7 +37,7 @@ def measure(
     arguments += [point.warmup_s, point.measure_s]
     arguments += [trial.point.concurrency for trial in curve.trials]
     server = found.target.server
-    plan = sweep.planned(checkout, selection, spec).save(checkout)
+    plan = planning.planned(checkout, selection, spec).save(checkout)
     ours, shell = [], []
     load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
     for _ in range(ROUNDS):

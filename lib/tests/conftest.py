@@ -22,8 +22,8 @@ from benchlab.plan import Curve, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.run import sweep
-from benchlab.run.sweep import Selection
+from benchlab.run import planning, sweep
+from benchlab.run.planning import Selection
 from benchlab.store import Store, ingest, open_store, results
 from benchlab.store.results import Rerun
 from benchlab.study import Study
@@ -59,7 +59,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
     """Plan a study as a sweep on this machine would."""
-    return sweep.planned(checkout, Selection(name, profile), study.load(checkout, name))
+    return planning.planned(checkout, Selection(name, profile), study.load(checkout, name))
 
 
 @pytest.fixture

@@ -41,15 +41,15 @@ UNKNOWN = {
     "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),
     "target to tear down": ("teardown --target nosuch", ["target 'nosuch'", "local"]),
     "engine to perturb": (
-        "perturb postgres_vs_tidb --engine nosuch --workload oltp_insert --threads 4",
+        "intervene postgres_vs_tidb --engine nosuch --workload oltp_insert --threads 4",
         ["engine 'nosuch'", "oceanbase, postgres, tidb"],
     ),
     "variant to perturb": (
-        "perturb postgres_vs_tidb --engine tidb --variant nosuch --workload oltp_insert --threads 4",
+        "intervene postgres_vs_tidb --engine tidb --variant nosuch --workload oltp_insert --threads 4",
         ["variant 'nosuch'", "default, tuned"],
     ),
     "envelope to perturb": (
-        "perturb postgres_vs_tidb --engine tidb --envelope nosuch --workload oltp_insert --threads 4",
+        "intervene postgres_vs_tidb --engine tidb --envelope nosuch --workload oltp_insert --threads 4",
         ["envelope 'nosuch'", "as_sold, main"],
     ),
     "a name like markup": ("plan --engine [/red]", ["engine '[/red]'"]),
@@ -119,9 +119,9 @@ def test_an_unknown_name_is_one_line_with_the_choices(benchlab, checkout, case):
 def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, options, said):
     before = tree(checkout.root)
     point = "postgres_vs_tidb --engine postgres --workload oltp_insert --threads 4"
-    code, out, err = benchlab(f"perturb {point} {options}")
+    code, out, err = benchlab(f"intervene {point} {options}")
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith("benchlab: perturb: ")
+    assert err.startswith("benchlab: intervene: ")
     assert said in err
     assert tree(checkout.root) == before
 

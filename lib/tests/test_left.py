@@ -13,8 +13,8 @@ from benchlab.errors import NotebookError
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME
-from benchlab.run import sweep
-from benchlab.run.sweep import Selection
+from benchlab.run import planning, sweep
+from benchlab.run.planning import Selection
 from benchlab.target import EngineFound, Provisioned
 from conftest import CAPTURES, STUDY
 from rich.console import Console
@@ -62,7 +62,7 @@ class Sweeps:
     def __init__(self, checkout, close_run, monkeypatch):
         self.checkout, self.close_run = checkout, close_run
         spec = study.load(checkout, SELECTION.study)
-        (curve,) = SELECTION.part(spec, sweep.planned(checkout, SELECTION, spec))
+        (curve,) = SELECTION.part(spec, planning.planned(checkout, SELECTION, spec))
         self.trials = curve.trials
         self.executed: list[str] = []
         # the tests of this machine may hold it meanwhile

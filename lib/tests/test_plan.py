@@ -10,8 +10,8 @@ from benchlab import study, target
 from benchlab.errors import BenchlabError, TargetError, UnknownName
 from benchlab.plan import Curve, Planner, Point, Trial, content_key, selected, settings_of
 from benchlab.plan import plan as plans
-from benchlab.run import sweep
-from benchlab.run.sweep import Selection
+from benchlab.run import planning
+from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, OpenLoop
 from benchlab.study.intervention import Intervention
 from conftest import STUDY
@@ -360,7 +360,7 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     spec = study.load(checkout, STUDY)
 
     def planned() -> list[Curve]:
-        return selection.part(spec, sweep.planned(checkout, selection, spec))
+        return selection.part(spec, planning.planned(checkout, selection, spec))
 
     ok, failed, refused, *others = trials(planned())
     close_run("ok", trial=ok)
@@ -368,10 +368,10 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     close_run("refused", "no build", trial=refused)
     killed = checkout.raw / "20260101T000000.000000-00000000"
     killed.mkdir()
-    left = trials(sweep.left(checkout, selection, planned()))
+    left = trials(planning.left(checkout, selection, planned()))
     assert [trial.key for trial in left] == [trial.key for trial in (failed, *others)]
     # what was refused may be had by now
-    retried = trials(sweep.left(checkout, replace(selection, retry_refused=True), planned()))
+    retried = trials(planning.left(checkout, replace(selection, retry_refused=True), planned()))
     assert [one.key for one in retried] == [one.key for one in (failed, refused, *others)]
     # another version of the engine is another experiment
     found = target.Provisioned(
@@ -380,6 +380,6 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
         engines={"postgres": target.EngineFound(engine="postgres", version="15.18")},
     )
     found.save(checkout)
-    assert len(trials(sweep.left(checkout, selection, planned()))) == len(
+    assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [ok, failed, refused, *others]
     )

@@ -94,13 +94,12 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     )
     import benchlab
 
-    with benchlab.open() as lab:
-        stored = lab.sql("SELECT verdict FROM verdict WHERE claim = 'postgres_insert_gain'")
-    assert stored["verdict"].to_list() == [YES]
     folder = tmp_path / "exported"
     assert command("export", str(folder), "--no-raw")[0] == 0
     with benchlab.open(str(folder)) as lab:
         assert lab.sql("SELECT count(*) AS n FROM verdict")["n"].item() > 100
+        stored = lab.sql("SELECT verdict FROM verdict WHERE claim = 'postgres_insert_gain'")
+    assert stored["verdict"].to_list() == [YES]
 
 
 def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_path):

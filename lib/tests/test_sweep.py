@@ -91,7 +91,7 @@ def test_every_table_has_rows_of_every_run_that_counts(swept):
     with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
         assert store.run_ids() == {record.run_id for record in swept.records}
         for name in RUN_TABLES:
-            # of runs with limits lowered: test_perturb.py; with a query of their own: test_contract.py
+            # with limits lowered: test_intervene.py; with a query of their own: test_contract.py
             others = {"intervention_block", "elasticity", "query_plan"}
             if name in others or (name == "perf_stack" and not perf):
                 continue

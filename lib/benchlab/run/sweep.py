@@ -17,16 +17,16 @@ from rich.console import Console
 from benchlab import notebooks, study, target
 from benchlab.engines import EngineSetting, without_effect
 from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
-from benchlab.plan import Curve, Plan, Planner, Point, envelope, selected
+from benchlab.plan import Curve, Plan, Point, envelope
 from benchlab.raw import folders
 from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.run import dataset, estimate
+from benchlab.run import dataset, estimate, planning
+from benchlab.run.planning import Selection, left
 from benchlab.run.progress import SweepProgress
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
-from benchlab.study import Perturbed, Study
-from benchlab.study.intervention import Intervention
+from benchlab.study import Study
 from benchlab.target import Provisioned, Target, preflight
 from benchlab.target.provision import provision
 from benchlab.target.session import Session
@@ -37,87 +37,11 @@ _INTERVENTION = Path("run") / "intervention.ipynb"
 _LOCK = Path("/tmp/benchlab.lock")
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which part of a study to run; an empty list means all."""
-
-    study: str
-    profile: str = "quick"
-    target: str = "local"
-    engines: list[str] = field(default_factory=list)
-    variants: list[str] = field(default_factory=list)
-    workloads: list[str] = field(default_factory=list)
-    retry_refused: bool = False
-    """Whether what was refused is to be run, too: an engine that can be had by now, say."""
-
-    def part(self, spec: Study, plan: Plan) -> list[Curve]:
-        """Return the curves of a plan that are selected.
-
-        Raises:
-            UnknownName: a name that the study does not have.
-        """
-        return selected(spec, plan.curves, self.engines, self.variants, self.workloads)
-
-
-def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
-    """Return the plan of a study's profile, of which a selection is a part.
-
-    Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
-    size and order of the plan are the same.
-    """
-    return _planner(repo, selection, spec).plan(selection.target)
-
-
-def intervention(
-    where: Perturbed,
-    requested: Intervention,
-    number: int,
-    repo: Repo,
-    selection: Selection,
-    spec: Study,
-) -> Plan:
-    """Return one intervention, whether or not it is the study's own, as a plan of one curve.
-
-    Raises:
-        UnknownName: the study has no such point.
-        TargetError: no limit is in force on the target that could be lowered.
-    """
-    planner = _planner(repo, selection, spec)
-    return planner.by_hand(selection.target, where, requested, number)
-
-
-def _planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
-    on = target.load(repo, selection.target)
-    try:
-        versions = target.provisioned(repo, selection.target).versions(spec.engines)
-    except TargetError:
-        versions = dict.fromkeys(spec.engines, "unknown")
-    instance = target.instance_type(repo, spec.instance)
-    return Planner(spec, selection.profile, instance, versions, on.enforce)
-
-
-def left(
-    repo: Repo, selection: Selection, curves: Iterable[Curve], damaged: Collection[str] = ()
-) -> list[Curve]:
-    """Return the curves without the trials whose last run counts or was refused.
-
-    Args:
-        repo: the checkout.
-        selection: names the target, and says whether what was refused is left, too.
-        curves: of the plan.
-        damaged: names of run folders that ingest could not read; their trials are not done.
-    """
-    statuses = folders.latest_status(repo.raw, selection.target, damaged)
-    kept = {"ok"} if selection.retry_refused else {"ok", "refused"}
-    done = {key for key, status in statuses.items() if status in kept}
-    return [rest for curve in curves if (rest := curve.without(done))]
-
-
 def run(
     repo: Repo,
     selection: Selection,
     console: Console,
-    planned: Callable[[Repo, Selection, Study], Plan] = planned,
+    planned: Callable[[Repo, Selection, Study], Plan] = planning.planned,
 ) -> Counter[Status]:
     """Run what is left of a plan, by default that of a selection; take everything down afterwards.
 

@@ -232,7 +232,7 @@ CREATE TABLE elasticity (
 );
 
 -- What the articles tell and what was concluded of it: made anew from the study files, the published
--- tables and all runs by `benchlab verdicts` and `benchlab paper`.
+-- tables and all runs by `benchlab paper` and `benchlab export`.
 
 CREATE TABLE published (
     study VARCHAR NOT NULL,

@@ -1,4 +1,4 @@
-"""`benchlab perturb` on a real server: limits lowered inside a run, and put back whatever happens."""
+"""`benchlab intervene` on a real server: limits lowered inside a run, and put back whatever happens."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from conftest import ETC, MINI, agent, wait_for
 pytestmark = pytest.mark.machine
 
 POINT = ("--engine", "postgres", "--workload", "oltp_write_only", "--threads", "2")
-PERTURB = ("perturb", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")
+PERTURB = ("intervene", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")
 
 
 def limits() -> dict:
