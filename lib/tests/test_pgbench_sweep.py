@@ -18,7 +18,7 @@ MIX = {"tpcb-like": 1, "select-only": 9}
 
 
 def write_study(machine: Machine) -> None:
-    """Add the study: PostgreSQL, the mix of two scripts at two concurrencies and in the open loop."""
+    """Add the study: PostgreSQL, the mix of two scripts at two concurrencies, a script file at one."""
     spec = mini_study()
     spec["engines"] = {"postgres": spec["engines"]["postgres"]}
     shared = {"driver": "pgbench", "writes": True, "options": {"protocol": "prepared"}}
@@ -36,7 +36,6 @@ def write_study(machine: Machine) -> None:
         block | {"workloads": ["mix"]},
         block | {"workloads": ["serializable"], "concurrency": [4]},
     ]
-    spec["open_loops"] = [block | {"workloads": ["mix"], "concurrency": 4, "shares": [0.3]}]
     smoke = spec["profiles"]["smoke"]
     dataset = {"kind": "pgbench", "scale": 2}
     spec["profiles"] = {
@@ -52,7 +51,7 @@ def swept(machine, tmp_path_factory):
     data = tmp_path_factory.mktemp("pgbench") / "data"
     code, said = machine.benchlab(data, "run", STUDY, "--profile", "smoke")
     assert code == 0, said
-    assert "4 ok" in said
+    assert "3 ok" in said
     assert machine.leftovers() == []
     return data
 
@@ -101,12 +100,6 @@ def test_the_store_has_them_by_operation(swept):
                 assert shares["select-only"] > 4 * shares["tpcb-like"]
             else:
                 assert (operations["retries"] > 0).all()
-
-
-def test_an_open_loop_runs_at_its_rate(swept):
-    with open_store(swept / "benchlab.duckdb", read_only=True) as store:
-        (run,) = store.sql("FROM run WHERE share_of_peak IS NOT NULL").to_dicts()
-        assert run["tps"] == pytest.approx(run["rate_per_s"], rel=0.3)
 
 
 def test_its_curve_is_attributed_and_drawn(machine, swept):

@@ -74,7 +74,10 @@ def _perf(on: Target) -> Finding:
 
 
 def _command(host: Host, name: str) -> Finding:
-    path = host.run("sh", "-c", f"command -v {name} || true").decode().strip()
+    try:
+        path = host.run("sh", "-c", f"command -v {name} || true").decode().strip()
+    except TargetError as error:
+        return Finding(name, False, str(error))
     return Finding(name, bool(path), path or "not installed yet; provisioning does it")
 
 
