@@ -10,11 +10,13 @@ from benchlab import study, target
 from benchlab.errors import BenchlabError, TargetError, UnknownName
 from benchlab.plan import Curve, Planner, Point, Trial, content_key, selected, settings_of
 from benchlab.plan import plan as plans
+from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, OpenLoop
 from benchlab.study.intervention import Intervention
-from conftest import STUDY
+from benchlab.target import provision
+from conftest import ROOT, STUDY
 from conftest import planned as plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -217,6 +219,20 @@ def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
     closed, others = paper.curves(), [*paper.open_loops(), *paper.interventions()]
     assert {one.point.transactions_per_client for one in trials(closed)} == {10_000}
     assert {one.point.transactions_per_client for one in trials(others)} == {None}
+
+
+@pytest.mark.parametrize("name", study.names_rerun(Repo(ROOT)))
+def test_a_run_restores_the_snapshot_that_provisioning_keeps(checkout, name):
+    planned = planner(checkout, "smoke", name)
+    limits = trials(planned.curves())[0].point.envelope
+    provisioned = {
+        one["engine"]: one["init_key"]
+        for one in provision.variables(
+            planned.study, "smoke", limits, sorted(planned.study.engines)
+        )["benchlab_engines"]
+    }
+    for trial in trials(planned.curves()):
+        assert trial.point.init_key == provisioned[trial.point.engine]
 
 
 def test_limits_that_are_not_in_force_are_not_planned(checkout):

@@ -2,7 +2,7 @@
 
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
-from benchlab.plan.point import Curve, Point, Trial, content_key
+from benchlab.plan.point import Curve, Point, Trial, content_key, init_key
 
 __all__ = [
     "Curve",
@@ -11,6 +11,7 @@ __all__ = [
     "Point",
     "Trial",
     "content_key",
+    "init_key",
     "init_of",
     "resolve_settings",
     "selected",

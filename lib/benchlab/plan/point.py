@@ -22,6 +22,11 @@ def content_key(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def init_key(engine: str, role_vars: dict[str, Scalar], init: dict[str, Scalar]) -> str:
+    """Hash of what an empty data directory is initialised with: its snapshot is ``empty-<key>``."""
+    return content_key([engine, role_vars, init])
+
+
 class Point(BaseModel):
     """Engine × variant × workload × dataset × concurrency, with all that defines them."""
 
@@ -57,8 +62,8 @@ class Point(BaseModel):
 
     @property
     def init_key(self) -> str:
-        """Hash of what the empty data directory is initialised with."""
-        return content_key([self.engine, self.role_vars, self.init])
+        """See :func:`init_key`."""
+        return init_key(self.engine, self.role_vars, self.init)
 
     @property
     def dataset_key(self) -> str:

@@ -353,6 +353,10 @@ class Study(StrictModel):
             "workload": set(self.workloads),
         }
 
+    def role(self, engine: str) -> str:
+        """Return whose Ansible role, class and rules an engine of this study has."""
+        return self.engine(engine).role or engine
+
     def engine(self, name: str) -> EngineSpec:
         """Return an engine of this study by name."""
         if name not in self.engines:

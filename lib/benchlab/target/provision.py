@@ -162,7 +162,7 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
         "role": spec.role,
         "role_vars": spec.role_vars,
         "init": init,
-        "init_key": plan.content_key([engine, spec.role_vars, init]),
+        "init_key": plan.init_key(engine, spec.role_vars, init),
         "variants": {
             variant: {
                 "settings": {
