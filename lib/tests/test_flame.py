@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import altair as alt
+import benchlab
 import polars as pl
 import pytest
 from benchlab.observers import perf
-from benchlab.report import flame
+from benchlab.repo import Repo
+from benchlab.report import flame, sections
+from benchlab.store import results
+from conftest import ROOT
 
 SCRIPT = (Path(__file__).parent / "data" / "perf" / "script.txt").read_text()
 
@@ -143,3 +147,16 @@ def test_nothing_sampled_is_an_empty_chart():
     nothing = perf.stacks("")
     assert flame.top_functions(nothing, "postgres").is_empty()
     assert flame.flame(nothing, "postgres").data.is_empty()
+
+
+def test_an_engine_with_a_role_has_the_flame_graph_of_its_role():
+    """PostgreSQL 15 stands beside the 13.4 under a name of its own."""
+    repo = Repo(ROOT)
+    with benchlab.open("reference") as lab:
+        rerun = results.open_rerun(repo, lab, "spec_tree")
+        assert rerun.study.role("postgres15") == "postgres"
+        made, _ = sections.every_study(sections.Source(repo, rerun, None))
+    shown = [one["engine"] for one in made.context["profiled"]]
+    assert len(shown) == len(set(shown)) == 4
+    assert not made.tables["functions-postgres15"].is_empty()
+    assert not made.figures["flame-postgres15"].data.is_empty()

@@ -70,6 +70,7 @@ _SYSTEM_CALLS = (
     (NETWORK, r"(__x64_sys_|__send|__libc_recv|epoll_wait|entry_SYSCALL_64)"),
 )
 
+#: By the engine's role: PostgreSQL 15 beside the 13.4 is told apart as that is.
 RULES = {
     "postgres": Rules(
         threads=r"postgres",
@@ -169,17 +170,17 @@ def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
     )
 
 
-def of_engine(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
+def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
     """Return the stacks of an engine's own threads with family and the function that decided it.
 
     Args:
         stacks: rows of ``perf_stack``: ``comm``, ``stack``, ``samples``.
-        engine: name; one without rules has no stacks of its own.
+        role: of the engine, see :meth:`~benchlab.study.Study.role`; one without rules has no stacks.
 
     Returns:
         ``comm``, ``stack``, ``samples``, ``family``, ``function``.
     """
-    rules = RULES.get(engine)
+    rules = RULES.get(role)
     own = stacks.filter(pl.col("comm").str.contains(f"^{rules.threads}") if rules else False)
     if rules and rules.stripped:
         own = own.with_columns(
@@ -194,10 +195,10 @@ def of_engine(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
     )
 
 
-def families(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
+def families(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
     """Return ``family``, ``samples``, ``share`` of the engine's CPU time, in the order of families."""
     return (
-        of_engine(stacks, engine)
+        of_engine(stacks, role)
         .group_by("family")
         .agg(pl.col("samples").sum())
         .with_columns((pl.col("samples") / pl.col("samples").sum()).alias("share"))
@@ -205,13 +206,13 @@ def families(stacks: pl.DataFrame, engine: str) -> pl.DataFrame:
     )
 
 
-def top_functions(stacks: pl.DataFrame, engine: str, per_family: int = 3) -> pl.DataFrame:
+def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.DataFrame:
     """Return the functions that decided most of each family: ``family``, ``function``, ``share``.
 
     A function's share is of the engine's CPU time, with all that it calls and no rule knows.
     """
     return (
-        of_engine(stacks, engine)
+        of_engine(stacks, role)
         .group_by("family", "function")
         .agg(pl.col("samples").sum())
         .with_columns((pl.col("samples") / pl.col("samples").sum()).alias("share"))
@@ -227,7 +228,7 @@ def top_functions(stacks: pl.DataFrame, engine: str, per_family: int = 3) -> pl.
     )
 
 
-def flame(stacks: pl.DataFrame, engine: str) -> alt.LayerChart:
+def flame(stacks: pl.DataFrame, role: str) -> alt.LayerChart:
     """Draw the engine's stacks from the outermost frame down; a box is as wide as its share.
 
     A box has the colour of the family that most of its samples are of. What the kernel does for a
@@ -235,9 +236,9 @@ def flame(stacks: pl.DataFrame, engine: str) -> alt.LayerChart:
 
     Args:
         stacks: rows of ``perf_stack``, of one run or several.
-        engine: name.
+        role: of the engine, see :meth:`~benchlab.study.Study.role`.
     """
-    boxes = _boxes(of_engine(stacks, engine))
+    boxes = _boxes(of_engine(stacks, role))
     base = alt.Chart(boxes, width=680, height=alt.Step(15)).encode(
         y=alt.Y("depth:O", axis=None, scale=alt.Scale(padding=0.06)),
     )

@@ -164,11 +164,12 @@ def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
     found = []
     for engine in source.rerun.study.engines:
         stacks = flame.where_cpu_binds(source.rerun, engine)
-        if flame.of_engine(stacks, engine).is_empty():
+        role = source.rerun.study.role(engine)
+        if flame.of_engine(stacks, role).is_empty():
             continue
         names = {"figure": f"flame-{engine}", "table": f"functions-{engine}"}
-        made.figures[names["figure"]] = flame.flame(stacks, engine)
-        made.tables[names["table"]] = flame.top_functions(stacks, engine)
+        made.figures[names["figure"]] = flame.flame(stacks, role)
+        made.tables[names["table"]] = flame.top_functions(stacks, role)
         found.append({"engine": theme.label(engine), **names})
     return found
 

@@ -258,8 +258,7 @@ def plans(rerun: Rerun) -> pl.DataFrame:
     rows = []
     for key, group in joined.group_by("engine", "variant", "workload", maintain_order=True):
         run = group.row(0, named=True)
-        role = rerun.study.engines[run["engine"]].role or run["engine"]
-        accesses = engine_class(role).accesses(run["plan"])
+        accesses = engine_class(rerun.study.role(run["engine"])).accesses(run["plan"])
         of_table: dict[str, Any] = {"spec_relationship": [], "specification": []}
         for one in accesses:
             table = _ALIASES.get(one.table, one.table)
