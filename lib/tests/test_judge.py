@@ -182,6 +182,30 @@ def test_a_claim_is_decided_by_its_test(judged, case):
     assert (one.trials_needed is None) == (verdict != "inconclusive" or case == "as high")
 
 
+def test_a_ratio_of_trials_is_of_those_of_one_number(judged):
+    """The machine was slow in the first block of the plan and fast in the third; one trial failed."""
+    blocks = [100.0, 200.0, 400.0]
+
+    def times(*factors: float) -> list[float]:
+        return [block * factor for block, factor in zip(blocks, factors, strict=True)]
+
+    level, higher = times(0.99, 1, 1.01), times(1.49, 1.5, 1.51)
+    tuned = {1: level, 4: [None, *times(0.99, 1, 1.01)[1:]], 16: higher}
+    default = {1: blocks, 4: blocks, 16: blocks}
+    test = {"test": "peak", "first": 64, "last": 64, "of": ONE, "over": OTHER}
+    assert (
+        judged(test, {TUNED: tuned, DEFAULT: default}).found == "at 16 clients (the article's 64)"
+    )
+
+
+def test_a_ratio_of_trials_that_never_ran_in_one_block_is_not_testable(judged):
+    tuned, default = {4: [None, 200.0, None]}, {4: [100.0, None, 400.0]}
+    test = {"test": "peak", "first": 16, "last": 16, "of": ONE, "over": OTHER}
+    one = judged(test, {TUNED: tuned, DEFAULT: default})
+    assert one.verdict == "not testable here"
+    assert one.reason == "no number of clients that both sides ran in one block of the plan"
+
+
 def test_trials_that_scatter_say_how_many_would_do(judged):
     wide = {16: [200.0, 300.0, 400.0]}
     one = judged(

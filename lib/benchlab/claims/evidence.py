@@ -67,11 +67,27 @@ class Evidence:
             NotTestable: no run counts, or none has that metric.
         """
         name = metric or series.metric
-        runs = self._of(series)
-        found = runs.drop_nulls(name)
-        if found.is_empty():
-            raise NotTestable(f"no capture of {series} tells {name}")
-        return self._by_concurrency(found, name)
+        return self._by_concurrency(self._with(series, name), name)
+
+    def relative(self, above: Series, below: Series) -> Curve:
+        """Return the ratio of two curves at each of our concurrencies, trial by trial.
+
+        Trials of one number ran in one block of the plan: what drifted from block to block cancels out.
+
+        Raises:
+            NotTestable: see :meth:`curve`; or no trials of one number count on both sides.
+        """
+        sides = [
+            self._with(series, series.metric).select(
+                "concurrency", "trial", pl.col(series.metric).alias(side)
+            )
+            for side, series in (("above", above), ("below", below))
+        ]
+        both = sides[0].join(sides[1], on=["concurrency", "trial"])
+        if both.is_empty():
+            raise NotTestable("no number of clients that both sides ran in one block of the plan")
+        ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
+        return self._by_concurrency(ratios, "ratio")
 
     def spread(self, metric: str) -> Spread | None:
         """Return what all points of the rerun have in common in how much their trials spread.
@@ -140,6 +156,13 @@ class Evidence:
         if not self._clients_per_core:
             return 1.0
         return self._runs["limit_cores"][0] / self._instance.cores
+
+    def _with(self, series: Series, metric: str) -> pl.DataFrame:
+        """Return the runs of a series that have a metric."""
+        found = self._of(series).drop_nulls(metric)
+        if found.is_empty():
+            raise NotTestable(f"no capture of {series} tells {metric}")
+        return found
 
     def _of(self, series: Series) -> pl.DataFrame:
         found = self._runs.filter(**_key(series))

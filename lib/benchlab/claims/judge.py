@@ -218,9 +218,7 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
 
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
-    curve = evidence.curve(test.of)
-    if test.over:
-        curve = _relative(curve, evidence.curve(test.over))
+    curve = evidence.relative(test.of, test.over) if test.over else evidence.curve(test.of)
     return _position(test, evidence, curve, stats.peak(curve, evidence.spread(test.of.metric)))
 
 
@@ -329,16 +327,6 @@ def _at_peaks(
 def _highest(series: Series, evidence: Evidence) -> int:
     """Concurrency at which the throughput of a series is highest."""
     return stats.peak(evidence.curve(series, _THROUGHPUT)).value
-
-
-def _relative(above: Curve, below: Curve) -> Curve:
-    """Ratio of two curves, trial by trial: the same trial of both ran in one block of the plan."""
-    shared = sorted(above.keys() & below.keys())
-    if not shared:
-        raise NotTestable("no number of clients that both sides ran")
-    return {
-        at: [one / other for one, other in zip(above[at], below[at], strict=False)] for at in shared
-    }
 
 
 def _of_ratio(
