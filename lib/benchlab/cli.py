@@ -348,7 +348,8 @@ def export(
     checkout = repo.find()
     with store.open_store(checkout.store) as opened:
         stored.write(checkout, opened)
-        opened.export(folder, profile, raw)
+        studies = opened.sql("SELECT DISTINCT study FROM run")["study"]
+        opened.export(folder, dict.fromkeys(studies, profile) if profile else None, raw)
     console.print(f"written to {folder}")
 
 

@@ -1,22 +1,27 @@
 """Make the reference result set, and what is stored of it: notebooks' outputs, the README's picture."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
 from benchlab import notebooks, store
 from benchlab.claims import stored
+from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
-from benchlab.store import results
+from benchlab.store import Store, results
 
 #: The picture on the README's first page.
 PICTURE = Path("paper") / "write_only.svg"
 
+#: What it shows: study and workload.
+_DRAWN = ("postgres_vs_tidb", "oltp_write_only")
+
 
 def make(repo: Repo, console: Console) -> None:
-    """Replace ``data/reference`` by the largest profile's runs of this checkout's store.
+    """Replace ``data/reference`` by runs of this checkout's store: see :func:`take`.
 
     The raw captures are left out for their size; everything derived from them is there. The analysis
     notebooks are executed on it in place, so that nbval holds them to it.
@@ -26,21 +31,37 @@ def make(repo: Repo, console: Console) -> None:
     """
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
-        profile = results.largest_profile(own, "postgres_vs_tidb")
-        shutil.rmtree(repo.reference, ignore_errors=True)
-        own.export(repo.reference, profile, raw=False)
-    _draw(repo, profile)
+        profiles = take(own, repo.reference)
+    _draw(repo)
     for path in [
         *sorted((repo.notebooks / "analysis").glob("*.ipynb")),
         repo.notebooks / "explore.ipynb",
     ]:
         with console.status(f"executing {path.name}"):
             notebooks.execute_in_place(path)
-    console.print(f"{repo.reference}: profile {profile}")
+    for name, profile in profiles.items():
+        console.print(f"{repo.reference}: {name}, profile {profile}")
 
 
-def _draw(repo: Repo, profile: str) -> None:
+def take(own: Store, folder: Path) -> dict[str, str]:
+    """Replace a reference result set by each study's runs of its largest profile; return which it is.
+
+    Raises:
+        StoreError: the store has no run that counts; the folder stays as it is.
+    """
+    profiles = {}
+    for name in own.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"]:
+        with suppress(StoreError):  # none of its runs counts
+            profiles[name] = results.largest_profile(own, name)
+    if not profiles:
+        raise StoreError("no run counts: `benchlab status` says why")
+    shutil.rmtree(folder, ignore_errors=True)
+    own.export(folder, profiles, raw=False)
+    return profiles
+
+
+def _draw(repo: Repo) -> None:
+    name, workload = _DRAWN
     with store.open_any(repo.reference) as reference, theme.enable():
-        rerun = results.open_rerun(repo, reference, "postgres_vs_tidb", profile)
-        measured = points.points(rerun).filter(envelope="main")
-        charts.throughput(measured, "oltp_write_only").save(repo.root / PICTURE)
+        measured = points.points(results.open_rerun(repo, reference, name)).filter(envelope="main")
+        charts.throughput(measured, workload).save(repo.root / PICTURE)

@@ -4,7 +4,7 @@ Whatever is in it can be made again with ``benchlab ingest --rebuild``; so an ol
 by rebuilding, and a newer one is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -141,7 +141,9 @@ class Store:
             self.connection.rollback()
             raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
 
-    def export(self, folder: Path, profile: str | None = None, raw: bool = True) -> None:
+    def export(
+        self, folder: Path, profiles: Mapping[str, str] | None = None, raw: bool = True
+    ) -> None:
         """Write every table as Parquet, partitioned by study and engine as Hive does.
 
         DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` takes it for
@@ -149,21 +151,32 @@ class Store:
 
         Args:
             folder: where to.
-            profile: only its runs; ``None``: all.
+            profiles: study → profile, only the runs of trials that these plan; ``None``: all.
             raw: also what the programs printed, byte for byte; most of the size.
         """
-        chosen = f"WHERE profile = {_quoted(profile)}" if profile else ""
+        of_profiles, of_runs = "", ""
+        if profiles is not None:
+            either = [
+                f"(study = {_quoted(study)} AND profile = {_quoted(profile)})"
+                for study, profile in profiles.items()
+            ]
+            of_profiles = f"WHERE {' OR '.join(either) or 'false'}"
+            # not by the run's own profile: another one may have measured a trial first
+            of_runs = (
+                "WHERE (run.target, run.trial_key) IN"
+                f" (SELECT (target, trial_key) FROM planned {of_profiles})"
+            )
         for name in RUN_TABLES:
             if name == "raw_output" and not raw:
                 continue
             columns = "run.*" if name == "run" else "run.study, run.engine, t.*"
             joined = "" if name == "run" else f'JOIN "{name}" t USING (run_id)'
             self._copy(
-                f"SELECT {columns} FROM run {joined} {chosen}", folder / name, "study, engine"
+                f"SELECT {columns} FROM run {joined} {of_runs}", folder / name, "study, engine"
             )
         for name in STUDY_TABLES:
-            of_profile = chosen if name in (PLANNED, "verdict") else ""
-            self._copy(f'SELECT * FROM "{name}" {of_profile}', folder / name, "study")
+            chosen = of_profiles if name in (PLANNED, "verdict") else ""
+            self._copy(f'SELECT * FROM "{name}" {chosen}', folder / name, "study")
 
     def _copy(self, query: str, folder: Path, partition: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)

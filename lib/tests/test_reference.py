@@ -1,0 +1,56 @@
+"""The reference result set, made from a store of its own."""
+
+import pytest
+from benchlab import store
+from benchlab.errors import StoreError
+from benchlab.report import reference
+from benchlab.store import ingest, results
+from conftest import STUDY, planned
+
+
+def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, tmp_path):
+    for study, profile in (
+        (STUDY, "smoke"),
+        (STUDY, "standard"),
+        ("spec_tree", "smoke"),
+        ("spec_tree", "quick"),
+    ):
+        close_run(trial=planned(checkout, study, profile).trials[0])
+    ingest.ingest_new(checkout)
+    folder = tmp_path / "reference"
+    (folder / "run" / "study=older").mkdir(parents=True)
+    with store.open_store(checkout.store) as own:
+        assert reference.take(own, folder) == {STUDY: "standard", "spec_tree": "quick"}
+    assert not (folder / "run" / "study=older").exists()
+    with store.open_any(folder) as taken:
+        assert taken.sql("SELECT study, profile FROM run ORDER BY ALL").rows() == [
+            (STUDY, "standard"),
+            ("spec_tree", "quick"),
+        ]
+        assert taken.sql("FROM raw_output").is_empty()
+
+
+def test_a_trial_that_a_smaller_profile_measured_is_there(checkout, close_run, tmp_path):
+    large = planned(checkout, STUDY, "standard").save(checkout)
+    keys = {trial.key for trial in large.trials}
+    small = planned(checkout, STUDY, "quick").trials
+    shared = next(trial for trial in small if trial.key in keys)
+    for trial in (shared, next(trial for trial in small if trial.key not in keys)):
+        close_run(trial=trial)
+    ingest.ingest_new(checkout)
+    folder = tmp_path / "reference"
+    with store.open_store(checkout.store) as own:
+        assert reference.take(own, folder) == {STUDY: "standard"}
+    with store.open_any(folder) as taken:
+        assert taken.runs()["trial_key"].to_list() == [shared.key]
+        assert results.open_rerun(checkout, taken, STUDY).counted.height == 1
+
+
+def test_a_store_without_a_run_that_counts_leaves_the_reference(checkout, close_run, tmp_path):
+    close_run("failed", "it died")
+    ingest.ingest_new(checkout)
+    folder = tmp_path / "reference"
+    folder.mkdir()
+    with store.open_store(checkout.store) as own, pytest.raises(StoreError, match="no run counts"):
+        reference.take(own, folder)
+    assert folder.exists()
