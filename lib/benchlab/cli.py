@@ -399,9 +399,11 @@ def teardown(
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
     from benchlab import target
     from benchlab.run import sweep
+    from benchlab.target import preflight
 
     checkout = repo.find()
     on = target.load(checkout, target_name)
+    preflight.root(on)
     with sweep.locked():
         sweep.take_down(on)
         if wipe:

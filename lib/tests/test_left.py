@@ -66,7 +66,7 @@ class Sweeps:
         self.trials = curve.trials
         self.executed: list[str] = []
         # the tests of this machine may hold it meanwhile
-        monkeypatch.setattr(sweep, "_refuse_if_held", lambda: None)
+        monkeypatch.setattr(sweep, "_refuse", lambda on: None)
         monkeypatch.setattr(sweep, "ready", self._ready)
         monkeypatch.setattr(sweep, "Session", Session)
         monkeypatch.setattr(sweep.dataset, "ensure", lambda *_: None)

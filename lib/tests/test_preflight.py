@@ -3,7 +3,8 @@
 import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
-from benchlab.target import Target, preflight
+from benchlab.run import sweep
+from benchlab.target import Target, doctor, preflight
 from benchlab.target.host import Host
 
 GIB = 1 << 30
@@ -27,11 +28,9 @@ ENOUGH = {"nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
 
 def answer(monkeypatch, **said) -> None:
     """Make the server answer as told; whatever else it is asked fails the test."""
-    said = ENOUGH | {"true": b""} | said
+    said = ENOUGH | said
 
     def run(self: Host, command: str, *_: str) -> bytes:
-        if isinstance(said[command], Exception):
-            raise said[command]
         return said[command]
 
     monkeypatch.setattr(Host, "run", run)
@@ -61,11 +60,6 @@ def test_what_benchlab_occupies_already_counts_as_there(monkeypatch):
             {"sh": b"%d\n%d\n" % (GIB, 4 * GIB)},
             "db1: the profile needs 10.0 GiB of disk, 5.0 GiB are there",
         ),
-        (
-            {"true": TargetError("db1: sudo: a password is required")},
-            "db1: root is needed, directly or by sudo without a password"
-            " (db1: sudo: a password is required)",
-        ),
     ],
 )
 def test_what_is_missing_is_named(monkeypatch, said, message):
@@ -73,3 +67,53 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     with pytest.raises(TargetError) as error:
         preflight.check(TARGET, ENVELOPE)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("sudo", "said"),
+    [
+        (None, "sudo: not installed"),
+        (
+            "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n",
+            "sudo: a password is required",
+        ),
+    ],
+    ids=["no sudo", "sudo with a password"],
+)
+def test_a_user_who_cannot_become_root_is_told_so(monkeypatch, tmp_path, sudo, said):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if sudo:
+        (tmp_path / "sudo").write_text(sudo)
+        (tmp_path / "sudo").chmod(0o755)
+    host = Host(name="here")
+    message = f"here: root is needed, directly or by sudo without a password ({said})"
+    on = Target(name="local", server=host, client=host, instance=None, enforce=True)
+    for asked in (
+        lambda: preflight.root(on),
+        lambda: preflight.check(on, ENVELOPE),
+        host.provisioned,
+        lambda: sweep.take_down(on),  # or it would say that nothing is running
+    ):
+        with pytest.raises(TargetError) as error:
+            asked()
+        assert str(error.value) == message
+    assert doctor.examine(None, on) == [doctor.Finding("root", False, message)]
+
+
+def test_a_program_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(TargetError, match=r"^here: nosuchprogram: not installed$"):
+        Host(name="here").run("nosuchprogram")
+
+
+def test_the_lock_is_every_users(monkeypatch, tmp_path):
+    monkeypatch.setattr(sweep, "_LOCK", tmp_path / "lock")
+    for _ in range(2):
+        with (
+            sweep.locked(),
+            pytest.raises(TargetError, match=r"held by `.*`, process \d+"),
+            sweep.locked(),
+        ):
+            pass
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666

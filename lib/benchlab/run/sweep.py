@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 
@@ -58,7 +59,7 @@ def run(
     plan = planned(repo, selection, spec)
     chosen = selection.part(spec, plan)
     if left(repo, selection, chosen):
-        _refuse_if_held()
+        _refuse(target.load(repo, selection.target))
     # a store that cannot be used is told before hours of measuring
     damaged = ingest.ingest_new(repo).damaged
     for reason in damaged.values():
@@ -272,14 +273,26 @@ class Sweep:
         self.bar.finished(f"{curve.name}: {runs} {status}: {said}", len(curve.trials))
 
 
+def _lock() -> TextIO:
+    """Open the file that is locked; any user's sweep may."""
+    with suppress(FileExistsError):
+        _LOCK.touch(exist_ok=False)
+        _LOCK.chmod(0o666)
+    try:
+        # not "a+": nobody may create what another user has in /tmp (sysctl fs.protected_regular)
+        return _LOCK.open("r+")
+    except PermissionError as error:
+        raise TargetError(f"{_LOCK} is another user's: remove it") from error
+
+
 @contextmanager
 def locked() -> Iterator[None]:
     """Hold the machine: two sweeps at once would measure each other.
 
     Raises:
-        TargetError: another benchlab holds it; the message names it.
+        TargetError: another benchlab holds it, which the message names; or its file cannot be used.
     """
-    with _LOCK.open("a+") as lock:
+    with _lock() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -292,8 +305,9 @@ def locked() -> Iterator[None]:
         yield
 
 
-def _refuse_if_held() -> None:
-    """Raise at once what :func:`locked` would raise later."""
+def _refuse(on: Target) -> None:
+    """Raise at once what :func:`ready` would raise later of missing rights and of a machine held."""
+    preflight.root(on)
     with locked():
         pass
 

@@ -31,6 +31,10 @@ class Unreachable(TargetError):
     """A host that ssh cannot get onto."""
 
 
+class NoRoot(TargetError):
+    """A host on which this user cannot become root."""
+
+
 class Host(BaseModel):
     """One host, and how it is reached. Commands run as root."""
 
@@ -61,16 +65,25 @@ class Host(BaseModel):
 
         Raises:
             Unreachable: ssh did not get onto the host; the message ends with ssh's reason.
+            NoRoot: this user may not run it as root.
             TargetError: it failed; the message is the last line that it wrote to its error output.
         """
-        done = subprocess.run(
-            self.argv(*command), input=stdin, capture_output=True, timeout=timeout_s, check=False
-        )
+        argv = self.argv(*command)
+        try:
+            done = subprocess.run(
+                argv, input=stdin, capture_output=True, timeout=timeout_s, check=False
+            )
+        except FileNotFoundError as error:
+            if argv[0] == "sudo":
+                raise self._no_root("sudo: not installed") from error
+            raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             last = said[-1] if said else f"exit code {done.returncode}"
             if self.connection == "ssh" and done.returncode == _SSH_FAILED:
                 raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
+            if last.startswith("sudo: "):
+                raise self._no_root(last)
             raise TargetError(f"{self.name}: {command[0]}: {last}")
         return done.stdout
 
@@ -86,11 +99,11 @@ class Host(BaseModel):
         """Whether the agent is there, and what it works from.
 
         Raises:
-            Unreachable: that cannot be known.
+            Unreachable, NoRoot: that cannot be known.
         """
         try:
             self.run("test", "-e", AGENT[-1], "-a", "-e", _ENVELOPE)
-        except Unreachable:
+        except (Unreachable, NoRoot):
             raise
         except TargetError:
             return False
@@ -149,6 +162,11 @@ class Host(BaseModel):
         if not ssh.stdout.readline():
             raise Unreachable(f"{self.name}: no way over ssh to {address}:{port}")
         return Tunnel("127.0.0.1", local, ssh)
+
+    def _no_root(self, said: str) -> NoRoot:
+        return NoRoot(
+            f"{self.name}: root is needed, directly or by sudo without a password ({said})"
+        )
 
     @property
     def _destination(self) -> str:

@@ -16,6 +16,17 @@ _DISK_MARGIN_BYTES = 4 * _GIB
 _MEMORY_MARGIN_BYTES = _GIB // 2
 
 
+def root(target: Target) -> None:
+    """Check that commands can be run as root.
+
+    Raises:
+        NoRoot: on a host they cannot.
+        Unreachable: a host cannot be asked.
+    """
+    for host in target.hosts:
+        host.run("true")
+
+
 def check(target: Target, envelope: Envelope) -> None:
     """Check the server for rights, disk, memory and cores.
 
@@ -23,12 +34,6 @@ def check(target: Target, envelope: Envelope) -> None:
         TargetError: what is missing, how much of it is there and how much is needed.
     """
     server = target.server
-    try:
-        server.run("true")
-    except TargetError as error:
-        raise TargetError(
-            f"{server.name}: root is needed, directly or by sudo without a password ({error})"
-        ) from error
     cores = int(server.run("nproc"))
     if cores < envelope.cores:
         raise TargetError(
