@@ -167,6 +167,19 @@ def rerun(
     return results.open_rerun(repo.find(), store, study, profile, target)
 
 
+def repository_files() -> list[Path]:
+    """Return the files of this checkout that are, or would be, in a clone of it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout, so nobody knows which files are the repository's")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout.decode()
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
 def environment() -> dict[str, str]:
     """Return this process's environment with the programs beside its Python first."""
     folder = str(Path(sys.executable).parent)

@@ -1,11 +1,10 @@
 """The two ways to set up bring the same packages, and no file says where they come from."""
 
 import re
-import subprocess
 import tomllib
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, repository_files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
@@ -92,20 +91,12 @@ def test_every_locked_package_has_hashes(locked):
 
 def test_no_file_names_a_registry():
     """Where packages come from is the user's own configuration of pip, apt and the like."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("no git checkout, so nobody knows which files are the repository's")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    files = [ROOT / name for name in listed.split("\0") if name]
+    files = repository_files()
     assert len(files) > 10
     hosts = re.compile("|".join(map(re.escape, REGISTRIES)).encode(), re.IGNORECASE)
     found = {
         str(path.relative_to(ROOT)): match[0].decode()
         for path in files
-        if path.is_file() and (match := hosts.search(path.read_bytes()))
+        if (match := hosts.search(path.read_bytes()))
     }
     assert not found
