@@ -10,7 +10,9 @@ SETUP   := .venv/.complete
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup paper test lab bench bench-attribution lint lock clean teardown
+.PHONY: help setup paper test test-without-root style lint lab bench bench-attribution lock clean teardown
+
+TEST := $(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/explore.ipynb
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +36,18 @@ paper: $(SETUP)  ## rerun what is missing, then build paper/build/paper.html and
 	@$(BIN)/benchlab run $(STUDY) --profile $(PROFILE) --target $(TARGET); code=$$?; \
 	 [ $$code -gt 1 ] || $(BIN)/benchlab paper || code=$$?; exit $$code  # the paper says what failed
 
-test: $(SETUP)  ## check everything: style, unit, contract and integration tests, notebooks
+test: style  ## check everything: style, unit, contract and integration tests, notebooks
+	@$(TEST)
+
+test-without-root: $(SETUP)  ## the tests that need neither root nor an engine, and the notebooks
+	@$(TEST) -m "not machine and not root and not lint"
+
+style: $(SETUP)  ## check how Python and notebooks are written
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/explore.ipynb
+
+lint: style  ## check how Ansible is written, too
+	@$(BIN)/pytest -q lib/tests -m lint
 
 lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 	@$(BIN)/jupyter lab --allow-root notebooks/explore.ipynb
