@@ -381,6 +381,30 @@ def paper_command() -> None:
     console.print(f"{built.html}\n{built.pdf}")
 
 
+@_typer.command("published")
+def published_command(
+    write: Annotated[
+        bool, typer.Option("--write", help="Write them, and say what is left to write by hand.")
+    ] = False,
+) -> None:
+    """For maintainers: count rows, cells and sums of data/published, and compare its dictionary."""
+    from benchlab.claims import dictionary
+
+    checkout = repo.find()
+    if write:
+        for cell in dictionary.write(checkout):
+            _say(f"to be written by hand: {cell}")
+        return
+    differing = dictionary.differences(checkout)
+    for one in differing:
+        _say(one)
+    if differing:
+        raise BenchlabError(
+            f"{len(differing)} rows are not what the files of data/published have; `benchlab"
+            " published --write` counts them anew"
+        )
+
+
 @_typer.command("reference")
 def reference_command() -> None:
     """For maintainers: make data/reference and what is stored of it from your own runs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from benchlab import study
-from benchlab.claims import published
+from benchlab.claims import dictionary, published
 from benchlab.errors import BenchlabError, UnknownName
 from benchlab.repo import Repo
 from benchlab.study.claims import Level, Ratio
@@ -91,23 +91,6 @@ def test_every_study_has_its_article_and_its_numbers():
         assert row["where"]
     for name in STUDIES:
         assert published.tables(REPO, name)[-1] == "told"
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_rows_and_sums_are_those_of_the_article(file):
-    rows = cells(file)
-    described = [row for row in COLUMNS if row["file"] == file]
-    assert list(rows[0]) == [row["column"] for row in described]
-    assert len(rows) == int(
-        next(row["rows"] for row in cells("sources.csv") if row["file"] == file)
-    )
-    for column in described:
-        filled = [row[column["column"]] for row in rows if row[column["column"]]]
-        assert len(filled) == int(column["filled"]), column["column"]
-        if column["type"] in NUMERIC:
-            assert sum(map(Decimal, filled)) == Decimal(column["sum"]), column["column"]
-        else:
-            assert column["sum"] == ""
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -254,6 +237,108 @@ def test_a_cell_of_three_numbers_is_taken_apart():
     for row in cells("spec_tree/results.csv"):
         parts = [row["latency_p99_ms"], row["latency_p999_ms"], row["throughput_max_per_s"]]
         assert row["cell"] == ("/".join(parts) if any(parts) else "N/A")
+
+
+# The dictionary
+
+
+def test_the_dictionary_is_what_the_files_have():
+    assert dictionary.differences(REPO) == []
+    made = dictionary.counted(REPO)
+    assert made == {name: cells(name) for name in ("sources.csv", "columns.csv")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differing"),
+    [
+        (
+            ",0.506,1.452,28320,0.506/1.452/28320\n",
+            ",,1.452,28320,/1.452/28320\n",
+            [
+                "columns.csv: spec_tree/results.csv latency_p99_ms:"
+                " type decimal, filled 24, sum 379.537"
+            ],
+        ),
+        (
+            "postgres,default,false,10,0.506,1.452,28320,0.506/1.452/28320\n",
+            "",
+            [
+                "sources.csv: spec_tree/results.csv: rows 27",
+                "columns.csv: spec_tree/results.csv engine: type text, filled 27",
+            ],
+        ),
+        (
+            "concurrency",
+            "connections",
+            [
+                "columns.csv: spec_tree/results.csv connections: type int, filled 28, sum 1330",
+                "columns.csv: spec_tree/results.csv concurrency: not there",
+            ],
+        ),
+    ],
+    ids=["a cell", "a row", "a column"],
+)
+def test_what_the_dictionary_says_otherwise_is_named_and_counted_anew(copy, old, new, differing):
+    path = published.folder(copy) / "spec_tree" / "results.csv"
+    path.write_text(path.read_text().replace(old, new, 1))
+    found = dictionary.differences(copy)
+    assert [one for one in found if one in differing] == differing
+    dictionary.write(copy)
+    assert dictionary.differences(copy) == []
+    assert published.read(copy, "spec_tree", "results").height > 0
+
+
+def test_writing_the_dictionary_leaves_what_is_right(copy):
+    before = {path: path.read_bytes() for path in published.folder(copy).glob("*.csv")}
+    assert dictionary.write(copy) == []
+    assert before == {path: path.read_bytes() for path in published.folder(copy).glob("*.csv")}
+
+
+def test_a_new_table_is_described_but_for_what_only_its_author_knows(copy):
+    folder = published.folder(copy)
+    with (folder / "articles.csv").open("a") as stream:
+        stream.write("compression,005,,,\n")
+    (folder / "compression").mkdir()
+    told = ["id,what,value,unit,qualifier,figure,where,engine,variant,workload,concurrency"]
+    told.append("lz4_gain,gain of lz4,21.5,%,exact,21.5,results,postgres,lz4,,")
+    (folder / "compression/told.csv").write_text("\n".join(told) + "\n")
+    (folder / "compression/size.csv").write_text(
+        "variant,wal_mib,kept\nlz4,1.5,true\noff,3.25,true\n"
+    )
+    left = dictionary.write(copy)
+    assert left == [
+        "sources.csv: compression/size.csv: where",
+        "sources.csv: compression/told.csv: where",
+        *(
+            f"columns.csv: compression/size.csv {cell}"
+            for cell in (
+                *("variant: kind", "variant: what", "wal_mib: kind", "wal_mib: what"),
+                *("wal_mib: unit", "kept: kind", "kept: what"),
+            )
+        ),
+    ]
+    described = published.columns(copy).filter(file="compression/size.csv")
+    assert described.select("column", "type", "filled", "sum").rows() == [
+        ("variant", "text", 2, None),
+        ("wal_mib", "decimal", 2, "4.75"),
+        ("kept", "bool", 2, None),
+    ]
+    # the prose's numbers are described as every study's
+    assert published.number(copy, "compression", "lz4_gain") == 21.5
+    assert published.tables(copy, "compression") == ["size", "told"]
+
+
+def test_a_table_of_an_unknown_article_or_with_words_for_numbers_is_refused(copy):
+    folder = published.folder(copy)
+    path = folder / "spec_tree" / "results.csv"
+    path.write_text(path.read_text().replace("28320,", "fast,", 1))
+    with pytest.raises(
+        BenchlabError, match=r"results\.csv: column throughput_max_per_s has a cell"
+    ):
+        dictionary.counted(copy)
+    (folder / "nobodys").mkdir()
+    with pytest.raises(BenchlabError, match=r"articles\.csv names no study 'nobodys'"):
+        dictionary.counted(copy)
 
 
 # The module
