@@ -355,6 +355,18 @@ def test_runs_whose_captures_do_not_tell_have_no_bottleneck(bound, resource, con
 
 # The whole
 
+#: A study whose article has no numbers in data/published.
+UNPUBLISHED = """\
+study: mine
+article: {title: A, subject: b}
+claims:
+  - id: mine_leads
+    where: summary
+    claim: A leads.
+    kind: order
+    decided_by: {test: above, of: {engine: a, workload: w}, over: {engine: b, workload: w}}
+"""
+
 
 def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
     test = {"test": "above", "of": ONE, "over": OTHER}
@@ -373,6 +385,7 @@ def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
 
 def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     shutil.copytree(ROOT / "paper/studies", checkout.studies, dirs_exist_ok=True)
+    (checkout.studies / "mine.yml").write_text(UNPUBLISHED)
     store = measured({TUNED: HIGH, DEFAULT: LOW})
     stored.write(checkout, store)
     verdicts = store.sql("SELECT * FROM verdict JOIN claim USING (study, claim)")
@@ -393,6 +406,7 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     assert (gain["verdict"], gain["value"], gain["n"]) == ("not reproduced", 2.0, 3)
     assert by_id["cached_leads_point_select"]["reason"] == "this study was not rerun here"
     assert by_id["cached_leads_point_select"]["profile"] is None
+    assert by_id["mine_leads"]["reason"] == "this study was not rerun here"
     # a second time it is the same, not twice as much
     stored.write(checkout, store)
     assert store.sql("SELECT count(*) AS n FROM verdict")["n"].item() == len(wanted)

@@ -44,7 +44,7 @@ def write(repo: Repo, store: Store) -> None:
     Raises:
         ClaimError: the query of an audit does not answer as it must; the tables stay as they were.
     """
-    names = published.articles(repo)["study"].to_list()
+    names = study.names(repo)
     judged = [row for name in names for row in _verdicts(repo, store, name)]
     store.replace(
         {

@@ -199,7 +199,9 @@ class Article(StrictModel):
 
     title: str
     subject: str
-    file: str
+    file: str | None = Field(
+        None, description="its text, as data/published names it; none: it has no numbers there"
+    )
 
 
 class EnvelopeRule(StrictModel):
