@@ -85,7 +85,8 @@ def tps_chart() -> alt.LayerChart:
         y=alt.Y("tps:Q", title=theme.axis_title("tps")),
         tooltip=["curve", "threads", "tps"],
     )
-    return theme.curves(base, pairs, interval=("low", "high"))
+    named = {theme.label(*pair): pair for pair in pairs}
+    return theme.curves(base, named, interval=("low", "high"))
 
 
 def disk_chart() -> alt.Chart:
@@ -359,6 +360,18 @@ def test_theme_keeps_an_engines_looks():
     assert theme.dashes(["tuned", "large"])["large"] not in theme.DASHES.values()
     assert theme.label("tidb", "tuned") == "TiDB, tuned"
     assert theme.label("external") == "external"
+    assert theme.label("external", "default", {"external": "Ours"}) == "Ours, default"
+
+
+def test_engines_that_the_theme_does_not_know_are_told_apart():
+    named = {"A, default": ("a", "default"), "B": ("b", "default"), "TiDB": ("tidb", "default")}
+    chart = theme.curves(alt.Chart(pl.DataFrame({"curve": list(named)})), named).to_dict()
+    points = chart["layer"][1]["encoding"]
+    assert points["stroke"]["scale"]["domain"] == list(named)
+    for channel in ("stroke", "shape"):
+        seen = points[channel]["scale"]["range"]
+        assert len(set(seen)) == 3
+    assert points["stroke"]["scale"]["range"][2] == theme.color("tidb")
 
 
 def test_theme_is_enabled_for_a_while_or_for_good():

@@ -11,7 +11,7 @@ from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import UnknownName
 from benchlab.plan import selected
 from benchlab.raw import folders
-from benchlab.report import evidence, points, settings
+from benchlab.report import charts, evidence, points, settings
 from benchlab.store import ingest, open_store
 from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
@@ -38,6 +38,21 @@ POSTGRES = CAPTURES | {
 
 INSERT = ("postgres", "default", "oltp_insert")
 TUNED = ("postgres", "tuned", "oltp_insert")
+
+
+def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout):
+    path = checkout.studies / f"{STUDY}.yml"
+    text = path.read_text()
+    assert "label: PostgreSQL\n" in text
+    path.write_text(text.replace("label: PostgreSQL\n", "label: Elephant\n"))
+    store = measured({INSERT: {1: [50.0]}, TUNED: {1: [60.0]}})
+    found = points.points(rerun(store))
+    assert found["curve"].to_list() == ["Elephant, default", "Elephant, tuned"]
+    assert list(charts.curves(found)) == found["curve"].to_list()
+    domain = "Elephant, default", "Elephant, tuned"
+    chart = json.dumps(charts.throughput(found, "oltp_insert").to_dict(), sort_keys=True)
+    assert json.dumps(domain) in chart
+    assert "PostgreSQL" not in chart
 
 
 def test_a_point_is_the_median_of_the_trials_that_count(measured):

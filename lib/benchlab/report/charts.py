@@ -61,12 +61,12 @@ def _throughput_lines(shown: pl.DataFrame, clients: str) -> alt.LayerChart:
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
         ],
     )
-    return theme.curves(base, pairs(shown), interval=("tps_low", "tps_high"))
+    return theme.curves(base, curves(shown), interval=("tps_low", "tps_high"))
 
 
 def strip(points: pl.DataFrame) -> alt.Chart:
     """What bound each point: a row per curve, a cell per concurrency, coloured by resource."""
-    return _strip(points, [theme.label(*pair) for pair in pairs(points)])
+    return _strip(points, list(curves(points)))
 
 
 def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
@@ -187,8 +187,9 @@ def seconds(intervals: pl.DataFrame) -> alt.Chart:
     )
 
 
-def pairs(points: pl.DataFrame) -> list[tuple[str, str]]:
-    """Engine and variant of every curve, in the order in which they are shown."""
+def curves(points: pl.DataFrame) -> dict[str, tuple[str, str]]:
+    """Every curve → its engine and variant, in the order in which they are shown."""
     order = {name: rank for rank, name in enumerate(theme.ENGINES)}
-    found = points.select("engine", "variant").unique().rows()
-    return sorted(found, key=lambda pair: (order.get(pair[0], len(order)), pair))
+    found = points.select("engine", "variant", "curve").unique().rows()
+    rows = sorted(found, key=lambda row: (order.get(row[0], len(order)), row))
+    return {curve: (engine, variant) for engine, variant, curve in rows}

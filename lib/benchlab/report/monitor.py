@@ -17,7 +17,8 @@ def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
             concurrency=concurrency,
             envelope=DEFAULT_ENVELOPE,
             trial=1,
-        ).sort("engine", "variant", descending=[True, False])
+        ).sort("engine", "variant", descending=[True, False]),
+        rerun.study.labels,
     )
     return dict(zip(found["curve"], found["run_id"], strict=True))
 

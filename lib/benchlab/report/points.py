@@ -1,6 +1,7 @@
 """Points out of runs: medians over trials with their intervals, and what a transaction cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import get_args
 
 import polars as pl
@@ -58,7 +59,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
         )
     others = pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA)
     joined = estimates(per_run, "tps").join(others, on=POINT, maintain_order="left")
-    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA))
+    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA), rerun.study.labels)
 
 
 def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
@@ -87,7 +88,10 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
 
 def costs(rerun: Rerun) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    return with_curve(rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT))
+    return with_curve(
+        rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT),
+        rerun.study.labels,
+    )
 
 
 def cost_table(rerun: Rerun) -> pl.DataFrame:
@@ -183,10 +187,12 @@ def unsettled(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def with_curve(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the column that legends show."""
+def with_curve(
+    frame: pl.DataFrame, labels: Mapping[str, str] = MappingProxyType({})
+) -> pl.DataFrame:
+    """Add the column that legends show; ``labels`` are the study's names of its engines."""
     names = [
-        label(engine, variant)
+        label(engine, variant, labels)
         for engine, variant in zip(frame["engine"], frame["variant"], strict=True)
     ]
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))

@@ -18,7 +18,6 @@ from benchlab.report import (
     interventions,
     points,
     settings,
-    theme,
     verdict_charts,
     verdicts,
 )
@@ -143,7 +142,9 @@ def _settings(source: Source, made: Content) -> list[dict[str, str]]:
         table = settings.parameters(source.rerun, engine)
         if not table.is_empty():
             made.tables[f"parameters-{engine}"] = table
-            found.append({"engine": theme.label(engine), "table": f"parameters-{engine}"})
+            found.append(
+                {"engine": source.rerun.study.labels[engine], "table": f"parameters-{engine}"}
+            )
     return found
 
 
@@ -170,7 +171,7 @@ def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
         names = {"figure": f"flame-{engine}", "table": f"functions-{engine}"}
         made.figures[names["figure"]] = flame.flame(stacks, role)
         made.tables[names["table"]] = flame.top_functions(stacks, role)
-        found.append({"engine": theme.label(engine), **names})
+        found.append({"engine": source.rerun.study.labels[engine], **names})
     return found
 
 

@@ -10,7 +10,9 @@ darker shade of it; points of any other variant are filled with a pale one.
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+from types import MappingProxyType
 from typing import Any
 
 import altair as alt
@@ -30,10 +32,11 @@ ENGINES = {
     "mariadb": ("MariaDB", "#CC79A7", "cross"),
     "he3db": ("He3DB", "#56B4E9", "triangle-down"),
 }
-#: Any engine that is not in the table above, e.g. an external one.
-OTHER_ENGINE = ("#595959", "triangle-right")
+#: Of engines that are not in the table above, in turn: colour, point shape. Colours of Paul Tol's muted
+#: scheme (*Colour Schemes*, 2021), apart from those above.
+OTHER_ENGINES = (("#595959", "triangle-right"), ("#882255", "wedge"), ("#999933", "arrow"))
 
-PALETTE = [color for _, color, _ in ENGINES.values()] + [OTHER_ENGINE[0]]
+PALETTE = [color for _, color, _ in ENGINES.values()] + [OTHER_ENGINES[0][0]]
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
@@ -164,24 +167,42 @@ def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:
     }
 
 
-def label(engine: str, variant: str | None = None) -> str:
-    """Name of an engine, or of one of its variants, as tables and legends print it."""
-    name = ENGINES[engine][0] if engine in ENGINES else engine
+def label(
+    engine: str, variant: str | None = None, labels: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Name of an engine, or of one of its variants, as tables and legends print it.
+
+    Args:
+        engine: name.
+        variant: name; ``None``: the engine as such.
+        labels: engine → its name in the study, which comes before ours.
+    """
+    name = labels.get(engine) or (ENGINES[engine][0] if engine in ENGINES else engine)
     return f"{name}, {variant}" if variant else name
 
 
 def color(engine: str, variant: str = "default") -> str:
     """Colour of an engine's variant as `#rrggbb`: darker for all but `default`."""
-    base = ENGINES[engine][1] if engine in ENGINES else OTHER_ENGINE[0]
-    return base if variant == "default" else _mixed(base, 0.66, 0)
+    return _shade(looks([engine])[engine][0], variant)
 
 
-def fill(engine: str, variant: str = "default") -> str:
-    """Colour inside the points of an engine's variant as `#rrggbb`."""
+def looks(engines: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Colour and point shape of each engine; those not in the table take the spare ones in turn."""
+    spare, found = cycle(OTHER_ENGINES), {}
+    for engine in dict.fromkeys(engines):
+        found[engine] = ENGINES[engine][1:] if engine in ENGINES else next(spare)
+    return found
+
+
+def _shade(of: str, variant: str) -> str:
+    return of if variant == "default" else _mixed(of, 0.66, 0)
+
+
+def _inside(of: str, variant: str) -> str:
+    """Colour inside the points of a variant, of its engine's."""
     if variant == "tuned":
         return "#FFFFFF"
-    own = color(engine)
-    return own if variant == "default" else _mixed(own, 0.45, 255)
+    return of if variant == "default" else _mixed(of, 0.45, 255)
 
 
 def _mixed(of: str, share: float, other: int) -> str:
@@ -193,7 +214,7 @@ def _mixed(of: str, share: float, other: int) -> str:
 
 def shape(engine: str) -> str:
     """Point shape of an engine, by Vega's name for it."""
-    return ENGINES[engine][2] if engine in ENGINES else OTHER_ENGINE[1]
+    return looks([engine])[engine][1]
 
 
 def dashes(variants: Iterable[str]) -> dict[str, list[int]]:
@@ -207,20 +228,21 @@ def dashes(variants: Iterable[str]) -> dict[str, list[int]]:
 
 def curves(
     base: alt.Chart,
-    pairs: Iterable[tuple[str, str]],
+    named: Mapping[str, tuple[str, str]],
     field: str = "curve",
     interval: tuple[str, str] | None = None,
 ) -> alt.LayerChart:
-    """Lines and points, one curve for each (engine, variant) of `pairs`, in the legend's order.
+    """Lines and points, one curve for each name of `named`, in the legend's order.
 
-    `base` has the data, x and y; its column `field` holds `label(engine, variant)`.
+    `base` has the data, x and y; its column `field` holds the name. `named` says of which engine and
+    variant it is.
     `interval` names the two columns that bound each value. The legend shows the points, whose
     filling tells the variants apart.
     """
-    pairs = list(dict.fromkeys(pairs))
-    domain = [label(engine, variant) for engine, variant in pairs]
+    domain, pairs = list(named), list(named.values())
     patterns = dashes(variant for _, variant in pairs)
-    colors = [color(engine, variant) for engine, variant in pairs]
+    of_engine = looks(engine for engine, _ in pairs)
+    colors = [_shade(of_engine[engine][0], variant) for engine, variant in pairs]
 
     def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
         scale = alt.Scale(domain=domain, range=values)
@@ -228,13 +250,13 @@ def curves(
 
     line_color = channel(alt.Color, colors, None)
     line_dash = channel(alt.StrokeDash, [patterns[variant] for _, variant in pairs], None)
-    fills = [fill(engine, variant) for engine, variant in pairs]
+    fills = [_inside(of_engine[engine][0], variant) for engine, variant in pairs]
     layers = [
         base.mark_line().encode(color=line_color, strokeDash=line_dash),
         base.mark_point().encode(
             stroke=channel(alt.Stroke, colors),
             fill=channel(alt.Fill, fills),
-            shape=channel(alt.Shape, [shape(engine) for engine, _ in pairs]),
+            shape=channel(alt.Shape, [of_engine[engine][1] for engine, _ in pairs]),
         ),
     ]
     if interval is not None:

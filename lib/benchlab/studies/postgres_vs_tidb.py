@@ -185,7 +185,8 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
     return with_curve(
         per_run.group_by(POINT)
         .agg(pl.col("checkpoints", *shown).median())
-        .sort("workload", "variant", "envelope", "concurrency")
+        .sort("workload", "variant", "envelope", "concurrency"),
+        rerun.study.labels,
     ).select(
         "curve",
         "workload",

@@ -25,7 +25,7 @@ _REMOTE_WAL_LOOKS: article_charts.Looks = dict(
             (theme.color("he3db"), theme.shape("he3db"), article_charts.SOLID),
             (theme.color("postgres"), theme.shape("postgres"), article_charts.SOLID),
             (theme.color("postgres", "async"), "square", article_charts.DASHED),
-            (theme.OTHER_ENGINE[0], "diamond", article_charts.DOTTED),
+            (theme.OTHER_ENGINES[0][0], "diamond", article_charts.DOTTED),
         ),
         strict=True,
     )

@@ -6,7 +6,7 @@ import polars as pl
 from benchlab.claims import published
 from benchlab.repo import Repo
 from benchlab.report import article_charts, theme
-from benchlab.report.charts import concurrency, pairs
+from benchlab.report.charts import concurrency, curves
 
 _WIDTH, _HEIGHT = 170, 200
 
@@ -113,7 +113,7 @@ _TOOLTIP = [
 
 
 def _by_percentile(base: alt.Chart, shown: pl.DataFrame) -> alt.FacetChart:
-    chart = theme.curves(base, pairs(shown), interval=("ms_low", "ms_high"))
+    chart = theme.curves(base, curves(shown), interval=("ms_low", "ms_high"))
     chart.data = shown
     facet = alt.Facet("percentile:N", title=None, sort=_PERCENTILES)
     return chart.facet(facet, columns=len(_PERCENTILES), title="Latency (ms)")
@@ -134,7 +134,8 @@ def article_throughput(repo: Repo) -> alt.FacetChart:
         y=alt.Y("throughput_max_per_s:Q", title=None),
         tooltip=["curve:N", "concurrency:Q", alt.Tooltip("throughput_max_per_s:Q", format=",.0f")],
     )
-    pairs = frame.select("engine", "variant").unique(maintain_order=True).rows()
+    of_article = frame.select("engine", "variant").unique(maintain_order=True).rows()
+    named = {theme.label(*pair): pair for pair in of_article}
     return article_charts.facets(
-        theme.curves(base, pairs), frame, "layout", "Greatest throughput (queries/s)"
+        theme.curves(base, named), frame, "layout", "Greatest throughput (queries/s)"
     )

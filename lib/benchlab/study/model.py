@@ -74,7 +74,7 @@ class EnvelopeSpec(StrictModel):
 class EngineSpec(StrictModel):
     """One engine of a study: the role's variables, the settings of all variants, the variants."""
 
-    label: str
+    label: str = Field(description="its name in tables, legends and prose")
     role: str | None = Field(
         None, description="whose Ansible role and class it has; none: those of the engine's name"
     )
@@ -354,6 +354,11 @@ class Study(StrictModel):
             "variant": {name for engine in self.engines.values() for name in engine.variants},
             "workload": set(self.workloads),
         }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Engine → its name in tables, legends and prose."""
+        return {name: engine.label for name, engine in self.engines.items()}
 
     def role(self, engine: str) -> str:
         """Return whose Ansible role, class and rules an engine of this study has."""
