@@ -32,7 +32,7 @@ def measure(session: Session, point: Point) -> list[Row]:
     session.cold(point.variant, restore=point.dataset_key)
     session.engine.read_in(point.dataset)
     for name, content in {**tables.files(session.engine), EMPTY.name: EMPTY.read_bytes()}.items():
-        session.client.write(tables.folder / name, content)
+        session.load[0].write(tables.folder / name, content)
     empty, queried, shares = [], [], []
     for number in range(1, ROUNDS + 1):
         rate, _ = _run(session, point, str(tables.folder / EMPTY.name), number)

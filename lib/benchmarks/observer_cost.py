@@ -97,7 +97,7 @@ def _watch_in_blocks(session: Session, blocks: list[bool], begin: Future[float])
     keep_time()  # or blocks would end seconds late under this load
     ended = None
     for number, observed in enumerate(blocks, start=1):
-        observers = Observers(session.server, STEADY) if observed else None
+        observers = Observers(session.primary, STEADY) if observed else None
         if ended:
             ended.discard()
         time.sleep(max(0.0, begin.result() + number * BLOCK_S - time.monotonic()))

@@ -36,12 +36,12 @@ def measure(
     arguments = [point.dataset_key, point.dataset.tables, point.dataset.rows_per_table]
     arguments += [point.warmup_s, point.measure_s]
     arguments += [trial.point.concurrency for trial in curve.trials]
-    server = found.target.server
+    primary, *_ = found.deployment.nodes
     plan = planning.planned(checkout, selection, spec).save(checkout)
     ours, shell = [], []
     load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
     for _ in range(ROUNDS):
-        command = server.argv(str(SHELL_LOOP), *map(str, arguments))
+        command = primary.argv(str(SHELL_LOOP), *map(str, arguments))
         done = subprocess.run(command, capture_output=True, check=True, text=True)
         shell.append(float(done.stdout))
         with SweepProgress(console, [load_s / len(curve.trials)] * len(curve.trials)) as bar:

@@ -27,7 +27,7 @@ from benchlab.run.planning import Selection
 from benchlab.store import Store, ingest, open_store, results
 from benchlab.store.results import Rerun
 from benchlab.study import Study
-from benchlab.target import Target, provision
+from benchlab.target import Deployment, provision
 from benchlab.target.host import AGENT
 from benchlab.target.session import Session
 from hypothesis import settings
@@ -44,6 +44,9 @@ ANSIBLE = ROOT / "ansible"
 DATA = Path(__file__).parent / "data"
 
 STUDY = "postgres_vs_tidb"
+
+#: Roles of one machine alone.
+ALONE = {"localhost": ("db.primary", "load")}
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def close_run(checkout: Repo, curves) -> Callable[..., Record]:
         trial: Trial | None = None,
         **files: bytes,
     ) -> Record:
-        folder = RunFolder(checkout.raw, trial or trials[0], "local", single_host=True)
+        folder = RunFolder(checkout.raw, trial or trials[0], "local", ALONE)
         folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
         for name, content in (files or CAPTURES if status == "ok" else files).items():
             folder.write(name, content)
@@ -378,7 +381,7 @@ class Machine:
         self.found = provision.provision(self.repo, on, spec, "smoke", limits, sorted(spec.engines))
         self.converged = True
 
-    def _asked(self) -> tuple[Target, Study, Envelope]:
+    def _asked(self) -> tuple[Deployment, Study, Envelope]:
         on, spec = target.load(self.repo, "local"), study.load(self.repo, EVERY_ENGINE)
         instance = target.instance_type(self.repo, spec.instance)
         return on, spec, envelope.resolve(spec, spec.profile("smoke"), instance, "main", on.enforce)

@@ -85,13 +85,6 @@ def test_the_readmes_example_is_json():
     assert {entry["engine"] for entry in json.loads(example.group(1))["benchlab_engines"]} <= roles
 
 
-@pytest.mark.parametrize("name", ["local", "nvme-8c16t", "ssh-example", "tencent-s5-2xlarge32"])
-def test_inventories_name_server_and_client(name):
-    hosts = load(ANSIBLE / "inventories" / name / "hosts.yml")
-    assert set(hosts) == {"server", "client"}
-    assert len(hosts["server"]["hosts"]) == 1
-
-
 def test_the_articles_instance_type():
     folder = ANSIBLE / "inventories/tencent-s5-2xlarge32/group_vars"
     variables = load(folder / "all.yml")

@@ -1,8 +1,11 @@
 """Attribution by evidence, on runs made so that it is known what bound them."""
 
+from collections import Counter
+
 import polars as pl
 import pytest
-from benchlab.attribution import attribute, binding
+from benchlab import attribution
+from benchlab.attribution import binding
 from benchlab.report.theme import RESOURCE_COLORS
 from benchlab.study.resources import NONE, RESOURCES, UNKNOWN
 from hypothesis import given
@@ -35,9 +38,30 @@ IDLE = dict.fromkeys(SAMPLED, 0.1)
 LOAD = {"concurrency": 8, "tps": 1000.0, "latency_mean_us": 8000.0}
 
 
-def run(single_host: bool = True, **columns) -> pl.DataFrame:
+#: One machine alone; a load on a node of its own; and what has further nodes.
+ALONE = {"one": ("db.primary", "load")}
+APART = {"db1": ("db.primary",), "load1": ("load",)}
+MANY = APART | {"db2": ("db.standby",), "load2": ("load",)}
+
+
+def attribute(
+    tables: dict[str, pl.DataFrame], nodes: dict[str, tuple[str, ...]] = ALONE
+) -> pl.DataFrame:
+    """Attribute a run on these nodes; samples that name none are the client's or the engine's first."""
+    roles = [{"node": node, "role": role} for node, had in nodes.items() for role in had]
+    tables = {"node": pl.DataFrame(roles)} | tables
+    for name in {"os_sample", "host"} & tables.keys():
+        first, last = next(iter(nodes)), list(nodes)[min(1, len(nodes) - 1)]
+        of_client = pl.col("subject" if name == "os_sample" else "fact") == "client"
+        if "node" not in tables[name].columns:
+            node = pl.when(of_client).then(pl.lit(last)).otherwise(pl.lit(first)).alias("node")
+            tables[name] = tables[name].with_columns(node)
+    return attribution.attribute(tables)
+
+
+def run(**columns) -> pl.DataFrame:
     times = {"measure_begin": BEGIN, "measure_end": BEGIN + SECONDS}
-    return pl.DataFrame([{"single_host": single_host} | times | LIMITS | LOAD | columns])
+    return pl.DataFrame([times | LIMITS | LOAD | columns])
 
 
 def sample(subject: str, metric: str, values: list[float], begin: float = BEGIN) -> pl.DataFrame:
@@ -77,8 +101,8 @@ def bound(used: dict | None = None, looks: dict | None = None, **of_run) -> dict
     return rows[0] if rows else {}
 
 
-def attributed(used: dict, **of_run) -> dict[str, dict]:
-    frame = attribute({"run": run(**of_run), "os_sample": samples(used)})
+def attributed(used: dict, nodes: dict = ALONE, **of_run) -> dict[str, dict]:
+    frame = attribute({"run": run(**of_run), "os_sample": samples(used)}, nodes)
     return {row["resource"]: row for row in frame.iter_rows(named=True)}
 
 
@@ -140,8 +164,8 @@ def test_on_one_host_engine_and_client_share_the_cpu(larger):
     assert row["utilisation"] == pytest.approx(0.6)
     assert row["pressure"] == pytest.approx(0.95)
     assert "95 % of it used up with all who share it" in row["evidence"]
-    # each on a host of its own has cores to spare
-    apart = attributed(used, single_host=False)
+    # each on a node of its own has cores to spare
+    apart = attributed(used, APART)
     assert not apart["CPU of the engine"]["binds"]
 
 
@@ -320,10 +344,98 @@ def test_a_network_between_two_hosts_can_bind():
         ]
     )
     os_sample = pl.concat([samples(IDLE), network])
-    frame = attribute({"run": run(single_host=False), "os_sample": os_sample})
+    frame = attribute({"run": run(), "os_sample": os_sample}, APART)
     assert binding(frame) == "network"
+    assert frame.filter("binds")["node"].to_list() == ["db1"]
     assert "stood at 120.0 MB/s of 125.0 MB/s (96 %)" in frame.filter("binds")["evidence"][0]
     assert binding(attribute({"run": run(), "os_sample": os_sample})) == UNKNOWN
+
+
+@pytest.mark.parametrize(("used", "bound"), [(3.9, "CPU of the client"), (1.9, "unknown")])
+def test_a_client_is_held_against_the_cores_of_its_own_node(used, bound):
+    cores = pl.DataFrame(
+        [
+            {"node": "db1", "fact": "cores", "value": "2"},
+            {"node": "load1", "fact": "cores", "value": "4"},
+        ]
+    )
+    os_sample = pl.concat([samples(IDLE), sample("client", "cpu_us_per_s", [used * 1e6] * SECONDS)])
+    os_sample = os_sample.unique(("t", "subject", "metric"), keep="last")
+    frame = attribute({"run": run(), "host": cores, "os_sample": os_sample}, APART)
+    assert binding(frame) == bound
+    evidence = dict(frame.select("resource", "evidence").iter_rows())
+    assert f"{used:.2f} cores of 4.00 cores" in evidence["CPU of the client"]
+    assert "0.20 cores of 2.00 cores" in evidence["CPU of the engine"]
+    assert "all who share" not in evidence["CPU of the engine"]
+
+
+def on(node: str, used: dict[str, float]) -> pl.DataFrame:
+    """Samples of a node, a little later than those of others: every node has ticks of its own."""
+    of_node = samples(used).with_columns(pl.col("t") + 0.3, node=pl.lit(node))
+    return of_node if node != "db1" else of_node.with_columns(pl.col("t") - 0.3)
+
+
+ENGINE = {name: 0.1 for name in IDLE if name != "CPU of the client"}
+
+
+@pytest.mark.parametrize(
+    ("node", "resource", "looks"),
+    [
+        ("db2", "disk write bandwidth", {"log": 7, "cpu": 1}),  # a standby must confirm
+        ("db1", "disk write bandwidth", {"log": 7, "cpu": 1}),
+        ("db2", "CPU of the engine", {"log": 7, "cpu": 1}),
+        ("load2", "CPU of the client", {"client": 7, "cpu": 1}),
+    ],
+)
+def test_the_node_whose_resource_is_used_up_is_named(node, resource, looks):
+    nodes = {
+        "db1": ENGINE,
+        "db2": ENGINE,
+        "load1": {"CPU of the client": 0.1},
+        "load2": {"CPU of the client": 0.1},
+    }
+    nodes[node] = nodes[node] | {resource: 0.97}
+    cores = [{"node": name, "fact": "cores", "value": "2"} for name in nodes]
+    tables = {
+        "run": run(),
+        "host": pl.DataFrame(cores),
+        "os_sample": pl.concat([on(name, used) for name, used in nodes.items()]),
+        "engine_wait": waits(**looks),
+    }
+    frame = attribute(tables, MANY)
+    row = frame.filter("binds").row(0, named=True)
+    assert (row["resource"], row["node"], row["share"], row["confidence"]) == (resource, node, 1, 1)
+    assert row["evidence"].startswith(f"{node}: ")
+    rows = Counter(frame["resource"])
+    assert (rows["disk write bandwidth"], rows["CPU of the client"], rows["network"]) == (2, 2, 4)
+    assert rows["commit latency"] == 1
+
+
+def test_a_standby_that_nobody_waits_for_does_not_bind():
+    busy = on("db2", ENGINE | {"disk write bandwidth": 1.0})
+    tables = {"run": run(), "os_sample": pl.concat([on("db1", ENGINE), busy])}
+    frame = attribute(tables | {"engine_wait": waits(cpu=8)}, MANY)
+    assert binding(frame) == "concurrency"
+
+
+def test_of_a_node_that_was_not_sampled_it_says_so():
+    os_sample = pl.concat([on("db1", ENGINE), on("load1", {"CPU of the client": 0.1})])
+    tables = {"run": run(), "os_sample": os_sample, "engine_wait": waits(cpu=8)}
+    row = attribute(tables, MANY).filter("binds").row(0, named=True)
+    assert row["confidence"] == 0.5
+    assert "not captured: db2: disk writes, " in row["evidence"]
+    assert row["evidence"].endswith("db2: the engine's CPU, load2: the client's CPU")
+
+
+def test_of_a_server_that_somebody_else_runs_only_its_sessions_are_told():
+    nodes = {"load1": ("load",)}
+    tables = {"run": run(), "os_sample": on("load1", {"CPU of the client": 0.1})}
+    frame = attribute(tables | {"engine_wait": waits(log=8)}, nodes)
+    row = frame.filter("binds").row(0, named=True)
+    assert (row["resource"], row["node"], row["confidence"]) == ("commit latency", None, 0.5)
+    assert "not captured: disk writes" in row["evidence"]
+    said = dict(frame.select("resource", "evidence").iter_rows())
+    assert said["CPU of the engine"].startswith("the engine's CPU: no samples")
 
 
 def test_a_killed_task_is_evidence():

@@ -21,7 +21,7 @@ from benchlab.raw.record import Record, RunFolder
 from benchlab.run import sweep
 from benchlab.store import ingest
 from benchlab.study.resources import UNKNOWN
-from conftest import DATA, ROOT
+from conftest import ALONE, DATA, ROOT
 from rich.console import Console
 
 BENCH = ROOT / "lib/benchmarks/attribution"
@@ -135,7 +135,7 @@ def test_an_interrupted_bench_goes_on(bench, tasks, checkout):
     done = []
     for (case, method), status in zip(chosen, ("ok", "ok", "ok", "failed"), strict=True):
         trial = bench._trial(checkout, spec, versions, case, method)
-        done.append(RunFolder(checkout.raw, trial, "local", single_host=True).finish(status))
+        done.append(RunFolder(checkout.raw, trial, "local", ALONE).finish(status))
 
     again = bench.run(checkout, chosen, Console())
     found = [((case, method), record.run_id) for case, method, record in islice(again, 3)]

@@ -147,7 +147,7 @@ class EngineContract:
         self.mark(session, 11, 30)
         assert self.ones(session) == 30
         # from the running server
-        assert session.cold("tuned", restore=key)["was_running"]
+        assert session.cold("tuned", restore=key)[session.primary.name]["was_running"]
         assert self.ones(session) == 10
         assert len({first, second, session.status()["pid"]}) == 3
 

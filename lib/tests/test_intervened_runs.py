@@ -82,12 +82,6 @@ def test_a_run_that_was_cut_is_unclear(checkout, close_run, perturbed):
         interventions.read(checkout.raw, empty)
 
 
-def test_older_benchlabs_are_told_of_such_runs_and_of_no_others(close_run, perturbed):
-    plain, lowered = perturbed
-    assert close_run(trial=plain).record_version == 1
-    assert close_run(trial=lowered, **FILES).record_version == 2
-
-
 def test_a_run_that_failed_is_told_with_its_reason(checkout, close_run, perturbed):
     record = close_run("failed", "intervention broke off: it died", trial=perturbed[1])
     with pytest.raises(BenchlabError, match="failed: intervention broke off: it died"):

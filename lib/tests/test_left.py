@@ -76,7 +76,7 @@ class Sweeps:
     def _ready(self, *_: object):
         found = EngineFound(engine="postgres", version="unknown")
         yield Provisioned(
-            target=target.load(self.checkout, "local"), host={}, engines={"postgres": found}
+            deployment=target.load(self.checkout, "local"), hosts={}, engines={"postgres": found}
         )
 
     def _execute(self, repo, plan, curve, bar) -> None:

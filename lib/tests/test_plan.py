@@ -104,6 +104,7 @@ CHANGES = {
     "study": "another",
     "engine": "another",
     "role": "another",
+    "nodes": ("db.primary", "db.standby"),
     "variant": "another",
     "engine_version": "15.19",
     "role_vars": {"postgres_version": "16"},
@@ -391,8 +392,8 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     assert [one.key for one in retried] == [one.key for one in (failed, refused, *others)]
     # another version of the engine is another experiment
     found = target.Provisioned(
-        target=target.load(checkout, "local"),
-        host={},
+        deployment=target.load(checkout, "local"),
+        hosts={},
         engines={"postgres": target.EngineFound(engine="postgres", version="15.18")},
     )
     found.save(checkout)

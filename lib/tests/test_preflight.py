@@ -4,7 +4,7 @@ import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
 from benchlab.run import sweep
-from benchlab.target import Target, doctor, preflight
+from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host
 
 GIB = 1 << 30
@@ -20,9 +20,8 @@ ENVELOPE = Envelope(
     disk_bytes=6 * GIB,
     enforce=True,
 )
-TARGET = Target(
-    name="local", server=Host(name="db1"), client=Host(name="db1"), instance=None, enforce=True
-)
+NODE = Node(name="db1", roles=("db.primary", "load"))
+DEPLOYMENT = Deployment(name="local", nodes=(NODE,), instance=None, enforce=True)
 ENOUGH = {"nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
 
 
@@ -40,12 +39,12 @@ def answer(monkeypatch, **said) -> None:
 
 def test_a_host_with_just_enough_passes(monkeypatch):
     answer(monkeypatch)
-    preflight.check(TARGET, ENVELOPE)
+    preflight.check(DEPLOYMENT, ENVELOPE)
 
 
 def test_what_benchlab_occupies_already_counts_as_there(monkeypatch):
     answer(monkeypatch, sh=b"%d\n%d\n" % (3 * GIB, 7 * GIB))
-    preflight.check(TARGET, ENVELOPE)
+    preflight.check(DEPLOYMENT, ENVELOPE)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_what_benchlab_occupies_already_counts_as_there(monkeypatch):
 def test_what_is_missing_is_named(monkeypatch, said, message):
     answer(monkeypatch, **said)
     with pytest.raises(TargetError) as error:
-        preflight.check(TARGET, ENVELOPE)
+        preflight.check(DEPLOYMENT, ENVELOPE)
     assert str(error.value) == message
 
 
@@ -86,13 +85,13 @@ def test_a_user_who_cannot_become_root_is_told_so(monkeypatch, tmp_path, sudo, s
     if sudo:
         (tmp_path / "sudo").write_text(sudo)
         (tmp_path / "sudo").chmod(0o755)
-    host = Host(name="here")
+    node = Node(name="here", roles=("db.primary", "load"))
     message = f"here: root is needed, directly or by sudo without a password ({said})"
-    on = Target(name="local", server=host, client=host, instance=None, enforce=True)
+    on = Deployment(name="local", nodes=(node,), instance=None, enforce=True)
     for asked in (
         lambda: preflight.root(on),
         lambda: preflight.check(on, ENVELOPE),
-        host.provisioned,
+        node.provisioned,
         lambda: sweep.take_down(on),  # or it would say that nothing is running
     ):
         with pytest.raises(TargetError) as error:

@@ -9,7 +9,7 @@ from benchlab.drivers.base import Phase, Process, Stage
 from benchlab.errors import EngineError, RunFailed
 from benchlab.raw.record import RunFolder
 from benchlab.run.trial import _Run
-from conftest import DATA
+from conftest import ALONE, DATA
 
 RESET = "postgres: connection failed: server closed the connection unexpectedly"
 
@@ -26,7 +26,7 @@ RESET = "postgres: connection failed: server closed the connection unexpectedly"
 )
 def test_a_process_killed_for_want_of_memory_is_the_reason_told(checkout, curves, capture, told):
     trial = curves()[0].trials[0]
-    folder = RunFolder(checkout.raw, trial, "local", single_host=True)
+    folder = RunFolder(checkout.raw, trial, "local", ALONE)
     if capture:
         damaged = b"no sample\n" * 3
         path = DATA / "sample" / capture

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,126 +18,17 @@ from typing import NoReturn
 import polars as pl
 import pytest
 from benchlab import target
-from benchlab.attribution import attribute, binding
-from benchlab.errors import TargetError
 from benchlab.observers import sample
 from benchlab.raw import folders
-from benchlab.raw.record import Record, RunFolder
+from benchlab.raw.record import Record
 from benchlab.repo import Repo
-from benchlab.store import ingest, open_store
-from benchlab.target import provision
-from benchlab.target.host import Host
-from conftest import CAPTURES, ETC, HOME, MINI, ROOT, Sweep, mini_study, wait_for
+from benchlab.store import open_store
+from conftest import ETC, HOME, MINI, ROOT, Sweep, mini_study, wait_for
 from ruamel.yaml import YAML
 
 EXAMPLE = "ssh-example"
 ADDRESSES = {"db1": "10.77.0.2", "load1": "10.77.0.3"}
 DOCUMENTED = {"db1": "192.0.2.10", "load1": "192.0.2.20"}
-
-
-# What the inventory says
-
-
-def test_the_example_names_two_hosts_and_how_to_reach_them(checkout):
-    on = target.load(checkout, EXAMPLE)
-    assert not on.single_host
-    assert on.hosts == (on.client, on.server)
-    assert (on.server.name, on.server.peer_address) == ("db1", DOCUMENTED["db1"])
-    assert on.client.connection == "ssh"
-
-
-def test_hosts_may_find_each_other_where_ssh_does_not(checkout):
-    hosts = checkout.inventories / EXAMPLE / "hosts.yml"
-    hosts.write_text(
-        hosts.read_text().replace("benchlab_address: 192.0.2.10", "benchlab_address: 10.0.0.1")
-    )
-    server = target.load(checkout, EXAMPLE).server
-    assert (server.address, server.peer_address) == (DOCUMENTED["db1"], "10.0.0.1")
-
-
-def test_two_clients_are_refused(checkout):
-    hosts = checkout.inventories / EXAMPLE / "hosts.yml"
-    hosts.write_text(hosts.read_text() + "    load2:\n")
-    with pytest.raises(TargetError, match=r"group 'client' must name one host, has .*load2"):
-        target.load(checkout, EXAMPLE)
-
-
-def test_what_ansible_is_told_about_ssh_holds_for_benchlab():
-    host = Host(
-        name="db1",
-        address="192.0.2.10",
-        connection="ssh",
-        user="ada",
-        port=2222,
-        key_file="~/.ssh/key",
-        ssh_arguments=("-J", "jump"),
-    )
-    argv = host.argv("echo", "a b")
-    assert argv[:5] == ["ssh", "-p", "2222", "-i", "~/.ssh/key"]
-    assert argv[-4:] == ["-J", "jump", "ada@192.0.2.10", "sudo -n echo 'a b'"]
-
-
-@pytest.mark.parametrize("ahead_s", [-2.0, 2.0])
-def test_a_host_with_another_time_is_refused(monkeypatch, ahead_s):
-    """Its samples would be taken for those of other seconds."""
-    monkeypatch.setattr(Host, "run", lambda *_: b"%f\n" % (time.time() + ahead_s))
-    with pytest.raises(TargetError, match=r"^load1: its clock is 2\.0 s away .* at most 0\.5 s"):
-        provision._check_clock(Host(name="load1"))
-
-
-# Whose CPU is counted
-
-
-@pytest.mark.parametrize(("used", "bound"), [(3.9, "CPU of the client"), (1.9, "unknown")])
-def test_a_client_is_held_against_the_cores_of_its_own_host(used, bound):
-    run = {"single_host": False, "measure_begin": 0.0, "measure_end": 9.0, "limit_cores": 2.0}
-    run |= {"concurrency": 8}
-    run |= dict.fromkeys(
-        f"limit_{way}_{unit}" for way in ("read", "write") for unit in ("bytes_per_s", "iops")
-    )
-    cpu = {"observer": "sample", "metric": "cpu_us_per_s"}
-    frame = attribute(
-        {
-            "run": pl.DataFrame([run]),
-            "host": pl.DataFrame(
-                [{"fact": "cores", "value": "2"}, {"fact": "client_cores", "value": "4"}]
-            ),
-            "os_sample": pl.DataFrame(
-                [
-                    cpu | {"t": 5.0, "subject": "engine", "value": 1e6},
-                    cpu | {"t": 5.0, "subject": "client", "value": used * 1e6},
-                ]
-            ),
-        }
-    )
-    assert binding(frame) == bound
-    evidence = dict(frame.select("resource", "evidence").iter_rows())
-    assert f"{used:.2f} cores of 4.00 cores" in evidence["CPU of the client"]
-    assert "1.00 cores of 2.00 cores" in evidence["CPU of the engine"]
-    assert "all who share" not in evidence["CPU of the engine"]
-
-
-@pytest.mark.parametrize("watched", [True, False])
-def test_only_the_clients_own_sample_counts_the_load(checkout, curves, watched):
-    """The server's has rows of a client group, too, which is empty there."""
-    trial = curves()[0].trials[0]
-    folder = RunFolder(checkout.raw, trial, "two", single_host=False)
-    folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
-    captures = CAPTURES | {"client-host.json": b'{"cores": 8}'}
-    if watched:
-        captures |= {"client-sample.jsonl": CAPTURES["sample.jsonl"]}
-    for name, content in captures.items():
-        folder.write(name, content)
-    folder.finish("ok")
-    tables = ingest.rows(folder.path)
-    found = tables["os_sample"].filter(pl.col("observer") == "sample")
-    printed = sample.samples(CAPTURES["sample.jsonl"].decode())
-    wanted = printed if watched else printed.filter(pl.col("subject") != "client")
-    key = ("t", "subject", "metric")
-    assert found.select(wanted.columns).sort(key).equals(wanted.sort(key))
-    evidence = dict(tables["attribution"].select("resource", "evidence").iter_rows())
-    said = "of 8.00 cores" if watched else "no samples of the measured part"
-    assert said in evidence["CPU of the client"]
 
 
 # A real sweep
@@ -517,10 +407,9 @@ def test_runs_count_and_say_that_the_load_had_its_own_host(swept):
     for record in swept.records:
         assert (record.status, record.error) == ("ok", None)
         assert not record.single_host
-        assert {"host.json", "client-host.json", "sample.jsonl", "client-sample.jsonl"} <= set(
-            record.files
-        )
-        assert not {"observers.json", "client-observers.json"} & set(record.files)
+        kept = {"host.json", "sample.jsonl", "load1/host.json", "load1/sample.jsonl"}
+        assert kept <= set(record.files)
+        assert not {"observers.json", "load1/observers.json"} & set(record.files)
 
 
 @pytest.mark.machine
@@ -529,7 +418,7 @@ def test_the_clients_cpu_is_that_of_the_clients_host(swept):
     with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
         for record in swept.records:
             stored = store.table("os_sample", record.run_id).filter(load).sort("t")["value"]
-            there = sample.samples(swept.text(record, "client-sample.jsonl"))
+            there = sample.samples(swept.text(record, "load1/sample.jsonl"))
             assert stored.to_list() == there.filter(load).sort("t")["value"].to_list()
             assert stored.max() > 0
             server = sample.samples(swept.text(record, "sample.jsonl"))
@@ -545,7 +434,7 @@ def test_the_clients_cpu_is_that_of_the_clients_host(swept):
 
 @pytest.mark.machine
 def test_the_client_has_no_engine_and_no_password(hosts, swept):
-    client = target.load(hosts.repo, "two").client
+    client = target.load(hosts.repo, "two").load[0]
     there = client.run("find", str(ETC), "-type", "f").decode().split()
     assert sorted(there) == [f"{ETC}/envelope.json", f"{ETC}/host.json"]
     assert not client.run("find", str(HOME), "-name", "*.img")
@@ -553,7 +442,7 @@ def test_the_client_has_no_engine_and_no_password(hosts, swept):
 
 @pytest.mark.machine
 def test_no_password_is_in_anything_that_is_kept(hosts, swept):
-    secret = target.load(hosts.repo, "two").server.read(ETC / "secrets/postgres").strip()
+    secret = target.load(hosts.repo, "two").nodes[0].read(ETC / "secrets/postgres").strip()
     assert secret
     for path in swept.data.rglob("*"):
         assert not (path.is_file() and secret in path.read_bytes()), path

@@ -13,7 +13,7 @@ Three questions, in this order:
 
 import numpy as np
 
-from benchlab.attribution.timeline import Timeline, smoothed
+from benchlab.attribution.timeline import Place, Timeline, smoothed
 from benchlab.engines.waits import Wait
 from benchlab.study.resources import (
     CLIENT_CPU,
@@ -58,6 +58,9 @@ _SEEN_AS = {
     NETWORK: (Wait.CLIENT,),
 }
 
+#: What sessions are seen to do that wait for another server, such as a standby that must confirm.
+_SEEN_OF_ANOTHER = (Wait.LOG, Wait.LIMIT)
+
 #: Resource → what its share of the response time is made of.
 SERIAL = {
     COMMIT_LATENCY: (Wait.LOG,),
@@ -68,38 +71,42 @@ SERIAL = {
 }
 
 
-def decide(timeline: Timeline) -> list[str]:
-    """Return the name of the resource that binds in each interval, ``unknown`` where none is told."""
-    pressure = {name: smoothed(values) for name, values in timeline.pressure.items()}
-    queueing = {name: smoothed(values) for name, values in timeline.queueing.items()}
-    found: list[str] = []
+def decide(timeline: Timeline) -> list[Place]:
+    """Return what binds in each interval, ``unknown`` where it cannot be told."""
+    pressure = {place: smoothed(values) for place, values in timeline.pressure.items()}
+    queueing = {place: smoothed(values) for place, values in timeline.queueing.items()}
+    found: list[Place] = []
     for number in range(len(timeline.t)):
-        before = found[-1] if found else UNKNOWN
+        before = found[-1] if found else None
         exhausted = [
-            name
-            for name, values in pressure.items()
+            place
+            for place, values in pressure.items()
             if _exhausted(
                 values[number],
-                queueing[name][number] if name in _BY_QUOTA and name in queueing else 0.0,
-                still=name == before,
+                queueing[place][number] if place[0] in _BY_QUOTA and place in queueing else 0.0,
+                still=place == before,
             )
         ]
         if timeline.occupied is not None and timeline.occupied < OCCUPIED:
-            found.append(CLIENT_CPU if CLIENT_CPU in exhausted else NONE)
+            clients = [place for place in exhausted if place[0] == CLIENT_CPU]
+            found.append(clients[0] if clients else (NONE, timeline.asked))
             continue
-        concerned = {name: concern(timeline, name, number) for name in exhausted}
-        binding = [name for name in exhausted if concerned[name] >= CONCERNED]
+        concerned = {place: concern(timeline, place, number) for place in exhausted}
+        binding = [place for place in exhausted if concerned[place] >= CONCERNED]
         if binding:
-            found.append(max(binding, key=lambda name: pressure[name][number] * concerned[name]))
+            found.append(max(binding, key=lambda place: pressure[place][number] * concerned[place]))
         else:
-            found.append(_in_series(timeline, number))
+            found.append((_in_series(timeline, number), timeline.asked))
     return found
 
 
-def concern(timeline: Timeline, resource: str, number: int) -> float:
+def concern(timeline: Timeline, place: Place, number: int) -> float:
     """Share of the clients that an exhausted resource may hold up in an interval; 1 without looks."""
     if not timeline.waits:
         return 1.0
+    resource, node = place
+    if node != timeline.asked and node in timeline.databases:
+        return _share(timeline, _SEEN_OF_ANOTHER, number)
     return _share(timeline, _SEEN_AS[resource], number)
 
 

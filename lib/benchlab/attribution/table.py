@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from benchlab.attribution.decide import SERIAL, decide, serial_share
-from benchlab.attribution.timeline import Timeline, build
+from benchlab.attribution.timeline import Place, Timeline, build
 from benchlab.study.resources import (
     CLIENT_CPU,
     COMMIT_LATENCY,
@@ -24,6 +24,7 @@ from benchlab.study.resources import (
 
 SCHEMA = {
     "resource": pl.String,
+    "node": pl.String,
     "utilisation": pl.Float64,
     "pressure": pl.Float64,
     "at_limit_share": pl.Float64,
@@ -69,35 +70,37 @@ _WAITED_FOR = {
 
 
 def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return one row per resource of one run; the columns are told in ``schema.sql``.
+    """Return one row per resource of one run and node; the columns are told in ``schema.sql``.
 
     At most one resource binds: the one that does so in the largest share of the intervals. Where
     several do in turn, their shares say so. Without samples of the measured part, or where those
     cannot tell, none does: confidence is 0, and the evidence says why.
 
     Args:
-        tables: the run's rows of ``run``, and as far as it has any of ``host``, ``os_sample`` and
-            ``engine_wait``.
+        tables: the run's rows of ``run`` and ``node``, and as far as it has any of ``host``,
+            ``os_sample`` and ``engine_wait``.
     """
     timeline = build(tables)
-    seconds: Counter[str] = Counter()
-    for name, span in zip(decide(timeline), timeline.span, strict=True):
-        seconds[name] += span
-    shares = {name: bound_s / seconds.total() for name, bound_s in seconds.items()}
-    bound = max(shares, key=shares.__getitem__, default=UNKNOWN)
-    confidence, doubts = _confidence(timeline, bound)
+    seconds: Counter[Place] = Counter()
+    for place, span in zip(decide(timeline), timeline.span, strict=True):
+        seconds[place] += span
+    shares = {place: bound_s / seconds.total() for place, bound_s in seconds.items()}
+    bound = max(shares, key=shares.__getitem__, default=(UNKNOWN, None))
+    confidence, doubts = _confidence(timeline, bound[0])
     rows = []
-    for name in RESOURCES:
-        measures, evidence = _measured(timeline, name)
-        if name == bound:
+    for place in (place for name in RESOURCES for place in timeline.places(name)):
+        measures, evidence = _measured(timeline, place)
+        if place == bound:
             evidence += _beside(timeline, bound, shares)
+        name, node = place
         rows.append(
             dict.fromkeys(SCHEMA)
             | measures
             | {
                 "resource": name,
-                "share": shares.get(name, 0.0) if shares else None,
-                "binds": name == bound,
+                "node": node,
+                "share": shares.get(place, 0.0) if shares else None,
+                "binds": place == bound,
                 "confidence": confidence,
                 "evidence": "; ".join([evidence, *doubts]),
             }
@@ -111,30 +114,38 @@ def binding(attribution: pl.DataFrame) -> str:
     return bound[0] if len(bound) else UNKNOWN
 
 
-def _measured(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
+def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     """What a resource's own row says, and its evidence."""
+    name, _ = place
     if not len(timeline.t):
         return {}, _NO_SAMPLES
     if name in (CONCURRENCY, NONE):
         return _clients(timeline)
     if name == MEMORY:
-        return _memory(timeline)
+        return _memory(timeline, place)
     if name in SERIAL:
         return _waited(timeline, name)
-    return _rate(timeline, name)
+    return _rate(timeline, place)
 
 
-def _rate(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
-    if name == NETWORK and timeline.run["single_host"]:
+def _words(timeline: Timeline, place: Place, words: str) -> str:
+    """Say of which node it is told, where several have such a resource."""
+    return words if len(timeline.places(place[0])) == 1 else f"{place[1]}: {words}"
+
+
+def _rate(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
+    name, _ = place
+    if name == NETWORK and len(timeline.nodes) == 1:
         return {}, "engine and client share a host"
-    if name not in timeline.used:
-        return {}, f"{_WORDS[name]}: {_NO_SAMPLES}"
-    words, show, mean = _WORDS[name], _SHOW[name], np.nanmean(timeline.used[name])
-    limit = timeline.limits.get(name)
-    measures = _pressures(timeline, name)
+    words, show = _words(timeline, place, _WORDS[name]), _SHOW[name]
+    if place not in timeline.used:
+        return {}, f"{words}: {_NO_SAMPLES}"
+    mean = np.nanmean(timeline.used[place])
+    limit = timeline.limits.get(place)
+    measures = _pressures(timeline, place)
     if limit is None:
         return measures, f"{words} stood at {show(mean)}, no limit"
-    at_limit = _at_limit(timeline, timeline.pressure[name])
+    at_limit = _at_limit(timeline, timeline.pressure[place])
     measures |= {"utilisation": mean / limit, "at_limit_share": at_limit}
     evidence = f"{words} stood at {show(mean)} of {show(limit)} ({_percent(mean / limit)})"
     if measures["pressure"] > 1.05 * measures["utilisation"]:
@@ -142,13 +153,14 @@ def _rate(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
     return measures, f"{evidence}, used up in {_percent(at_limit)} of seconds"
 
 
-def _memory(timeline: Timeline) -> tuple[dict[str, float], str]:
-    if MEMORY not in timeline.pressure:
-        return {}, f"memory: {_NO_SAMPLES}"
-    measures = _pressures(timeline, MEMORY)
+def _memory(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
+    if place not in timeline.pressure:
+        return {}, f"{_words(timeline, place, 'memory')}: {_NO_SAMPLES}"
+    measures = _pressures(timeline, place)
     measures["utilisation"] = measures["pressure"]
-    measures["at_limit_share"] = _at_limit(timeline, timeline.pressure[MEMORY])
-    evidence = f"tasks stood still for memory in {_percent(measures['pressure'])} of the time"
+    measures["at_limit_share"] = _at_limit(timeline, timeline.pressure[place])
+    stalled = _percent(measures["pressure"])
+    evidence = _words(timeline, place, f"tasks stood still for memory in {stalled} of the time")
     if timeline.waits and (again := serial_share(timeline, MEMORY).mean()) >= 0.005:
         evidence += f", {_percent(again)} of the sessions read pages that it had dropped"
     if timeline.oom_kills:
@@ -185,7 +197,7 @@ def _clients(timeline: Timeline) -> tuple[dict[str, float], str]:
     )
     if most is not None:
         mean = float(np.nanmean(timeline.pressure[most]))
-        evidence += f"; the most used resource, {most}, stood at {_percent(mean)}"
+        evidence += f"; the most used resource, {timeline.named(most)}, stood at {_percent(mean)}"
     return measures, evidence
 
 
@@ -193,25 +205,27 @@ def _at_limit(timeline: Timeline, values: np.ndarray) -> float:
     return float(timeline.span[values >= AT_LIMIT].sum() / timeline.span.sum())
 
 
-def _pressures(timeline: Timeline, name: str) -> dict[str, float]:
+def _pressures(timeline: Timeline, place: Place) -> dict[str, float]:
     found = {"pressure": timeline.pressure, "saturation": timeline.queueing}
     return {
-        column: float(np.nanmean(values[name]))
+        column: float(np.nanmean(values[place]))
         for column, values in found.items()
-        if name in values
+        if place in values
     }
 
 
-def _beside(timeline: Timeline, bound: str, shares: dict[str, float]) -> str:
+def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str:
     """What else bound in turn, or came nearest to it."""
     said = ""
     if shares[bound] < 1:
         in_turn = sorted(shares.items(), key=lambda item: -item[1])
-        said = "; bound in turn: " + ", ".join(f"{n} {_percent(share)}" for n, share in in_turn)
-    others = {name: np.nanmean(p) for name, p in timeline.pressure.items() if name != bound}
+        said = "; bound in turn: " + ", ".join(
+            f"{timeline.named(place)} {_percent(share)}" for place, share in in_turn
+        )
+    others = {place: np.nanmean(p) for place, p in timeline.pressure.items() if place != bound}
     if bound in timeline.pressure and others:
         nearest = max(others, key=others.__getitem__)
-        said += f"; next {nearest} at {_percent(others[nearest])}"
+        said += f"; next {timeline.named(nearest)} at {_percent(others[nearest])}"
     return said
 
 
@@ -229,8 +243,12 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
     if (sampled_s := round(float(timeline.span.sum()), 1)) < _ENOUGH_S:
         confidence *= sampled_s / _ENOUGH_S
         doubts.append(f"only {sampled_s:.1f} s were sampled")
-    missing = [rate.words for rate in DISK if rate.name not in timeline.used]
-    missing += [_WORDS[name] for name in (ENGINE_CPU, CLIENT_CPU) if name not in timeline.used]
+    missing = [
+        _words(timeline, place, _WORDS[name])
+        for name in (*(rate.name for rate in DISK), ENGINE_CPU, CLIENT_CPU)
+        for place in timeline.places(name)
+        if place not in timeline.used
+    ]
     if missing:
         confidence *= _UNDECIDED
         doubts.append(f"not captured: {', '.join(missing)}")

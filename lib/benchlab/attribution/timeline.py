@@ -4,12 +4,17 @@ Utilisation is measured against the envelope, never against the device: the thro
 device, whose own ``%util`` stays low at a saturated envelope.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from benchlab.study.resources import CLIENT_CPU, DISK, ENGINE_CPU, MEMORY, NETWORK
+from benchlab.study.roles import LOAD, is_database
+
+#: A resource, and the node whose it is; ``None``: a server that no node is known of.
+Place = tuple[str, str | None]
 
 #: Sessions that must have been looked at before shares of them mean anything: with 30, a share of a
 #: half is known to ± 0.18 (95 %, binomial).
@@ -37,18 +42,20 @@ class Timeline:
     """
 
     run: dict
+    nodes: dict[str, tuple[str, ...]]
+    """Node → its roles, the one that clients connect to first."""
     t: np.ndarray
     """Ends of the sampled intervals in Unix seconds."""
     span: np.ndarray
     """Their lengths in seconds: longer where the sampler missed a tick."""
-    used: dict[str, np.ndarray]
-    """Resource → use in the resource's own unit."""
-    limits: dict[str, float]
-    """Resource → its limit in that unit; one without a limit is missing."""
-    pressure: dict[str, np.ndarray]
-    """Resource → use by all who share it, as a share of what there is for them."""
-    queueing: dict[str, np.ndarray]
-    """Resource → share of the interval in which somebody had to wait for it."""
+    used: dict[Place, np.ndarray]
+    """Use in the resource's own unit."""
+    limits: dict[Place, float]
+    """The limit in that unit; a resource without one is missing."""
+    pressure: dict[Place, np.ndarray]
+    """Use by all who share it, as a share of what there is for them."""
+    queueing: dict[Place, np.ndarray]
+    """Share of the interval in which somebody had to wait for it."""
     waits: dict[str, np.ndarray]
     """Wait class → share of the clients' sessions."""
     coverage: float
@@ -70,51 +77,78 @@ class Timeline:
             return None
         return tps * latency / 1e6 / self.run["concurrency"]
 
+    @property
+    def databases(self) -> list[str | None]:
+        """The nodes that an engine may run on; an unknown one if it runs where nothing is sampled."""
+        found = [node for node, roles in self.nodes.items() if any(map(is_database, roles))]
+        return found or [None]
+
+    @property
+    def asked(self) -> str | None:
+        """The node of the server whose sessions were looked at."""
+        return self.databases[0]
+
+    def places(self, resource: str) -> list[Place]:
+        """Return where there is such a resource."""
+        nodes: list[str | None] = [self.asked]
+        if resource == NETWORK:
+            nodes = list(self.nodes)
+        elif resource == CLIENT_CPU:
+            nodes = [node for node, roles in self.nodes.items() if LOAD in roles]
+        elif resource in (ENGINE_CPU, MEMORY, *(rate.name for rate in DISK)):
+            nodes = self.databases
+        return [(resource, node) for node in nodes]
+
+    def named(self, place: Place) -> str:
+        """Name a resource, with its node where others have such a one, too."""
+        resource, node = place
+        return resource if len(self.places(resource)) == 1 else f"{resource} on {node}"
+
 
 def build(tables: dict[str, pl.DataFrame]) -> Timeline:
     """Return the timeline of one run.
 
     Args:
-        tables: the run's rows of ``run``, and as far as it has any of ``host``, ``os_sample`` and
-            ``engine_wait``.
+        tables: the run's rows of ``run`` and ``node``, and as far as it has any of ``host``,
+            ``os_sample`` and ``engine_wait``.
     """
     run = tables["run"].row(0, named=True)
+    nodes = {
+        key[0]: tuple(group["role"])
+        for key, group in tables["node"].group_by("node", maintain_order=True)
+    }
     samples = tables.get("os_sample", pl.DataFrame())
-    wide, interval = _wide(samples, run)
-    signals = {name: wide[name].to_numpy() for name in wide.columns}
-    t, span = (signals.pop(name, np.array([])) for name in ("t", "span"))
-    used, limits, pressure, queueing = {}, {}, {}, {}
-    for rate in DISK:
-        if (rate_used := signals.get(f"disk {rate.metric}")) is None:
-            continue
-        used[rate.name] = rate_used
-        if run[rate.limit] is not None:
-            limits[rate.name] = float(run[rate.limit])
-            pressure[rate.name] = rate_used / run[rate.limit]
-        if (stalled := signals.get("psi io some_us_per_s")) is not None:
-            queueing[rate.name] = stalled / 1e6
+    t, span, interval, signals = _signals(samples, run, nodes)
+    none = 0 * span
     timeline = Timeline(
         run=run,
+        nodes=nodes,
         t=t,
         span=span,
-        used=used,
-        limits=limits,
-        pressure=pressure,
-        queueing=queueing,
+        used={},
+        limits={},
+        pressure={},
+        queueing={},
         waits=_waits(tables.get("engine_wait", pl.DataFrame()), run, t, span),
         coverage=_coverage(span, interval, run),
         resolution=float(span[span <= SMOOTHED * interval].sum() / span.sum()) if len(t) else 0.0,
-        refaulted=_refaulted(signals, t),
-        oom_kills=float(np.nansum(signals.get("total oom_kills_per_s", 0 * span) * span)),
+        refaulted=_refaulted(signals.get(next(iter(nodes)), {}), t),
+        oom_kills=sum(
+            float(np.nansum(of_node.get("total oom_kills_per_s", none) * span))
+            for of_node in signals.values()
+        ),
     )
     facts = _facts(tables)
-    if (busy := signals.get("host cpu_us_per_s")) is not None:
-        busy = busy / 1e6
-    elif "cores" in facts:
-        busy = _busy(samples, t, interval, float(facts["cores"]))
-    _cpu(timeline, signals, facts, busy)
-    _memory(timeline, signals)
-    _network(timeline, signals)
+    for node, of_node in signals.items():
+        cores = float(facts[node, "cores"]) if (node, "cores") in facts else None
+        if (busy := of_node.get("host cpu_us_per_s")) is not None:
+            busy = busy / 1e6
+        elif cores:
+            busy = _busy(samples.filter(node=node), t, interval, cores)
+        _disk(timeline, node, of_node)
+        _cpu(timeline, node, of_node, cores, busy)
+        _memory(timeline, node, of_node)
+        _network(timeline, node, of_node)
     return timeline
 
 
@@ -129,29 +163,41 @@ def smoothed(values: np.ndarray) -> np.ndarray:
     )
 
 
-def _wide(samples: pl.DataFrame, run: dict) -> tuple[pl.DataFrame, float]:
-    """One row per interval of the measured part, a column per subject and metric; its usual length."""
+def _signals(
+    samples: pl.DataFrame, run: dict, nodes: Iterable[str]
+) -> tuple[np.ndarray, np.ndarray, float, dict[str, dict[str, np.ndarray]]]:
+    """Return the intervals of the measured part, and node → subject and metric → values in them.
+
+    The intervals are those of the first node that was sampled, and given by their ends, their lengths
+    and their usual length. Other nodes have a clock and ticks of their own; the nearest counts.
+    """
+    none = np.array([]), np.array([]), _INTERVAL_S, {}
     if samples.is_empty() or run["measure_begin"] is None:
-        return pl.DataFrame(), _INTERVAL_S
-    own = samples.filter(pl.col("observer") == "sample").with_columns(
+        return none
+    sampled = samples.filter(pl.col("observer") == "sample").with_columns(
         pl.concat_str("subject", "metric", separator=" ").alias("signal")
     )
-    # the load's host, where it is another, has a clock and ticks of its own
-    load = pl.col("subject") == "client"
-    server, client = (
-        own.filter(part).pivot(on="signal", index="t", values="value").sort("t")
-        for part in (~load, load)
+    wide = {
+        node: of_node.pivot(on="signal", index="t", values="value").sort("t")
+        for node in nodes
+        if not (of_node := sampled.filter(node=node)).is_empty()
+    }
+    if not wide:
+        return none
+    axis = next(iter(wide.values())).select(
+        "t", pl.col("t").diff().fill_null(_INTERVAL_S).alias("span")
     )
-    if server.is_empty():
-        return pl.DataFrame(), _INTERVAL_S
-    span = pl.col("t").diff().fill_null(_INTERVAL_S).alias("span")
-    server = server.with_columns(span)
-    interval = float(np.quantile(server["span"], 0.25))
-    if not client.is_empty():
-        server = server.join_asof(client, on="t", strategy="nearest", tolerance=interval)
+    interval = float(np.quantile(axis["span"], 0.25))
     begins = pl.max_horizontal(pl.col("t") - pl.col("span"), run["measure_begin"])
     ends = pl.min_horizontal("t", run["measure_end"])
-    return server.filter(ends - begins >= _INSIDE * pl.col("span")), interval
+    axis = axis.filter(ends - begins >= _INSIDE * pl.col("span"))
+    signals = {}
+    for node, of_node in wide.items():
+        near = axis.join_asof(of_node, on="t", strategy="nearest", tolerance=interval)
+        signals[node] = {
+            name: near[name].to_numpy() for name in near.columns if name not in ("t", "span")
+        }
+    return axis["t"].to_numpy(), axis["span"].to_numpy(), interval, signals
 
 
 def _coverage(span: np.ndarray, interval: float, run: dict) -> float:
@@ -162,8 +208,11 @@ def _coverage(span: np.ndarray, interval: float, run: dict) -> float:
     return min(1.0, float(span.sum()) / whole)
 
 
-def _facts(tables: dict[str, pl.DataFrame]) -> dict[str, str]:
-    return dict(tables["host"].select("fact", "value").iter_rows()) if "host" in tables else {}
+def _facts(tables: dict[str, pl.DataFrame]) -> dict[tuple[str, str], str]:
+    """Return node and fact → value."""
+    if "host" not in tables:
+        return {}
+    return {row[:2]: row[2] for row in tables["host"].select("node", "fact", "value").iter_rows()}
 
 
 def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -> np.ndarray | None:
@@ -183,62 +232,80 @@ def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -
     return at.join_asof(of_host, on="t", strategy="nearest", tolerance=interval)["busy"].to_numpy()
 
 
+def _disk(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
+    """Hold reads and writes against the envelope's limits, which every node with an engine has."""
+    for rate in DISK:
+        if (used := signals.get(f"disk {rate.metric}")) is None:
+            continue
+        place = rate.name, node
+        timeline.used[place] = used
+        if (limit := timeline.run[rate.limit]) is not None:
+            timeline.limits[place] = float(limit)
+            timeline.pressure[place] = used / limit
+        if (stalled := signals.get("psi io some_us_per_s")) is not None:
+            timeline.queueing[place] = stalled / 1e6
+
+
 def _cpu(
     timeline: Timeline,
+    node: str,
     signals: dict[str, np.ndarray],
-    facts: dict[str, str],
+    cores: float | None,
     busy: np.ndarray | None,
 ) -> None:
     """Hold engine and client against the CPU that there is for them.
 
-    That is the limit, or less where others on the host leave less of its cores. On a single host
-    engine and client share it, and the larger part is under the pressure of both; a client on a host
-    of its own has all of that host.
+    That is the limit, or less where others on the node leave less of its cores. On one node engine and
+    client share it, and the larger part is under the pressure of both; a client on a node of its own
+    has all of that node.
     """
-    run, single_host = timeline.run, timeline.run["single_host"]
+    run, roles = timeline.run, timeline.nodes[node]
+    engine_cpu, client_cpu = (ENGINE_CPU, node), (CLIENT_CPU, node)
     parts = {
-        name: signals[f"{subject} cpu_us_per_s"] / 1e6
-        for name, subject in ((ENGINE_CPU, "engine"), (CLIENT_CPU, "client"))
+        place: signals[f"{subject} cpu_us_per_s"] / 1e6
+        for place, subject in ((engine_cpu, "engine"), (client_cpu, "client"))
         if f"{subject} cpu_us_per_s" in signals
     }
     timeline.used.update(parts)
-    if ENGINE_CPU not in parts:
+    shared = any(map(is_database, roles))
+    if shared and engine_cpu not in parts:
         return
-    engine = parts[ENGINE_CPU]
-    client = parts.get(CLIENT_CPU, np.zeros_like(engine))
-    ours = engine + client if single_host else engine
-    room = np.full_like(engine, run["limit_cores"])
-    if busy is not None and "cores" in facts:
-        cores = float(facts["cores"])
-        others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
-        room = np.minimum(room, cores - others)
-    timeline.limits[ENGINE_CPU] = run["limit_cores"]
-    timeline.pressure[ENGINE_CPU] = engine / room
-    stalled = signals.get("psi cpu some_us_per_s")
-    if stalled is not None:
-        timeline.queueing[ENGINE_CPU] = stalled / 1e6
-    paused = _paused(signals, "total")
-    if paused is not None:
-        waiting = timeline.queueing.get(ENGINE_CPU, np.zeros_like(engine))
-        timeline.queueing[ENGINE_CPU] = np.maximum(waiting, paused)
-    if CLIENT_CPU not in parts:
+    if shared:
+        engine = parts[engine_cpu]
+        client = parts.get(client_cpu, np.zeros_like(engine))
+        ours = engine + client
+        room = np.full_like(engine, run["limit_cores"])
+        if busy is not None and cores is not None:
+            others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
+            room = np.minimum(room, cores - others)
+        timeline.limits[engine_cpu] = run["limit_cores"]
+        timeline.pressure[engine_cpu] = engine / room
+        stalled = signals.get("psi cpu some_us_per_s")
+        if stalled is not None:
+            timeline.queueing[engine_cpu] = stalled / 1e6
+        paused = _paused(signals, "total")
+        if paused is not None:
+            waiting = timeline.queueing.get(engine_cpu, np.zeros_like(engine))
+            timeline.queueing[engine_cpu] = np.maximum(waiting, paused)
+    if client_cpu not in parts:
         return
-    if single_host:
-        timeline.limits[CLIENT_CPU] = run["limit_cores"]
+    client = parts[client_cpu]
+    if shared:
+        timeline.limits[client_cpu] = run["limit_cores"]
         larger = engine >= client
-        timeline.pressure[ENGINE_CPU] = np.where(larger, ours / room, 0.0)
-        timeline.pressure[CLIENT_CPU] = np.where(larger, 0.0, ours / room)
-        if ENGINE_CPU in timeline.queueing:
-            timeline.queueing[CLIENT_CPU] = timeline.queueing[ENGINE_CPU]
-    elif "client_cores" in facts:
-        timeline.limits[CLIENT_CPU] = float(facts["client_cores"])
-        timeline.pressure[CLIENT_CPU] = client / timeline.limits[CLIENT_CPU]
+        timeline.pressure[engine_cpu] = np.where(larger, ours / room, 0.0)
+        timeline.pressure[client_cpu] = np.where(larger, 0.0, ours / room)
+        if engine_cpu in timeline.queueing:
+            timeline.queueing[client_cpu] = timeline.queueing[engine_cpu]
+    elif cores is not None:
+        timeline.limits[client_cpu] = cores
+        timeline.pressure[client_cpu] = client / cores
     paused = _paused(signals, "client")
     if paused is not None and paused.any():
         # a limit of the load's own: nobody but it is held up
-        timeline.queueing[CLIENT_CPU] = paused
-        others = timeline.pressure.get(CLIENT_CPU, np.zeros_like(client))
-        timeline.pressure[CLIENT_CPU] = np.maximum(others, paused)
+        timeline.queueing[client_cpu] = paused
+        others = timeline.pressure.get(client_cpu, np.zeros_like(client))
+        timeline.pressure[client_cpu] = np.maximum(others, paused)
 
 
 def _paused(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:
@@ -259,27 +326,29 @@ def _refaulted(signals: dict[str, np.ndarray], t: np.ndarray) -> np.ndarray:
     return np.clip(np.nan_to_num(share), 0, 1)
 
 
-def _memory(timeline: Timeline, signals: dict[str, np.ndarray]) -> None:
+def _memory(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
     """Memory has no rate: its use is the time in which tasks stood still for want of it (PSI)."""
     stalled = signals.get("psi memory some_us_per_s")
-    if stalled is not None:
-        timeline.pressure[MEMORY] = timeline.queueing[MEMORY] = stalled / 1e6
+    if stalled is not None and node in timeline.databases:
+        place = MEMORY, node
+        timeline.pressure[place] = timeline.queueing[place] = stalled / 1e6
 
 
-def _network(timeline: Timeline, signals: dict[str, np.ndarray]) -> None:
-    """Each direction of a link has its whole speed; a single host's loopback has none."""
+def _network(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
+    """Each direction of a link has its whole speed; a single node's loopback has none."""
     ways = [
         signals[name]
         for name in ("network received_bytes_per_s", "network sent_bytes_per_s")
         if name in signals
     ]
-    if timeline.run["single_host"] or not ways:
+    if len(timeline.nodes) == 1 or not ways:
         return
-    timeline.used[NETWORK] = np.maximum.reduce(ways)
+    place = NETWORK, node
+    timeline.used[place] = np.maximum.reduce(ways)
     speed = signals.get("network speed_bytes_per_s")
     if speed is not None and np.isfinite(speed).any():
-        timeline.limits[NETWORK] = float(np.nanmax(speed))
-        timeline.pressure[NETWORK] = timeline.used[NETWORK] / timeline.limits[NETWORK]
+        timeline.limits[place] = float(np.nanmax(speed))
+        timeline.pressure[place] = timeline.used[place] / timeline.limits[place]
 
 
 def _waits(

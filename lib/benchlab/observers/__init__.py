@@ -32,7 +32,7 @@ newer version of a program adds is left out of the rows (the capture keeps it).
 
 from benchlab.observers import iostat, mpstat, perf, pidstat, sample, vmstat
 
-#: Capture → module with the command and the parser of what it prints.
+#: What watches a node with an engine: capture → module with command and parser of what it prints.
 OBSERVERS = {
     "iostat.json": iostat,
     "mpstat.json": mpstat,
@@ -42,9 +42,8 @@ OBSERVERS = {
     "perf.script": perf,
 }
 
-#: What watches a load on a host of its own; the files of its captures are named ``client-…``.
-CLIENT_OBSERVERS = {"sample.jsonl": sample}
-CLIENT_PREFIX = "client-"
+#: What watches a node without an engine.
+COUNTERS = {"sample.jsonl": sample}
 
 #: Kept instead of the text it is folded from, which is a hundred times as large.
 FOLDED = "perf.folded"

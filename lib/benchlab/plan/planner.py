@@ -221,6 +221,7 @@ class Planner:
             study=study.study,
             engine=engine,
             role=study.engines[engine].role,
+            nodes=study.engines[engine].nodes,
             variant=variant,
             engine_version=self.versions[engine],
             role_vars=study.engines[engine].role_vars,

@@ -6,7 +6,7 @@ already measured is recognised by its content and never by the name of a folder.
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from benchlab.plan.envelope import Envelope
 from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
 from benchlab.study.intervention import Intervention
+from benchlab.study.roles import PRIMARY
+
+#: Nodes of an engine that needs one only.
+ALONE = (PRIMARY,)
 
 
 def content_key(content: Any) -> str:
@@ -22,9 +26,12 @@ def content_key(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def init_key(engine: str, role_vars: dict[str, Scalar], init: dict[str, Scalar]) -> str:
-    """Hash of what an empty data directory is initialised with: its snapshot is ``empty-<key>``."""
-    return content_key([engine, role_vars, init])
+def init_key(
+    engine: str, nodes: Sequence[str], role_vars: Mapping[str, Scalar], init: Mapping[str, Scalar]
+) -> str:
+    """Hash of what empty data directories are initialised with: their snapshots are ``empty-<key>``."""
+    several = [nodes] if tuple(nodes) != ALONE else []
+    return content_key([engine, role_vars, init, *several])
 
 
 class Point(BaseModel):
@@ -36,6 +43,8 @@ class Point(BaseModel):
     engine: str
     # of an engine that is named otherwise; left out of the key and the record where it is not
     role: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
+    # of the deployment; left out of the key and the record of an engine on the primary's node alone
+    nodes: Annotated[tuple[str, ...], Field(exclude_if=lambda it: it == ALONE)] = ALONE
     variant: str
     engine_version: str
     role_vars: dict[str, Scalar]
@@ -63,7 +72,7 @@ class Point(BaseModel):
     @property
     def init_key(self) -> str:
         """See :func:`init_key`."""
-        return init_key(self.engine, self.role_vars, self.init)
+        return init_key(self.engine, self.nodes, self.role_vars, self.init)
 
     @property
     def dataset_key(self) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -18,12 +19,14 @@ from pydantic import BaseModel, ConfigDict
 import benchlab
 from benchlab.plan import Trial
 from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study.roles import LOAD, PRIMARY
 
 # History of the record's format:
 # 1: first
 # 2: a trial may have an intervention, which an older benchlab would overlook
 # 3: datasets that are not sysbench's; requests that are due at times of their own
-# 4: a dataset names its kind; drivers other than sysbench, several scripts
+# 4: a dataset names its kind; drivers other than sysbench, several scripts; nodes and their roles, in
+#    place of whether there was one host or two
 RECORD_VERSION = 4
 RECORD_NAME = "run.json"
 
@@ -63,7 +66,8 @@ class Record(BaseModel):
     seed: int
     trial: Trial
     target: str
-    single_host: bool
+    nodes: dict[str, tuple[str, ...]]
+    """Node → its roles; the first is the one that clients connect to."""
     started: datetime
     ended: datetime
     phases: dict[str, tuple[float, float]]
@@ -71,6 +75,17 @@ class Record(BaseModel):
     files: dict[str, str]
     """Name → SHA-256 of every other file of the folder."""
     code: Code
+
+    @property
+    def single_host(self) -> bool:
+        """Whether everything ran on one node."""
+        return len(self.nodes) == 1
+
+    def captured(self, node: str, name: str) -> str:
+        """Return the file of the folder that holds a node's capture."""
+        if self.record_version < 4 and node == "load":
+            return f"client-{name}"
+        return captured(self.nodes, node, name)
 
     def line(self) -> str:
         """Return the run in one line, for people who watch."""
@@ -87,30 +102,38 @@ class Record(BaseModel):
         )
 
 
+def captured(nodes: Iterable[str], node: str, name: str) -> str:
+    """Return the file for a node's capture: the first node's have no folder of their own."""
+    return name if node == next(iter(nodes)) else f"{node}/{name}"
+
+
 class RunFolder:
     """A run folder being written."""
 
-    def __init__(self, raw: Path, trial: Trial, target: str, single_host: bool):
-        self.trial, self.target, self.single_host = trial, target, single_host
+    def __init__(self, raw: Path, trial: Trial, target: str, nodes: Mapping[str, tuple[str, ...]]):
+        self.trial, self.target, self.nodes = trial, target, nodes
         self.started = datetime.now(UTC)
         self.phases: dict[str, tuple[float, float]] = {}
         self.run_id = f"{self.started:%Y%m%dT%H%M%S.%f}-{trial.key[:8]}"
         self.path = raw / self.run_id
         self.path.mkdir(parents=True)
 
-    def write(self, name: str, content: bytes) -> None:
-        """Keep what a program printed."""
-        (self.path / name).write_bytes(content)
+    def write(self, name: str, content: bytes, node: str | None = None) -> None:
+        """Keep what a program printed, on a node or (``None``) for the run as a whole."""
+        path = self.path / (captured(self.nodes, node, name) if node else name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
 
-    def write_json(self, name: str, content: Any) -> None:
-        """Keep what a server answered, as JSON."""
-        self.write(name, json.dumps(content, indent=1, default=str).encode())
+    def write_json(self, name: str, content: Any, node: str | None = None) -> None:
+        """Keep what a server answered, as JSON; see :meth:`write`."""
+        self.write(name, json.dumps(content, indent=1, default=str).encode(), node)
 
     def finish(self, status: Status, error: str | None = None) -> Record:
         """Close the folder: hash every file, write the record last and atomically."""
         files = {
-            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(self.path.iterdir())
+            str(path.relative_to(self.path)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(self.path.rglob("*"))
+            if path.is_file()
         }
         record = Record(
             record_version=RECORD_VERSION,
@@ -122,7 +145,7 @@ class RunFolder:
             seed=self.trial.seed,
             trial=self.trial,
             target=self.target,
-            single_host=self.single_host,
+            nodes=self.nodes,
             started=self.started,
             ended=datetime.now(UTC),
             phases=self.phases,
@@ -145,6 +168,10 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
             # there were two kinds, told by their keys
             kind = "spec_tree" if "operators" in dataset else "sysbench_oltp"
             dataset.setdefault("kind", kind)
+    if "single_host" in content:
+        alone = {"db": (PRIMARY, LOAD)}
+        apart = {"db": (PRIMARY,), "load": (LOAD,)}
+        content["nodes"] = alone if content["single_host"] else apart
     return content
 
 

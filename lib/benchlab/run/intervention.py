@@ -19,13 +19,13 @@ class Lowering:
     The agent puts the limits back by itself: at the schedule's end, and when the pipe to it closes.
     """
 
-    def __init__(self, server: Host, blocks: list[Block]):
+    def __init__(self, node: Host, blocks: list[Block]):
         """Hand the schedule over; nothing is lowered before :meth:`begin`.
 
         Raises:
             RunFailed: the agent refuses it; the message is its reason.
         """
-        self._agent = server.popen(
+        self._agent = node.popen(
             *AGENT,
             "intervene",
             stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Observers: the programs that watch a run on one host, started together and stopped together.
+"""Observers: the programs that watch a run on one node, started together and stopped together.
 
 They run under the target's agent, which ends them when the pipe to it closes; so they are gone too
 when benchlab itself is killed. Their command lines stand beside the parsers of what they print.
@@ -12,20 +12,20 @@ import tarfile
 from contextlib import suppress
 
 from benchlab.errors import ParseError
-from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
+from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, perf
 from benchlab.raw.record import RunFolder
-from benchlab.target import Target
-from benchlab.target.host import AGENT, Host
+from benchlab.target import Deployment, Node
+from benchlab.target.host import AGENT
 
 _STOP_TIMEOUT_S = 60
 
 
 class Observers:
-    """The observers of one run on one host, watching since they were made."""
+    """The observers of one run on one node, watching since they were made."""
 
-    def __init__(self, host: Host, observers: dict = OBSERVERS, prefix: str = ""):
-        self._prefix = prefix
-        self._agent = host.popen(
+    def __init__(self, node: Node, observers: dict):
+        self._node = node.name
+        self._agent = node.popen(
             *AGENT,
             "observe",
             stdin=subprocess.PIPE,
@@ -51,22 +51,21 @@ class Observers:
         """Keep every capture in the run's folder.
 
         An observer that failed costs its own capture only: which one, and what it said, is kept in
-        ``observers.json`` (``client-observers.json``), for attribution to see.
+        the node's ``observers.json``, for attribution to see.
         """
         try:
             archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._agent.kill()
             archive, errors = b"", b"observers did not end in time"
-        _keep(archive, errors, folder, self._prefix)
+        _keep(archive, errors, folder, self._node)
 
 
-def watch(target: Target) -> list[Observers]:
-    """Watch the engine's host, and the load where it has a host of its own."""
-    watching = [Observers(target.server)]
-    if not target.single_host:
-        watching.append(Observers(target.client, CLIENT_OBSERVERS, CLIENT_PREFIX))
-    return watching
+def watch(deployment: Deployment) -> list[Observers]:
+    """Watch every node."""
+    return [
+        Observers(node, OBSERVERS if node.is_database else COUNTERS) for node in deployment.nodes
+    ]
 
 
 def _specification(observers: dict) -> list[dict]:
@@ -82,7 +81,7 @@ def _specification(observers: dict) -> list[dict]:
     ]
 
 
-def _keep(archive: bytes, errors: bytes, folder: RunFolder, prefix: str) -> None:
+def _keep(archive: bytes, errors: bytes, folder: RunFolder, node: str) -> None:
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar.getmembers():
@@ -90,9 +89,10 @@ def _keep(archive: bytes, errors: bytes, folder: RunFolder, prefix: str) -> None
                 if member.name == "perf.script":
                     begin, end = folder.phases.get("measure", (-math.inf, math.inf))
                     script = content.decode(errors="replace")
-                    folder.write(FOLDED, perf.fold(script, begin=begin, end=end).encode())
+                    folded = perf.fold(script, begin=begin, end=end).encode()
+                    folder.write(FOLDED, folded, node)
                 else:
-                    folder.write(prefix + member.name, content)
+                    folder.write(member.name, content, node)
     except (tarfile.TarError, ParseError) as error:
         said = errors.decode(errors="replace")[-2000:]
-        folder.write_json(f"{prefix}observers.json", {"agent": f"{error}: {said}"})
+        folder.write_json("observers.json", {"agent": f"{error}: {said}"}, node)

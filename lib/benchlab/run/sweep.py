@@ -28,7 +28,7 @@ from benchlab.run.progress import SweepProgress
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
-from benchlab.target import Provisioned, Target, preflight
+from benchlab.target import Deployment, Provisioned, preflight
 from benchlab.target.provision import provision
 from benchlab.target.session import Session
 
@@ -91,17 +91,17 @@ def ready(
         yield _provision(repo, selection, spec, on, curves, console)
 
 
-def take_down(on: Target) -> None:
+def take_down(on: Deployment) -> None:
     """Stop load and engines and remove mounts, loop devices and cgroups; safe at any time.
 
     Raises:
-        TargetError: a host could not be taken down; the other one is.
+        TargetError: a node could not be taken down; the others are.
     """
     errors = []
-    for host in on.hosts:
+    for node in reversed(on.nodes):  # the load first, so that it ends before what it uses
         try:
-            if host.provisioned():
-                host.agent("envelope", "down")
+            if node.provisioned():
+                node.agent("envelope", "down")
         except TargetError as error:
             errors.append(str(error))
     if errors:
@@ -109,7 +109,12 @@ def take_down(on: Target) -> None:
 
 
 def _provision(
-    repo: Repo, selection: Selection, spec: Study, on: Target, rest: list[Curve], console: Console
+    repo: Repo,
+    selection: Selection,
+    spec: Study,
+    on: Deployment,
+    rest: list[Curve],
+    console: Console,
 ) -> Provisioned:
     limits = envelope.resolve(
         spec,
@@ -261,9 +266,9 @@ class Sweep:
         self, curve: Curve, status: Status, reason: str, settings: Iterable[EngineSetting] = ()
     ) -> None:
         """Record the trials of a curve that did not run, and say so in one line."""
-        on = self.found.target
+        on = self.found.deployment
         for trial in curve.trials:
-            folder = RunFolder(self.repo.raw, trial, on.name, on.single_host)
+            folder = RunFolder(self.repo.raw, trial, on.name, on.roles)
             if settings:
                 folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
             folder.finish(status, reason)
@@ -305,7 +310,7 @@ def locked() -> Iterator[None]:
         yield
 
 
-def _refuse(on: Target) -> None:
+def _refuse(on: Deployment) -> None:
     """Raise at once what :func:`ready` would raise later of missing rights and of a machine held."""
     preflight.root(on)
     with locked():
@@ -313,7 +318,7 @@ def _refuse(on: Target) -> None:
 
 
 @contextmanager
-def _taken_down(on: Target) -> Iterator[None]:
+def _taken_down(on: Deployment) -> Iterator[None]:
     """Begin without what a killed sweep left, and leave nothing behind on any exit."""
     take_down(on)
     try:

@@ -64,13 +64,12 @@ def run_trial(
     Returns:
         Call it to close the run's folder and get its record.
     """
-    target = session.provisioned.target
-    folder = RunFolder(raw, trial, target.name, target.single_host)
+    deployment = session.deployment
+    folder = RunFolder(raw, trial, deployment.name, deployment.roles)
     if reason := refusal(session, trial.point):
         return lambda: folder.finish("refused", reason)
-    folder.write_json("host.json", session.provisioned.host)
-    if session.provisioned.client_host:
-        folder.write_json("client-host.json", session.provisioned.client_host)
+    for node, facts in session.provisioned.hosts.items():
+        folder.write_json("host.json", facts, node)
     run = _Run(session, trial, folder)
     if peak_tps:
         run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
@@ -141,10 +140,12 @@ class _Run:
         point, session = self.trial.point, self.session
         with self._phase("cold"):
             cold = session.cold(point.variant, point.dataset_key if restore else None)
-            self.folder.write_json("cold.json", cold)
+        for node, said in cold.items():
+            self.folder.write_json("cold.json", said, node)
         self._check_settings()
         for name, content in self.tables.files(session.engine).items():
-            session.client.write(self.tables.folder / name, content)
+            for node in session.load:
+                node.write(self.tables.folder / name, content)
         if point.start == "read_in":
             with self._phase("read_in"):
                 session.engine.read_in(point.dataset)
@@ -155,7 +156,7 @@ class _Run:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
         point = self.trial.point
         self.session.limit(point.envelope)
-        self.observers = watch(self.session.provisioned.target)
+        self.observers = watch(self.session.deployment)
         try:
             for stage in self.driver.stages(self._job):
                 if phase := stage.measured:
@@ -186,10 +187,12 @@ class _Run:
 
     def keep_log(self) -> None:
         """Keep what the engine logged since the cold start."""
-        try:
-            self.folder.write("engine.log", self.session.log())
-        except BenchlabError as error:
-            self.folder.write("engine.log", f"benchlab: not readable: {error}\n".encode())
+        for node in self.session.nodes:
+            try:
+                log = self.session.log(node)
+            except BenchlabError as error:
+                log = f"benchlab: not readable: {error}\n".encode()
+            self.folder.write("engine.log", log, node.name)
 
     def close(self, error: str | None) -> Record:
         """Gather the captures and close the folder."""
@@ -201,12 +204,11 @@ class _Run:
 
     def _ran_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of engine or load while the run was watched."""
-        captured = self.folder.path / "sample.jsonl"
-        if not captured.exists():
-            return False
-        with suppress(ParseError):
-            found = sample.samples(captured.read_text(), truncated_ok=True)
-            return (found.filter(metric="oom_kills_per_s")["value"] > 0).any()
+        for captured in self.folder.path.rglob("sample.jsonl"):
+            with suppress(ParseError):
+                found = sample.samples(captured.read_text(), truncated_ok=True)
+                if (found.filter(metric="oom_kills_per_s")["value"] > 0).any():
+                    return True
         return False
 
     def _check_settings(self) -> None:
@@ -222,7 +224,7 @@ class _Run:
         if intervention is None:
             yield lambda: None
             return
-        lowering = Lowering(self.session.server, schedule(intervention, self.trial.seed))
+        lowering = Lowering(self.session.primary, schedule(intervention, self.trial.seed))
 
         def begin() -> None:
             lowering.begin()

@@ -19,7 +19,9 @@ SCHEMA_VERSION = 4
 #: Columns that exports of older schemas lack; they are null there.
 _ADDED = {
     "run": {"intervention", "dataset", "share_of_peak", "rate_per_s"},
-    "attribution": {"saturation", "share", "confidence"},
+    "attribution": {"saturation", "share", "confidence", "node"},
+    "host": {"node"},
+    "os_sample": {"node"},
     "interval": {"operation"},
     "latency_bucket": {"operation"},
 }
@@ -28,6 +30,7 @@ _ADDED = {
 RUN_TABLES = (
     "run",
     "phase",
+    "node",
     "host",
     "engine_setting",
     "interval",

@@ -15,7 +15,7 @@ from benchlab.attribution import blocks, elasticity
 from benchlab.drivers.base import Totals
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
-from benchlab.observers import CLIENT_OBSERVERS, CLIENT_PREFIX, FOLDED, OBSERVERS, perf
+from benchlab.observers import FOLDED, OBSERVERS, perf
 from benchlab.observers import sessions as parse_waits
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
@@ -25,6 +25,7 @@ from benchlab.raw.record import PLAN, RATE, SETTINGS, Record
 from benchlab.repo import Repo
 from benchlab.store.database import PLANNED, Store, open_store
 from benchlab.study import strict
+from benchlab.study.roles import LOAD, is_database
 
 #: What benchlab's own captures hold.
 _FACTS = TypeAdapter(dict[str, Any])
@@ -147,10 +148,11 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         driver = drivers.driver(workload.driver)
         tables = {
             "phase": _phases(record),
-            "host": _host(text),
+            "node": _nodes(record),
+            "host": _hosts(record, text),
             "engine_setting": _settings(text),
             "interval": driver.seconds(folder, workload),
-            "os_sample": _os_samples(text, record.single_host),
+            "os_sample": _os_samples(record, text),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": _counters(text),
             "engine_wait": _waits(text, record.trial.point),
@@ -276,14 +278,24 @@ def _rate(text: dict[str, str]) -> float | None:
     return _json(text, RATE, _RATE)["rate_per_s"] if RATE in text else None
 
 
-def _host(text: dict[str, str]) -> pl.DataFrame:
-    facts = _json(text, "host.json", _FACTS) or {}
-    of_client = _json(text, "client-host.json", _FACTS) or {}
-    facts |= {f"client_{fact}": value for fact, value in of_client.items()}
+def _nodes(record: Record) -> pl.DataFrame:
+    return pl.DataFrame(
+        [{"node": node, "role": role} for node, roles in record.nodes.items() for role in roles]
+    )
+
+
+def _hosts(record: Record, text: dict[str, str]) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            {"fact": fact, "value": value if isinstance(value, str) else json.dumps(value)}
-            for fact, value in facts.items()
+            {
+                "node": node,
+                "fact": fact,
+                "value": value if isinstance(value, str) else json.dumps(value),
+            }
+            for node in record.nodes
+            for fact, value in (
+                _json(text, record.captured(node, "host.json"), _FACTS) or {}
+            ).items()
         ]
     )
 
@@ -316,23 +328,24 @@ def _interventions(
     }
 
 
-def _os_samples(text: dict[str, str], single_host: bool) -> pl.DataFrame:
-    frames = _captured(text, OBSERVERS)
-    if not single_host:
-        # the load is counted where it ran; of that host nothing else is a row
-        load = (pl.col("observer") == "sample") & (pl.col("subject") == "client")
-        of_client = _captured(text, CLIENT_OBSERVERS, CLIENT_PREFIX)
-        frames = [frame.filter(~load) for frame in frames]
-        frames += [frame.filter(load) for frame in of_client]
+def _os_samples(record: Record, text: dict[str, str]) -> pl.DataFrame:
+    frames = [
+        _of_its_roles(module.samples(text[file], truncated_ok=True), roles).with_columns(
+            pl.lit(node).alias("node")
+        )
+        for node, roles in record.nodes.items()
+        for name, module in OBSERVERS.items()
+        if (file := record.captured(node, name)) in text and hasattr(module, "samples")
+    ]
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
-def _captured(text: dict[str, str], observers: dict, prefix: str = "") -> list[pl.DataFrame]:
-    return [
-        module.samples(text[prefix + name], truncated_ok=True)
-        for name, module in observers.items()
-        if prefix + name in text and hasattr(module, "samples")
-    ]
+def _of_its_roles(samples: pl.DataFrame, roles: Collection[str]) -> pl.DataFrame:
+    """Leave out what an agent counts on every node, though nothing of ours uses it on this one."""
+    unused = [] if LOAD in roles else ["client"]
+    if not any(map(is_database, roles)):
+        unused += ["engine", "disk"]
+    return samples.filter(~((pl.col("observer") == "sample") & pl.col("subject").is_in(unused)))
 
 
 def _counters(text: dict[str, str]) -> pl.DataFrame:

@@ -9,24 +9,28 @@ import polars as pl
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS
 
-# Means over the measured seconds of what was sampled; one row a run. Added up in the order of time:
-# in the order in which threads find them, the last digits differ from reading to reading.
+# Means over the measured seconds of what was sampled on each node, and their sums over the nodes; one
+# row a run. Added up in the order of time: in the order in which threads find them, the last digits
+# differ from reading to reading.
 _SAMPLED = """
-    SELECT run_id,
-        avg(value ORDER BY t) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s')
-            AS engine_cpu_us_per_s,
-        avg(value ORDER BY t) FILTER (subject = 'client' AND metric = 'cpu_us_per_s')
-            AS client_cpu_us_per_s,
-        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3
-            AS written_kb_per_s,
-        avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3
-            AS read_kb_per_s,
-        avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
-            AS context_switches_per_s
-    FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-    WHERE t > measure_begin + 1 AND t <= measure_end
-        AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
-    GROUP BY run_id
+    WITH of_node AS (
+        SELECT run_id, node,
+            avg(value ORDER BY t) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s')
+                AS engine_cpu_us_per_s,
+            avg(value ORDER BY t) FILTER (subject = 'client' AND metric = 'cpu_us_per_s')
+                AS client_cpu_us_per_s,
+            avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3
+                AS written_kb_per_s,
+            avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3
+                AS read_kb_per_s,
+            avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
+                AS context_switches_per_s
+        FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+        WHERE t > measure_begin + 1 AND t <= measure_end
+            AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
+        GROUP BY run_id, node
+    )
+    SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
 """
 
 # What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on.

@@ -4,7 +4,8 @@
 -- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
 -- Version 3: datasets that are not sysbench's (run.dataset), open loops (run.share_of_peak, rate_per_s); query_plan.
 -- Version 4: planned_trial; transactions of several types (operation; interval.operation,
--- latency_bucket.operation).
+-- latency_bucket.operation); nodes (node, and a column of host, os_sample and attribution that is null in
+-- exports of older schemas).
 
 CREATE TABLE meta (schema_version INTEGER NOT NULL);
 
@@ -101,8 +102,15 @@ CREATE TABLE phase (
     end_s DOUBLE NOT NULL
 );
 
+CREATE TABLE node (
+    run_id VARCHAR NOT NULL,
+    node VARCHAR NOT NULL,
+    role VARCHAR NOT NULL               -- db.primary, db.standby, app, load, ...; a row for each
+);
+
 CREATE TABLE host (
     run_id VARCHAR NOT NULL,
+    node VARCHAR,
     fact VARCHAR NOT NULL,
     value VARCHAR
 );
@@ -160,6 +168,7 @@ CREATE TABLE operation (
 
 CREATE TABLE os_sample (
     run_id VARCHAR NOT NULL,
+    node VARCHAR,
     t DOUBLE NOT NULL,                  -- Unix seconds
     observer VARCHAR NOT NULL,
     subject VARCHAR NOT NULL,
@@ -197,6 +206,7 @@ CREATE TABLE query_plan (
 CREATE TABLE attribution (
     run_id VARCHAR NOT NULL,
     resource VARCHAR NOT NULL,
+    node VARCHAR,                       -- whose resource it is
     utilisation DOUBLE,                 -- mean over the measured part, share of the limit
     pressure DOUBLE,                    -- the same by all who share it, of what there is for them
     at_limit_share DOUBLE,              -- share of the time in which all of it was used

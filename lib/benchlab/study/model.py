@@ -18,6 +18,7 @@ from benchlab.study.claims import Bound, Claim
 from benchlab.study.intervention import Intervention, ResourceKey
 from benchlab.study.kinds import Dataset, DatasetModel, driver_names, driver_options
 from benchlab.study.resources import RESOURCES
+from benchlab.study.roles import PRIMARY
 from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
 from benchlab.study.vocabulary import METRICS
 
@@ -77,6 +78,10 @@ class EngineSpec(StrictModel):
     label: str = Field(description="its name in tables, legends and prose")
     role: str | None = Field(
         None, description="whose Ansible role and class it has; none: those of the engine's name"
+    )
+    nodes: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        (PRIMARY,),
+        description="roles of the nodes that it runs on, the one that clients connect to first",
     )
     role_vars: dict[str, Scalar] = {}
     init: dict[str, Scalar] = {}

@@ -1,12 +1,14 @@
-"""Targets: the hosts that a run uses, how they are reached, and what provisioning made of them."""
+"""Targets: the nodes that a run uses, how they are reached, and what provisioning made of them."""
 
-from benchlab.target.inventory import Target, instance_type, load, names
+from benchlab.target.deployment import Deployment, Node
+from benchlab.target.inventory import instance_type, load, names
 from benchlab.target.provisioned import EngineFound, Provisioned, provisioned
 
 __all__ = [
+    "Deployment",
     "EngineFound",
+    "Node",
     "Provisioned",
-    "Target",
     "instance_type",
     "load",
     "names",

@@ -1,14 +1,13 @@
 """The doctor: what a target can run, and for each engine that it can't, why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchlab import study, target
 from benchlab.drivers import drivers
 from benchlab.errors import BenchlabError, TargetError
 from benchlab.plan import envelope
 from benchlab.repo import Repo
-from benchlab.target import Target, preflight
-from benchlab.target.host import Host
+from benchlab.target import Deployment, Node, preflight
 
 
 @dataclass(frozen=True)
@@ -20,39 +19,48 @@ class Finding:
     detail: str
 
 
-def examine(repo: Repo, on: Target) -> list[Finding]:
+def examine(repo: Repo, on: Deployment) -> list[Finding]:
     """Look at rights, kernel, observers, profiles and engines; changes nothing on the target."""
-    findings = [_root(on)]
-    if not findings[0].usable:
-        return findings
-    findings += [
-        _cgroup(on),
-        _loop(on),
-        _perf(on),
-        *(_command(on.client, driver.program) for driver in drivers()),
-        *(_command(on.server, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")),
-    ]
+    findings = [_root(node) for node in on.nodes]
+    if not all(finding.usable for finding in findings):
+        return _named(on, findings)
+    findings = _named(on, findings)
+    for node in on.databases:
+        found = [_cgroup(node), _loop(node), _perf(node)]
+        found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
+        findings += [_on(on, node, one) for one in found]
+    for node in on.load:
+        findings += [_on(on, node, _command(node, driver.program)) for driver in drivers()]
     for name in study.names(repo):
         findings += _profiles(repo, on, name)
     findings += _engines(repo, on)
     return findings
 
 
-def _root(on: Target) -> Finding:
+def _named(on: Deployment, of_nodes: list[Finding]) -> list[Finding]:
+    return [_on(on, node, found) for node, found in zip(on.nodes, of_nodes, strict=True)]
+
+
+def _on(on: Deployment, node: Node, found: Finding) -> Finding:
+    """Name the node of a finding, where there are several."""
+    return found if len(on.nodes) == 1 else replace(found, what=f"{node.name}: {found.what}")
+
+
+def _root(node: Node) -> Finding:
     try:
-        on.server.run("true")
+        node.run("true")
     except TargetError as error:
         return Finding("root", False, str(error))
     return Finding("root", True, "directly or by sudo")
 
 
-def _ask(on: Target, script: str) -> str:
-    return on.server.run("sh", "-c", script).decode().strip()
+def _ask(node: Node, script: str) -> str:
+    return node.run("sh", "-c", script).decode().strip()
 
 
-def _cgroup(on: Target) -> Finding:
+def _cgroup(node: Node) -> Finding:
     version = _ask(
-        on,
+        node,
         "if [ -f /sys/fs/cgroup/cgroup.controllers ]; then echo v2;"
         " elif [ -d /sys/fs/cgroup/blkio ]; then echo v1; fi",
     )
@@ -61,27 +69,27 @@ def _cgroup(on: Target) -> Finding:
     return Finding("cgroup", True, version)
 
 
-def _loop(on: Target) -> Finding:
-    there = _ask(on, "test -e /dev/loop-control && echo yes || true")
+def _loop(node: Node) -> Finding:
+    there = _ask(node, "test -e /dev/loop-control && echo yes || true")
     return Finding("loop device", bool(there), "/dev/loop-control" if there else "no module loop")
 
 
-def _perf(on: Target) -> Finding:
-    said = _ask(on, "perf record -q -e cpu-clock -o /dev/null true 2>&1 || echo failed")
+def _perf(node: Node) -> Finding:
+    said = _ask(node, "perf record -q -e cpu-clock -o /dev/null true 2>&1 || echo failed")
     if "not found" in said:
         return Finding("perf", False, "not installed yet; role observers does it where it can")
     return Finding("perf", not said, said.splitlines()[-1] if said else "cpu-clock samples")
 
 
-def _command(host: Host, name: str) -> Finding:
+def _command(node: Node, name: str) -> Finding:
     try:
-        path = host.run("sh", "-c", f"command -v {name} || true").decode().strip()
+        path = _ask(node, f"command -v {name} || true")
     except TargetError as error:
         return Finding(name, False, str(error))
     return Finding(name, bool(path), path or "not installed yet; provisioning does it")
 
 
-def _profiles(repo: Repo, on: Target, name: str) -> list[Finding]:
+def _profiles(repo: Repo, on: Deployment, name: str) -> list[Finding]:
     spec = study.load(repo, name)
     if not spec.is_rerun:
         return [Finding(name, False, "not rerun yet: its file has claims only")]
@@ -99,7 +107,7 @@ def _profiles(repo: Repo, on: Target, name: str) -> list[Finding]:
     return findings
 
 
-def _engines(repo: Repo, on: Target) -> list[Finding]:
+def _engines(repo: Repo, on: Deployment) -> list[Finding]:
     try:
         found = target.provisioned(repo, on.name).engines
     except TargetError:

@@ -44,7 +44,7 @@ class Host(BaseModel):
     address: str = "127.0.0.1"
     """Where ssh finds it."""
     peer_address: str = "127.0.0.1"
-    """Where the target's other host finds it."""
+    """Where the target's other nodes find it."""
     connection: Literal["local", "ssh"] = "local"
     user: str | None = None
     port: int = 22

@@ -1,4 +1,7 @@
-"""Targets: the hosts that a run uses, as the inventory names them and as provisioning found them."""
+"""Inventories: what a target's nodes are, how they are reached, and which roles they have.
+
+A group that has no groups in it is a role: ``db_primary`` is ``db.primary``.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,17 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.repo import Repo
 from benchlab.study import Instance
-from benchlab.target.host import Host
+from benchlab.study.roles import LOAD, PRIMARY, is_database
+from benchlab.target.deployment import Deployment, Node
 
 if TYPE_CHECKING:
     from ansible.inventory.manager import InventoryManager
     from ansible.vars.manager import VariableManager
-
-
-class Target(BaseModel):
-    """An inventory: the host with the engines, the host with the load, and whether to limit them."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    server: Host
-    client: Host
-    instance: str | None
-    enforce: bool
-
-    @property
-    def single_host(self) -> bool:
-        """Whether the load runs where the engines run."""
-        return self.server == self.client
-
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        """Each host once; the load's first, so that it ends before what it uses."""
-        return (self.server,) if self.single_host else (self.client, self.server)
 
 
 def names(repo: Repo) -> list[str]:
@@ -46,28 +27,26 @@ def names(repo: Repo) -> list[str]:
     return sorted(path.name for path in repo.inventories.iterdir() if path.is_dir())
 
 
-def load(repo: Repo, name: str) -> Target:
-    """Read a target from its inventory.
+def load(repo: Repo, name: str) -> Deployment:
+    """Read the deployment that an inventory describes.
 
     Raises:
         UnknownName: no such inventory.
-        TargetError: a group of the inventory does not name one host.
+        TargetError: no node has the load, several are the primary, or a host has no role.
     """
     manager, variables = _inventory(repo, name)
-    groups = manager.get_groups_dict()
-    servers = groups.get("server", [])
-    clients = groups.get("client") or servers
-    for group, members in (("server", servers), ("client", clients)):
-        if len(members) != 1:
-            raise TargetError(
-                f"inventory {name}: group {group!r} must name one host, has {members}"
-            )
-    server, client = (_host(manager, variables, group[0]) for group in (servers, clients))
-    facts = variables.get_vars(host=manager.get_host(servers[0]))
-    return Target(
+    roles = _roles(manager)
+    for host in manager.get_hosts():
+        if host.name not in roles:
+            raise TargetError(f"inventory {name}: host {host.name} is in no group, so has no role")
+    _require_one_primary(name, [host for host, had in roles.items() if PRIMARY in had])
+    if not any(LOAD in had for had in roles.values()):
+        raise TargetError(f"inventory {name}: no host is in the group 'load'")
+    nodes = [_node(manager, variables, host, roles[host]) for host in roles]
+    facts = variables.get_vars(host=manager.get_host(nodes[0].name))
+    return Deployment(
         name=name,
-        server=server,
-        client=client,
+        nodes=nodes,
         instance=facts.get("instance_type", {}).get("name"),
         enforce=facts.get("envelope_enforce", True),
     )
@@ -106,11 +85,37 @@ def _inventory(repo: Repo, name: str) -> tuple[InventoryManager, VariableManager
     return manager, VariableManager(loader=loader, inventory=manager)
 
 
-def _host(manager: InventoryManager, variables: VariableManager, name: str) -> Host:
+def _roles(manager: InventoryManager) -> dict[str, tuple[str, ...]]:
+    """Return host → roles, in the order of :attr:`Deployment.nodes`."""
+    groups = [
+        group
+        for group in manager.groups.values()
+        if group.name not in ("all", "ungrouped") and not group.child_groups
+    ]
+    roles = {group.name.replace("_", "."): group.hosts for group in groups}
+    order = sorted(roles, key=lambda role: (role != PRIMARY, role == LOAD, not is_database(role)))
+    found: dict[str, tuple[str, ...]] = {}
+    for role in order:
+        for host in roles[role]:
+            found[host.name] = (*found.get(host.name, ()), role)
+    return found
+
+
+def _require_one_primary(name: str, primaries: list[str]) -> None:
+    if len(primaries) > 1:
+        raise TargetError(
+            f"inventory {name}: group 'db_primary' must name one host, has {primaries}"
+        )
+
+
+def _node(
+    manager: InventoryManager, variables: VariableManager, name: str, roles: tuple[str, ...]
+) -> Node:
     facts = variables.get_vars(host=manager.get_host(name))
     address = str(facts.get("ansible_host", "127.0.0.1"))
-    return Host(
+    return Node(
         name=name,
+        roles=roles,
         address=address,
         peer_address=str(facts.get("benchlab_address", address)),
         connection="local" if facts.get("ansible_connection") == "local" else "ssh",

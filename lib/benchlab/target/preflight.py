@@ -2,7 +2,8 @@
 
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
-from benchlab.target import Target
+from benchlab.target import Deployment
+from benchlab.target.host import Host
 
 #: Where the data file system's image and the snapshots lie; see role ``host``.
 HOME = "/var/lib/benchlab"
@@ -16,32 +17,37 @@ _DISK_MARGIN_BYTES = 4 * _GIB
 _MEMORY_MARGIN_BYTES = _GIB // 2
 
 
-def root(target: Target) -> None:
+def root(deployment: Deployment) -> None:
     """Check that commands can be run as root.
 
     Raises:
-        NoRoot: on a host they cannot.
-        Unreachable: a host cannot be asked.
+        NoRoot: on a node they cannot.
+        Unreachable: a node cannot be asked.
     """
-    for host in target.hosts:
-        host.run("true")
+    for node in deployment.nodes:
+        node.run("true")
 
 
-def check(target: Target, envelope: Envelope) -> None:
-    """Check the server for rights, disk, memory and cores.
+def check(deployment: Deployment, envelope: Envelope) -> None:
+    """Check every node for rights, and those of the database for disk, memory and cores, too.
 
     Raises:
         TargetError: what is missing, how much of it is there and how much is needed.
     """
-    server = target.server
-    cores = int(server.run("nproc"))
+    root(deployment)
+    for node in deployment.databases:
+        _size(node, envelope)
+
+
+def _size(node: Host, envelope: Envelope) -> None:
+    cores = int(node.run("nproc"))
     if cores < envelope.cores:
         raise TargetError(
-            f"{server.name}: the profile needs {envelope.cores:g} cores, there are {cores}"
+            f"{node.name}: the profile needs {envelope.cores:g} cores, there are {cores}"
         )
-    memory = _memory_bytes(server.read("/proc/meminfo").decode())
-    _enough(server.name, "memory", memory, envelope.memory_bytes + _MEMORY_MARGIN_BYTES)
-    _enough(server.name, "disk", _disk_bytes(target), envelope.disk_bytes + _DISK_MARGIN_BYTES)
+    memory = _memory_bytes(node.read("/proc/meminfo").decode())
+    _enough(node.name, "memory", memory, envelope.memory_bytes + _MEMORY_MARGIN_BYTES)
+    _enough(node.name, "disk", _disk_bytes(node), envelope.disk_bytes + _DISK_MARGIN_BYTES)
 
 
 def _enough(host: str, what: str, there: int, needed: int) -> None:
@@ -57,11 +63,11 @@ def _memory_bytes(meminfo: str) -> int:
     return int(fields["MemTotal"].split()[0]) * 1024
 
 
-def _disk_bytes(target: Target) -> int:
+def _disk_bytes(node: Host) -> int:
     """Bytes free where benchlab keeps its files, plus what they occupy already."""
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
         f" du -sx -B1 {HOME} 2>/dev/null | cut -f1"
     )
-    return sum(int(word) for word in target.server.run("sh", "-c", script).split())
+    return sum(int(word) for word in node.run("sh", "-c", script).split())

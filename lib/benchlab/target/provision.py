@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from benchlab.errors import ProvisionError, TargetError
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
 from benchlab.study import Study
-from benchlab.target import EngineFound, Provisioned, Target, provisioned
+from benchlab.target import Deployment, EngineFound, Node, Provisioned, provisioned
 from benchlab.target.host import Host
 
 ETC = Path("/etc/benchlab")
@@ -30,7 +30,7 @@ _CLOCKS_APART_S = 0.5
 
 def provision(
     repo: Repo,
-    target: Target,
+    deployment: Deployment,
     study: Study,
     profile_name: str,
     envelope: Envelope,
@@ -41,7 +41,7 @@ def provision(
 
     Args:
         repo: the checkout.
-        target: where.
+        deployment: where.
         study: which settings and variants.
         profile_name: on which scale.
         envelope: the limits to set up.
@@ -52,16 +52,19 @@ def provision(
         TargetError: a host's clock is another than this machine's.
         ProvisionError: a task failed; the message names host, task and reason.
     """
-    for host in target.hosts:
-        _check_clock(host)
-    asked = variables(study, profile_name, envelope, engines)
-    playbook(repo, target.name, "provision", asked, on_task)
+    for node in deployment.nodes:
+        _check_clock(node)
+    possible = [name for name in engines if not _lacking(deployment, study.engines[name].nodes)]
+    asked = variables(study, profile_name, envelope, possible)
+    playbook(repo, deployment.name, "provision", asked, on_task)
     found = Provisioned(
-        target=target,
-        host=_facts(target.server),
-        client_host=None if target.single_host else _facts(target.client),
-        engines=_known(repo, target)
-        | {name: _found(target.server, name, study.engines[name].role) for name in engines},
+        deployment=deployment,
+        hosts={node.name: _facts(node) for node in deployment.nodes},
+        engines=_known(repo, deployment)
+        | {
+            name: _found(deployment, name, study.engines[name].role, study.engines[name].nodes)
+            for name in engines
+        },
     )
     found.save(repo)
     return found
@@ -160,9 +163,10 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
     return {
         "engine": engine,
         "role": spec.role,
+        "nodes": list(spec.nodes),
         "role_vars": spec.role_vars,
         "init": init,
-        "init_key": plan.init_key(engine, spec.role_vars, init),
+        "init_key": plan.init_key(engine, spec.nodes, spec.role_vars, init),
         "variants": {
             variant: {
                 "settings": {
@@ -193,26 +197,46 @@ def _facts(host: Host) -> dict:
     return json.loads(host.read(ETC / "host.json"))
 
 
-def _known(repo: Repo, target: Target) -> dict[str, EngineFound]:
+def _lacking(deployment: Deployment, nodes: Iterable[str]) -> list[str]:
+    """Return those of an engine's roles that no node has."""
+    return [role for role in nodes if not deployment.having(role)]
+
+
+def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
     """Return the engines of earlier sweeps, unless they were wiped from the target since."""
     known = {}
     with suppress(TargetError):
-        for name, earlier in provisioned(repo, target.name).engines.items():
+        for name, earlier in provisioned(repo, deployment.name).engines.items():
             with suppress(TargetError):
-                known[name] = _found(target.server, name, earlier.role)
+                known[name] = _found(deployment, name, earlier.role, earlier.nodes)
     return known
 
 
-def _found(server: Host, engine: str, role: str | None) -> EngineFound:
+def _found(
+    deployment: Deployment, engine: str, role: str | None, nodes: tuple[str, ...]
+) -> EngineFound:
+    """Return what the nodes have of an engine; one that refuses it refuses it for all."""
+    what = {"engine": engine, "role": role, "nodes": nodes}
+    if lacking := _lacking(deployment, nodes):
+        reason = f"{deployment.name} has no node with the role {', '.join(lacking)}"
+        return EngineFound(**what, version="none", refused=reason)
+    settings = []
+    for node in deployment.having(*nodes):
+        if (reason := _refused(node, engine)) is not None:
+            return EngineFound(**what, version="none", refused=reason)
+        settings.append(json.loads(node.read(ETC / "engines" / f"{engine}.json")))
+    first = settings[0]
+    return EngineFound(
+        **what,
+        version=first["version"],
+        port=first["port"],
+        refused_variants=first.get("refused_variants", {}),
+    )
+
+
+def _refused(node: Node, engine: str) -> str | None:
     try:
-        refused = json.loads(server.read(ETC / "engines" / f"{engine}.refused.json"))
-        return EngineFound(engine=engine, role=role, version="none", refused=refused["reason"])
+        refused = node.read(ETC / "engines" / f"{engine}.refused.json")
     except TargetError:
-        found = json.loads(server.read(ETC / "engines" / f"{engine}.json"))
-        return EngineFound(
-            engine=engine,
-            role=role,
-            version=found["version"],
-            port=found["port"],
-            refused_variants=found.get("refused_variants", {}),
-        )
+        return None
+    return json.loads(refused)["reason"]

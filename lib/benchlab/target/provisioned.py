@@ -1,4 +1,4 @@
-"""What provisioning left of a target: its hosts, their facts, the engines that it found."""
+"""What provisioning left of a target: its nodes, their facts, the engines that it found."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from benchlab.errors import TargetError
 from benchlab.repo import Repo
-from benchlab.target.inventory import Target
+from benchlab.study.roles import PRIMARY
+from benchlab.target.deployment import Deployment
 
 
 class EngineFound(BaseModel):
@@ -18,6 +19,8 @@ class EngineFound(BaseModel):
 
     engine: str
     role: str | None = None
+    nodes: tuple[str, ...] = (PRIMARY,)
+    """Roles of the nodes that it runs on; clients connect to the first one's."""
     version: str
     port: int | None = None
     refused: str | None = None
@@ -29,11 +32,9 @@ class Provisioned(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    target: Target
-    host: dict
-    """Facts of the server."""
-    client_host: dict | None = None
-    """Facts of the client, where that is a host of its own."""
+    deployment: Deployment
+    hosts: dict[str, dict]
+    """Node → its facts."""
     engines: dict[str, EngineFound]
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:
@@ -43,7 +44,7 @@ class Provisioned(BaseModel):
 
     def save(self, repo: Repo) -> Path:
         """Write ``data/targets/<target>.json`` atomically."""
-        path = repo.targets / f"{self.target.name}.json"
+        path = repo.targets / f"{self.deployment.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
         draft.write_text(self.model_dump_json(indent=1))

@@ -1,4 +1,4 @@
-"""What a run needs of its target: the engine's server, the envelope, the client's host."""
+"""What a run needs of its deployment: the engine on its nodes, the envelope, the load's nodes."""
 
 import json
 from collections.abc import Sequence
@@ -7,52 +7,65 @@ from functools import cached_property
 from benchlab.engines import Endpoint, Engine, engine_class
 from benchlab.errors import EngineError, UnknownName
 from benchlab.plan.envelope import Envelope
-from benchlab.target import Provisioned
-from benchlab.target.host import AGENT, Host, Tunnel
+from benchlab.study.roles import LOAD
+from benchlab.target.deployment import Deployment, Node
+from benchlab.target.host import AGENT, Tunnel
+from benchlab.target.provisioned import Provisioned
 
 
 class Session:
-    """One engine of a provisioned target."""
+    """One engine of a provisioned deployment.
+
+    An engine on several nodes is started from the last of them to the first, which the clients connect
+    to, and stopped the other way round; so each of them finds those that it needs.
+    """
 
     def __init__(self, provisioned: Provisioned, engine: str):
         self.provisioned = provisioned
         self.engine_name = engine
         self.found = provisioned.engines[engine]
+        self.nodes = self.deployment.having(*self.found.nodes)
         self._tunnel: Tunnel | None = None
-        self._log_begin = 0
+        self._log_begin: dict[str, int] = {}
 
     @property
-    def server(self) -> Host:
-        """The host with the engine."""
-        return self.provisioned.target.server
+    def deployment(self) -> Deployment:
+        """All nodes, those without the engine among them."""
+        return self.provisioned.deployment
 
     @property
-    def client(self) -> Host:
-        """The host with the load."""
-        return self.provisioned.target.client
+    def primary(self) -> Node:
+        """The node with the engine that clients connect to."""
+        return self.nodes[0]
 
-    def node(self, role: str) -> Host:
-        """Return the host that has a role.
+    @property
+    def load(self) -> tuple[Node, ...]:
+        """The nodes with the load."""
+        return self.deployment.load
+
+    def node(self, role: str) -> Node:
+        """Return the first node that has a role.
 
         Raises:
-            UnknownName: no host has it.
+            UnknownName: no node has it.
         """
-        nodes = {"db.primary": self.server, "load": self.client}
-        if role not in nodes:
-            raise UnknownName("role", role, nodes)
-        return nodes[role]
+        nodes = self.deployment.having(role)
+        if not nodes:
+            roles = {role for node in self.deployment.nodes for role in node.roles}
+            raise UnknownName("role", role, roles)
+        return nodes[0]
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine's server where the load finds it; asked from here by way of the load's host.
+        """The engine's server where the load finds it; asked from here by way of the load's node.
 
         So it needs to listen to nobody but the load.
         """
         cls = engine_class(self.found.role or self.engine_name)
-        target = self.provisioned.target
-        secret = self.server.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
+        secret = self.primary.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
+        alone = len(self.deployment.nodes) == 1
         endpoint = Endpoint(
-            host="127.0.0.1" if target.single_host else self.server.peer_address,
+            host="127.0.0.1" if alone else self.primary.peer_address,
             port=self.found.port,
             user=cls.admin_user,
             password=secret,
@@ -60,55 +73,62 @@ class Session:
         return cls(endpoint, reach=lambda: self._from_here(endpoint))
 
     def bring_up(self) -> None:
-        """Mount the data file system and set up the cgroups, if they are not there."""
-        for host in self.provisioned.target.hosts:
-            host.agent("envelope", "up")
+        """Mount the data file systems and set up the cgroups, where they are not there."""
+        for node in self.deployment.nodes:
+            node.agent("envelope", "up")
 
-    def cold(self, variant: str, restore: str | None = None) -> dict:
+    def cold(self, variant: str, restore: str | None = None) -> dict[str, dict]:
         """Stop, (restore a snapshot,) drop the caches, start with a variant, wait until it answers.
 
         The disk limits are lifted by it.
 
         Returns:
-            Seconds of each step, and the size of the engine's log before it.
+            Node → seconds of each step, and the size of the engine's log before it.
 
         Raises:
             EngineError: it did not stop, start or answer; the message ends with its last log line.
         """
+        if len(self.nodes) > 1:
+            self.stop()  # no node may see the others' data replaced under it
         options = ["--restore", restore] if restore else []
-        done = self._verb("cold", "--variant", variant, *options)
-        self._log_begin = done["log_begin"]
+        done = self._each("cold", "--variant", variant, *options, starting=True)
+        self._log_begin = {node: said["log_begin"] for node, said in done.items()}
         return done
 
-    def start(self, variant: str) -> dict:
+    def start(self, variant: str) -> None:
         """Start with a variant and wait until it answers."""
-        return self._verb("start", "--variant", variant)
+        self._each("start", "--variant", variant, starting=True)
 
-    def stop(self) -> dict:
+    def stop(self) -> None:
         """Stop and wait until it is down."""
-        return self._verb("stop")
+        self._each("stop")
 
     def status(self) -> dict:
-        """Whether it runs, with which variant and processes."""
-        return self._verb("status")
+        """Whether it runs where clients connect to it, with which variant and processes."""
+        return self._verb(self.primary, "status")
 
-    def snapshot(self, key: str) -> dict:
-        """Keep the data directory of the stopped engine under a key."""
-        return self._verb("snapshot", key)
+    def snapshot(self, key: str) -> None:
+        """Keep the data directories of the stopped engine under a key."""
+        self._each("snapshot", key)
 
-    def restore(self, key: str) -> dict:
-        """Put a snapshot in the place of the stopped engine's data directory, if it is not
-        there."""
-        return self._verb("restore", key)
+    def restore(self, key: str) -> None:
+        """Put a snapshot in the place of the stopped engine's data directories, if it is not there."""
+        self._each("restore", key)
 
-    def snapshots(self) -> list[str]:
-        """Keys of the snapshots that are whole."""
-        return [snapshot["key"] for snapshot in self._verb("snapshots")["snapshots"]]
+    def snapshots(self) -> set[str]:
+        """Keys of the snapshots that are whole on every node."""
+        kept = self._each("snapshots").values()
+        return set.intersection(*({one["key"] for one in said["snapshots"]} for said in kept))
 
-    def log(self) -> bytes:
-        """Return what the engine has logged since the last cold start of this session began."""
-        begin = str(self._log_begin)
-        return self.server.agent("engine", self.engine_name, "log", "--begin", begin)
+    def log(self, node: Node | None = None) -> bytes:
+        """Return what the engine has logged since the last cold start of this session began.
+
+        Args:
+            node: where; by default where clients connect to it.
+        """
+        node = node or self.primary
+        begin = str(self._log_begin.get(node.name, 0))
+        return node.agent("engine", self.engine_name, "log", "--begin", begin)
 
     def limit(self, envelope: Envelope) -> None:
         """Put the envelope's disk limits in force, until the next cold start lifts them."""
@@ -119,21 +139,27 @@ class Session:
             "--write-iops": envelope.write_iops,
         }
         options = [word for name, limit in limits.items() for word in (name, str(limit or 0))]
-        self.server.agent("envelope", "limit", "on", *options)
+        for node in self.nodes:
+            node.agent("envelope", "limit", "on", *options)
 
-    def client_argv(self, command: Sequence[str], role: str = "load") -> list[str]:
+    def client_argv(self, command: Sequence[str], role: str = LOAD) -> list[str]:
         """Return the argument vector that runs ``command`` on a node, counted as the load."""
         return self.node(role).argv(*AGENT, "client", "--", *command)
 
     def _from_here(self, endpoint: Endpoint) -> Endpoint:
         """Return the same server as this process reaches it; a lost way is opened anew."""
         if self._tunnel is None or self._tunnel.closed:
-            self._tunnel = self.client.tunnel(endpoint.host, endpoint.port)
+            self._tunnel = self.load[0].tunnel(endpoint.host, endpoint.port)
         here = {"host": self._tunnel.address, "port": self._tunnel.port}
         return endpoint.model_copy(update=here)
 
-    def _verb(self, verb: str, *options: str) -> dict:
+    def _each(self, verb: str, *options: str, starting: bool = False) -> dict[str, dict]:
+        """Ask for a verb on every node of the engine, and return what each said."""
+        nodes = reversed(self.nodes) if starting else self.nodes
+        return {node.name: self._verb(node, verb, *options) for node in nodes}
+
+    def _verb(self, node: Node, verb: str, *options: str) -> dict:
         try:
-            return json.loads(self.server.agent("engine", self.engine_name, verb, *options))
+            return json.loads(node.agent("engine", self.engine_name, verb, *options))
         except Exception as error:
             raise EngineError(f"{self.engine_name}: {verb}: {error}") from error

@@ -1,0 +1,12 @@
+"""The roles of nodes that benchlab itself knows; an inventory may give others."""
+
+#: Its node is where clients connect to.
+PRIMARY = "db.primary"
+
+#: The load generator runs on its nodes.
+LOAD = "load"
+
+
+def is_database(role: str) -> bool:
+    """Whether an engine may run on the nodes of a role."""
+    return role.startswith("db.")

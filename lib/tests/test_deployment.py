@@ -1,0 +1,261 @@
+"""Deployments: what the inventory says of nodes and roles, and what a run keeps of each node."""
+
+import json
+import time
+
+import polars as pl
+import pytest
+from benchlab import target
+from benchlab.errors import TargetError
+from benchlab.observers import sample
+from benchlab.raw.record import RECORD_NAME, RunFolder
+from benchlab.store import ingest
+from benchlab.target import Deployment, Node, provision
+from benchlab.target.host import Host
+from benchlab.target.session import Session
+from conftest import ALONE, CAPTURES
+from ruamel.yaml import YAML
+
+EXAMPLE = "ssh-example"
+DOCUMENTED = {"db1": "192.0.2.10", "load1": "192.0.2.20"}
+
+#: A primary, its standby, an application server that is the load's second node, too.
+MANY = """
+db:
+  children:
+    db_standby: {hosts: {db2: }}
+    db_primary: {hosts: {db1: }}
+load: {hosts: {load1: , app1: }}
+app: {hosts: {app1: }}
+"""
+
+
+def write(checkout, hosts: str) -> str:
+    """Add an inventory and return its name."""
+    folder = checkout.inventories / "other"
+    folder.mkdir()
+    (folder / "hosts.yml").write_text(hosts)
+    return folder.name
+
+
+# What the inventory says
+
+
+def test_one_machine_has_both_roles(checkout):
+    on = target.load(checkout, "local")
+    assert on.roles == ALONE
+    assert (on.nodes[0].connection, on.load, on.databases) == ("local", on.nodes, on.nodes)
+
+
+def test_the_example_names_two_nodes_and_how_to_reach_them(checkout):
+    on = target.load(checkout, EXAMPLE)
+    assert on.roles == {"db1": ("db.primary",), "load1": ("load",)}
+    server, client = on.nodes
+    assert server.peer_address == DOCUMENTED["db1"]
+    assert client.connection == "ssh"
+
+
+def test_nodes_may_find_each_other_where_ssh_does_not(checkout):
+    hosts = checkout.inventories / EXAMPLE / "hosts.yml"
+    hosts.write_text(
+        hosts.read_text().replace("benchlab_address: 192.0.2.10", "benchlab_address: 10.0.0.1")
+    )
+    server = target.load(checkout, EXAMPLE).nodes[0]
+    assert (server.address, server.peer_address) == (DOCUMENTED["db1"], "10.0.0.1")
+
+
+def test_a_node_may_have_several_roles_and_a_role_several_nodes(checkout):
+    on = target.load(checkout, write(checkout, MANY))
+    assert list(on.roles.items()) == [
+        ("db1", ("db.primary",)),
+        ("db2", ("db.standby",)),
+        ("app1", ("app", "load")),
+        ("load1", ("load",)),
+    ]
+    assert [node.name for node in on.having("db.standby", "db.primary")] == ["db2", "db1"]
+    assert [node.name for node in on.load] == ["app1", "load1"]
+    assert [node.name for node in on.databases] == ["db1", "db2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("db_primary: {hosts: {db1: }}", "db_primary: {hosts: {db1: , db3: }}"), "'db_primary'"),
+        (("load: {hosts: {load1: , app1: }}", ""), "no host is in the group 'load'"),
+        (("app: {hosts: {app1: }}", "ungrouped: {hosts: {lost1: }}"), "lost1 is in no group"),
+    ],
+)
+def test_an_inventory_that_is_no_deployment_is_refused(checkout, change, message):
+    name = write(checkout, MANY.replace(*change))
+    with pytest.raises(TargetError, match=f"^inventory other: .*{message}"):
+        target.load(checkout, name)
+
+
+def test_what_ansible_is_told_about_ssh_holds_for_benchlab():
+    host = Host(
+        name="db1",
+        address="192.0.2.10",
+        connection="ssh",
+        user="ada",
+        port=2222,
+        key_file="~/.ssh/key",
+        ssh_arguments=("-J", "jump"),
+    )
+    argv = host.argv("echo", "a b")
+    assert argv[:5] == ["ssh", "-p", "2222", "-i", "~/.ssh/key"]
+    assert argv[-4:] == ["-J", "jump", "ada@192.0.2.10", "sudo -n echo 'a b'"]
+
+
+@pytest.mark.parametrize("ahead_s", [-2.0, 2.0])
+def test_a_node_with_another_time_is_refused(monkeypatch, ahead_s):
+    """Its samples would be taken for those of other seconds."""
+    monkeypatch.setattr(Host, "run", lambda *_: b"%f\n" % (time.time() + ahead_s))
+    with pytest.raises(TargetError, match=r"^load1: its clock is 2\.0 s away .* at most 0\.5 s"):
+        provision._check_clock(Host(name="load1"))
+
+
+# What is asked of which node
+
+
+class Agents:
+    """The agents of some nodes, which say yes and keep what they were asked."""
+
+    def __init__(self, monkeypatch, answers: dict[str, dict] | None = None):
+        self.asked: list[tuple[str, ...]] = []
+        self.answers = answers or {}
+        monkeypatch.setattr(Host, "agent", lambda host, *words: self.answer(host.name, *words))
+
+    def answer(self, node: str, *words: str) -> bytes:
+        self.asked.append((node, *words[2:]) if words[0] == "engine" else (node, *words))
+        return json.dumps(self.answers.get(node, {}) | {"log_begin": 7}).encode()
+
+
+def session(*roles: str) -> Session:
+    """An engine on the nodes with these roles."""
+    nodes = tuple(
+        Node(name=name, roles=(role,))
+        for name, role in (("db1", "db.primary"), ("db2", "db.standby"), ("load1", "load"))
+    )
+    deployment = Deployment(name="three", nodes=nodes, instance=None, enforce=True)
+    found = target.EngineFound(engine="postgres", version="15", nodes=roles)
+    return Session(
+        target.Provisioned(deployment=deployment, hosts={}, engines={"postgres": found}), "postgres"
+    )
+
+
+def test_an_engine_on_two_nodes_stops_where_clients_connect_and_starts_there_last(monkeypatch):
+    agents = Agents(monkeypatch)
+    done = session("db.primary", "db.standby").cold("tuned", "key")
+    cold = ("cold", "--variant", "tuned", "--restore", "key")
+    assert agents.asked == [("db1", "stop"), ("db2", "stop"), ("db2", *cold), ("db1", *cold)]
+    assert done.keys() == {"db1", "db2"}
+
+
+def test_an_engine_on_one_node_is_nowhere_else(monkeypatch):
+    agents = Agents(monkeypatch)
+    alone = session("db.primary")
+    alone.cold("tuned")
+    alone.stop()
+    assert agents.asked == [("db1", "cold", "--variant", "tuned"), ("db1", "stop")]
+    agents.asked.clear()
+    alone.bring_up()
+    assert agents.asked == [(node, "envelope", "up") for node in ("db1", "db2", "load1")]
+
+
+def test_a_snapshot_counts_if_every_node_has_it(monkeypatch):
+    kept = {"db1": ("a", "b"), "db2": ("b", "c")}
+    Agents(monkeypatch, {n: {"snapshots": [{"key": k} for k in keys]} for n, keys in kept.items()})
+    assert session("db.primary", "db.standby").snapshots() == {"b"}
+    assert session("db.primary").snapshots() == {"a", "b"}
+
+
+# What a run keeps of each node
+
+
+def closed(checkout, trial, nodes: dict, captures: dict[str, dict[str, bytes]]) -> RunFolder:
+    """Close a run with captures of nodes."""
+    folder = RunFolder(checkout.raw, trial, "many", nodes)
+    folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
+    for node, files in captures.items():
+        for name, content in files.items():
+            folder.write(name, content, node)
+    folder.finish("ok")
+    return folder
+
+
+def test_captures_name_their_node(checkout, curves):
+    trial = curves()[0].trials[0]
+    counters, cores = CAPTURES["sample.jsonl"], b'{"cores": 8}'
+    nodes = {"db1": ("db.primary",), "app1": ("app",), "load1": ("load",)}
+    folder = closed(
+        checkout,
+        trial,
+        nodes,
+        {
+            "db1": CAPTURES,
+            "app1": {"sample.jsonl": counters, "host.json": cores},
+            "load1": {"sample.jsonl": counters, "host.json": cores},
+        },
+    )
+    assert (folder.path / "app1/sample.jsonl").read_bytes() == counters
+    tables = ingest.rows(folder.path)
+    roles = {(row["node"], row["role"]) for row in tables["node"].to_dicts()}
+    assert roles == {(node, role) for node, had in nodes.items() for role in had}
+    facts = {row["node"]: row["value"] for row in tables["host"].filter(fact="cores").to_dicts()}
+    assert facts == {"db1": "2", "app1": "8", "load1": "8"}
+    found = tables["os_sample"].filter(pl.col("observer") == "sample")
+    printed = sample.samples(counters.decode())
+    # what an agent counts without anything of ours on its node is left out
+    unused = {"db1": ["client"], "app1": ["client", "engine", "disk"], "load1": ["engine", "disk"]}
+    for node, subjects in unused.items():
+        wanted = printed.filter(~pl.col("subject").is_in(subjects))
+        key = ("t", "subject", "metric")
+        stored = found.filter(node=node).select(wanted.columns)
+        assert stored.sort(key).equals(wanted.sort(key)), node
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_load_that_was_not_sampled_is_told(checkout, curves, watched):
+    nodes = {"db1": ("db.primary",), "load1": ("load",)}
+    of_load = {"host.json": b'{"cores": 8}'}
+    if watched:
+        of_load["sample.jsonl"] = CAPTURES["sample.jsonl"]
+    folder = closed(checkout, curves()[0].trials[0], nodes, {"db1": CAPTURES, "load1": of_load})
+    table = ingest.rows(folder.path)["attribution"]
+    evidence = dict(table.select("resource", "evidence").iter_rows())
+    said = "of 8.00 cores" if watched else "no samples of the measured part"
+    assert said in evidence["CPU of the client"]
+
+
+def test_runs_of_older_benchlabs_are_read(checkout, curves):
+    """Up to version 3 of the record the load's host had names of files, not a folder."""
+    trial = curves()[0].trials[0]
+    nodes = {"db": ("db.primary",), "load": ("load",)}
+    files = CAPTURES | {
+        "client-sample.jsonl": CAPTURES["sample.jsonl"],
+        "client-host.json": b'{"cores": 8}',
+    }
+    folder = closed(checkout, trial, nodes, {"db": files})
+    path = folder.path / RECORD_NAME
+    record = json.loads(path.read_text())
+    del record["nodes"]
+    path.write_text(json.dumps(record | {"record_version": 3, "single_host": False}))
+    tables = ingest.rows(folder.path)
+    assert tables["host"].filter(node="load", fact="cores")["value"].to_list() == ["8"]
+    load = tables["os_sample"].filter(subject="client", metric="cpu_us_per_s")
+    assert set(load["node"]) == {"load"}
+    assert tables["run"]["single_host"].to_list() == [False]
+    path.write_text(json.dumps(record | {"record_version": 1, "single_host": True}))
+    tables = ingest.rows(folder.path)
+    assert tables["node"].rows() == [
+        ("db", "db.primary", record["run_id"]),
+        ("db", "load", record["run_id"]),
+    ]
+
+
+def test_every_inventory_is_a_deployment(checkout):
+    for name in target.names(checkout):
+        on = target.load(checkout, name)
+        assert on.load, name
+        hosts = YAML(typ="safe").load(checkout.inventories / name / "hosts.yml")
+        assert set(hosts) <= {"db", "app", "load"}, name
