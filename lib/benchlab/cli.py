@@ -38,6 +38,11 @@ _typer = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+_lab = typer.Typer(
+    help="Hosts made of namespaces of this machine, for deployments of several nodes.",
+    no_args_is_help=True,
+)
+_typer.add_typer(_lab, name="lab")
 console = Console()
 
 _TargetName = Annotated[str, typer.Option("--target", help="An inventory of ansible/inventories.")]
@@ -431,10 +436,34 @@ def teardown(
     with sweep.locked():
         sweep.take_down(on)
         if wipe:
+            from benchlab.target.lab import Lab
             from benchlab.target.provision import playbook
 
             playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
+            Lab().down()
     console.print(f"target {target_name}: nothing of benchlab is running")
+
+
+@_lab.command("up")
+def lab_up(target_name: _TargetName = "lab") -> None:
+    """Make a host out of namespaces for every node that an inventory names."""
+    from benchlab import target
+    from benchlab.target.lab import Lab
+
+    deployment = target.load(repo.find(), target_name)
+    Lab().up(deployment)
+    console.print(f"{len(deployment.nodes)} hosts: `benchlab run --target {target_name}` uses them")
+
+
+@_lab.command("down")
+def lab_down() -> None:
+    """Take the hosts away, with all that is on them."""
+    from benchlab.run import sweep
+    from benchlab.target.lab import Lab
+
+    with sweep.locked():
+        there = Lab().down()
+    console.print("the lab is gone" if there else "there is no lab")
 
 
 def _rerun(

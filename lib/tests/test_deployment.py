@@ -122,6 +122,7 @@ class Agents:
 
     def __init__(self, monkeypatch, answers: dict[str, dict] | None = None):
         self.asked: list[tuple[str, ...]] = []
+        monkeypatch.setattr(Session, "_wait_followed", lambda _: None)
         self.answers = answers or {}
         monkeypatch.setattr(Host, "agent", lambda host, *words: self.answer(host.name, *words))
 

@@ -96,7 +96,7 @@ def under_way(checkout, curves, tmp_path):
             client_argv=lambda argv, role: argv,
             status=lambda: {"pid": 1},
         )
-        run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", single_host=True))
+        run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", ALONE))
         run.driver = Shell()
         return run
 

@@ -23,6 +23,7 @@ from benchlab.engines.plans import Access
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
+from benchlab.study.roles import PRIMARY
 
 _CONNECT_TIMEOUT_S = 10
 
@@ -132,10 +133,12 @@ class Engine(ABC):
         protocol: what its clients speak, and so the dialect of SQL that they write.
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not tell.
+        nodes: roles of the nodes that its Ansible role can set it up on.
     """
 
     name: ClassVar[str]
     protocol: ClassVar[Literal["mysql", "postgres"]]
+    nodes: ClassVar[tuple[str, ...]] = (PRIMARY,)
     admin_user: ClassVar[str]
     waits_query: ClassVar[str] = ""
 
@@ -214,6 +217,10 @@ class Engine(ABC):
     @abstractmethod
     def counters(self) -> dict[str, float]:
         """Return the engine's cumulative counters and gauges, names prefixed by their view."""
+
+    def followers(self) -> int:
+        """Return how many servers on other nodes follow this one right now."""
+        return 0
 
     @abstractmethod
     def read_in(self, dataset: Dataset) -> None:

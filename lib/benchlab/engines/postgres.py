@@ -7,6 +7,7 @@ from benchlab.engines import plans
 from benchlab.engines.base import EngineSetting, PostgresProtocol
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
+from benchlab.study.roles import PRIMARY, STANDBY
 
 #: Type of a wait → class (PostgreSQL 15 documentation, tables 28.4 to 28.12). ``IO`` is of the log or
 #: of the data by its name. ``Activity`` and ``Extension`` are no waits of a client's session.
@@ -41,6 +42,7 @@ class Postgres(PostgresProtocol):
 
     name = "postgres"
     admin_user = "benchlab"
+    nodes = (PRIMARY, STANDBY)
     accesses = staticmethod(plans.of_postgres)
     # background processes are in the capture for those who read it
     waits_query = (
@@ -108,7 +110,29 @@ class Postgres(PostgresProtocol):
             if column not in ("datid", "datname", "stats_reset") and _is_number(value)
         }
         counters["pg_database_size"] = float(self.dataset_bytes())
-        return counters
+        return counters | self._lags()
+
+    def followers(self) -> int:
+        """See :meth:`Engine.followers`: standbys that stream."""
+        return self.query(
+            "SELECT count(*) AS standbys FROM pg_stat_replication WHERE state = 'streaming'"
+        )[0]["standbys"]
+
+    def _lags(self) -> dict[str, float]:
+        """Return how far each standby is behind: bytes of log that it has not written, flushed, ..."""
+        rows = self.query(
+            "SELECT application_name AS standby, "
+            + ", ".join(
+                f"pg_wal_lsn_diff(pg_current_wal_lsn(), {step}_lsn) AS {step}"
+                for step in ("write", "flush", "replay")
+            )
+            + " FROM pg_stat_replication WHERE state = 'streaming'"
+        )
+        return {
+            f"pg_stat_replication.{row['standby']}.{step}_lag_bytes": float(row[step])
+            for row in rows
+            for step in ("write", "flush", "replay")
+        }
 
     def read_in(self, dataset: Dataset) -> None:
         """See :meth:`Engine.read_in`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""

@@ -163,6 +163,7 @@ class _Run:
                     self._measure(stage, phase)
                 else:
                     self._drive(stage)
+            self.session.require_followed()
         finally:
             for observers in self.observers:
                 observers.stop()

@@ -3,6 +3,9 @@
 #: Its node is where clients connect to.
 PRIMARY = "db.primary"
 
+#: Its nodes follow the primary.
+STANDBY = "db.standby"
+
 #: The load generator runs on its nodes.
 LOAD = "load"
 

@@ -54,7 +54,11 @@ def provision(
     """
     for node in deployment.nodes:
         _check_clock(node)
-    possible = [name for name in engines if not _lacking(deployment, study.engines[name].nodes)]
+    possible = [
+        name
+        for name in engines
+        if not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
+    ]
     asked = variables(study, profile_name, envelope, possible)
     playbook(repo, deployment.name, "provision", asked, on_task)
     found = Provisioned(
@@ -197,9 +201,15 @@ def _facts(host: Host) -> dict:
     return json.loads(host.read(ETC / "host.json"))
 
 
-def _lacking(deployment: Deployment, nodes: Iterable[str]) -> list[str]:
-    """Return those of an engine's roles that no node has."""
-    return [role for role in nodes if not deployment.having(role)]
+def _impossible(deployment: Deployment, role: str, nodes: Iterable[str]) -> str | None:
+    """Return why an engine of a role cannot run on nodes of these roles, or ``None``."""
+    lacking = [one for one in nodes if not deployment.having(one)]
+    if lacking:
+        return f"{deployment.name} has no node with the role {', '.join(lacking)}"
+    unknown = [one for one in nodes if one not in engine_class(role).nodes]
+    if unknown:
+        return f"Ansible's role {role} sets up nothing on {', '.join(unknown)}"
+    return None
 
 
 def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
@@ -217,8 +227,7 @@ def _found(
 ) -> EngineFound:
     """Return what the nodes have of an engine; one that refuses it refuses it for all."""
     what = {"engine": engine, "role": role, "nodes": nodes}
-    if lacking := _lacking(deployment, nodes):
-        reason = f"{deployment.name} has no node with the role {', '.join(lacking)}"
+    if reason := _impossible(deployment, role or engine, nodes):
         return EngineFound(**what, version="none", refused=reason)
     settings = []
     for node in deployment.having(*nodes):

@@ -1,6 +1,7 @@
 """What a run needs of its deployment: the engine on its nodes, the envelope, the load's nodes."""
 
 import json
+import time
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,6 +12,9 @@ from benchlab.study.roles import LOAD
 from benchlab.target.deployment import Deployment, Node
 from benchlab.target.host import AGENT, Tunnel
 from benchlab.target.provisioned import Provisioned
+
+#: A server that has just been started is found by the others within a second.
+_FOLLOW_TIMEOUT_S = 30
 
 
 class Session:
@@ -93,11 +97,25 @@ class Session:
         options = ["--restore", restore] if restore else []
         done = self._each("cold", "--variant", variant, *options, starting=True)
         self._log_begin = {node: said["log_begin"] for node, said in done.items()}
+        self._wait_followed()
         return done
 
     def start(self, variant: str) -> None:
         """Start with a variant and wait until it answers."""
         self._each("start", "--variant", variant, starting=True)
+        self._wait_followed()
+
+    def require_followed(self) -> None:
+        """Make sure that the servers on the other nodes follow the one that clients connect to.
+
+        Raises:
+            EngineError: not all of them do.
+        """
+        others = len(self.nodes) - 1
+        if others and (following := self.engine.followers()) < others:
+            raise EngineError(
+                f"{self.engine_name}: {following} of {others} follow {self.primary.name}"
+            )
 
     def stop(self) -> None:
         """Stop and wait until it is down."""
@@ -152,6 +170,16 @@ class Session:
             self._tunnel = self.load[0].tunnel(endpoint.host, endpoint.port)
         here = {"host": self._tunnel.address, "port": self._tunnel.port}
         return endpoint.model_copy(update=here)
+
+    def _wait_followed(self) -> None:
+        deadline = time.monotonic() + _FOLLOW_TIMEOUT_S
+        while True:
+            try:
+                return self.require_followed()
+            except EngineError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def _each(self, verb: str, *options: str, starting: bool = False) -> dict[str, dict]:
         """Ask for a verb on every node of the engine, and return what each said."""

@@ -1,0 +1,311 @@
+"""The lab: hosts made of namespaces of this machine, for deployments of more nodes than machines.
+
+Each host has a network address, processes, cgroups, mounts and an sshd of its own, and this machine's
+files below a layer of its own, which is gone with it. All share this machine's kernel, page cache, CPU
+and disk: a lab shows that a deployment works, and how it behaves inside its envelopes, not what as many
+machines would do.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from benchlab.errors import TargetError
+from benchlab.target.deployment import Deployment
+
+#: Where the hosts of ``inventories/lab`` lie.
+FOLDER = Path("/var/lib/benchlab-lab")
+
+_BRIDGE = "benchlab-lab"
+_CGROUP = Path("/sys/fs/cgroup")
+
+#: Hierarchies of cgroup v1 of which a host sees a part as the whole; blkio's limits stand in its root.
+_HIERARCHIES = ("cpu", "cpuacct", "memory", "unified")
+
+_NAMESPACES = ("unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child")
+
+#: With these a host ends with the process that made it.
+_TIED = ("setpriv", "--pdeathsig", "KILL")
+
+#: The longest that anything is waited for here.
+_TIMEOUT_S = 60
+
+#: A name of an interface has at most 15 characters.
+_LONGEST_NAME = 12
+
+
+@dataclass(frozen=True)
+class LabHost:
+    """One host of the lab."""
+
+    name: str
+    folder: Path
+
+    @property
+    def cable(self) -> str:
+        """This machine's end of its cable."""
+        return f"bl-{self.name}"
+
+    @property
+    def groups(self) -> list[Path]:
+        """What it sees as the roots of the cgroup hierarchies that it has for itself."""
+        roots = [_CGROUP] if _unified() else [_CGROUP / name for name in _HIERARCHIES]
+        return [root / f"benchlab-lab-{self.name}" for root in roots if root.is_dir()]
+
+    @property
+    def pid(self) -> int | None:
+        """The process that holds its namespaces, if it lives."""
+        with suppress(FileNotFoundError):
+            pid = int((self.folder / "pid").read_text())
+            if str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text():
+                return pid
+        return None
+
+    def pids(self) -> list[int]:
+        """Return its processes, as this machine numbers them."""
+        if not (holder := self.pid):
+            return []
+        own = Path(f"/proc/{holder}/ns/pid_for_children").readlink()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (entry / "ns/pid").readlink() == own:
+                    found.append(int(entry.name))
+        return found
+
+    def loops(self) -> list[str]:
+        """Return the loop devices on its images."""
+        found = []
+        for image in self.folder.glob("disk/*.img"):
+            said = _run("losetup", "--associated", str(image))
+            found += [line.split(":")[0] for line in said.splitlines()]
+        return found
+
+    def start(self, address: str, keys: Path, base: Path, tied: bool) -> None:
+        """Start it and plug it in.
+
+        Raises:
+            TargetError: this machine can make no such host.
+        """
+        for part in ("layer", "root", "disk"):
+            (self.folder / part).mkdir(parents=True)
+        self._remove_groups()  # those that a killed lab left
+        for group in self.groups:
+            group.mkdir()
+        script = files("benchlab.target").joinpath("lab_host.sh").read_text()
+        words = map(str, (self.folder, self.name, address, keys, base))
+        with (self.folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                [*_TIED * tied, *_NAMESPACES, "sh", "-c", script, "lab_host.sh", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=not tied,
+            )
+        (self.folder / "pid").write_text(str(process.pid))
+        here = Path("/proc/self/ns/net").readlink()
+
+        def is_apart() -> bool:
+            if process.poll() is not None:
+                raise self._ended()
+            with suppress(OSError):
+                return Path(f"/proc/{process.pid}/ns/net").readlink() != here
+            return False
+
+        _wait(is_apart, f"the namespaces of {self.name}")
+        _ip(f"link add {self.cable} type veth peer name eth0 netns {process.pid}")
+        _ip(f"link set {self.cable} master {_BRIDGE} up")
+
+    def answers(self, address: str) -> bool:
+        """Whether its sshd is up.
+
+        Raises:
+            TargetError: it has ended.
+        """
+        if not self.pid:
+            raise self._ended()
+        with suppress(OSError):
+            socket.create_connection((address, 22), 1).close()
+            return True
+        return False
+
+    def end(self) -> None:
+        """Kill it, and take away all that it has on this machine."""
+        if holder := self.pid:
+            everything = [Path(f"/proc/{pid}") for pid in self.pids()]
+            os.kill(holder, signal.SIGKILL)
+            _wait(
+                lambda: not self.pid and not any(map(_lives, everything)), f"the end of {self.name}"
+            )
+        for loop in self.loops():
+            _run("losetup", "--detach", loop)
+        self._remove_groups()
+        _unplug(self.cable)
+        shutil.rmtree(self.folder)
+
+    def _remove_groups(self) -> None:
+        for group in self.groups:
+            for folder in (*group.glob("benchlab/*/"), *group.glob("benchlab"), group):
+                _wait(lambda folder=folder: _removed(folder), f"{folder} to be empty")
+
+    def _ended(self) -> TargetError:
+        said = (self.folder / "log").read_text().strip().splitlines() or ["it ended"]
+        return TargetError(f"lab: no host {self.name} can be made of this machine: {said[-1]}")
+
+
+class Lab:
+    """The hosts in one folder."""
+
+    def __init__(self, folder: Path = FOLDER):
+        self.folder = folder
+        self.keys = folder / "keys"
+
+    @property
+    def hosts(self) -> list[LabHost]:
+        """Those that were made and not yet taken away."""
+        return [LabHost(path.name, path) for path in sorted(self.folder.glob("hosts/*/"))]
+
+    def up(self, deployment: Deployment, tied: bool = False) -> None:
+        """Make a host for every node of a deployment, with the node's name and address.
+
+        Args:
+            deployment: whose addresses are in one network of 24 bits, of which this machine gets .1.
+            tied: whether the hosts end with this process, whatever ends it.
+
+        Raises:
+            TargetError: there are such hosts already, or this machine can make none.
+        """
+        _require_root()
+        if self.hosts:
+            there = ", ".join(host.name for host in self.hosts)
+            raise TargetError(f"lab: there are hosts already ({there}): `benchlab lab down` first")
+        for node in deployment.nodes:
+            if len(node.name) > _LONGEST_NAME:
+                raise TargetError(
+                    f"lab: {node.name}: a name has at most {_LONGEST_NAME} characters here"
+                )
+        try:
+            self._make(deployment, tied)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> bool:
+        """Take all hosts and their network away; return whether there was anything."""
+        if not self.folder.exists():
+            return False
+        _require_root()
+        for host in self.hosts:
+            host.end()
+        _unplug(_BRIDGE)
+        shutil.rmtree(self.folder)
+        return True
+
+    def _make(self, deployment: Deployment, tied: bool) -> None:
+        addresses = {node.name: node.address for node in deployment.nodes}
+        self._write_keys(list(addresses.values()))
+        base = self._base()
+        _unplug(_BRIDGE)  # what a killed lab left
+        _ip(f"link add {_BRIDGE} type bridge")
+        network, _, _ = deployment.nodes[0].address.rpartition(".")
+        _ip(f"address add {network}.1/24 dev {_BRIDGE}")
+        _ip(f"link set {_BRIDGE} up")
+        if _unified():
+            (_CGROUP / "cgroup.subtree_control").write_text("+cpu +memory +io")
+        for name, address in addresses.items():
+            host = LabHost(name, self.folder / "hosts" / name)
+            _unplug(host.cable)
+            host.start(address, self.keys, base, tied)
+        for host in self.hosts:
+            _wait(lambda host=host: host.answers(addresses[host.name]), f"sshd of {host.name}")
+
+    def _write_keys(self, addresses: list[str]) -> None:
+        self.keys.mkdir(parents=True, mode=0o700)
+        for name in ("host", "user"):
+            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.keys / name))
+        shutil.copy(self.keys / "user.pub", self.keys / "authorized")
+        public = (self.keys / "host.pub").read_text()
+        (self.keys / "known").write_text("".join(f"{one} {public}" for one in addresses))
+
+    def _base(self) -> Path:
+        """Return a folder with the sshd that hosts need, if this machine has none, and gets none."""
+        base, packages = self.folder / "base", self.folder / "packages"
+        base.mkdir()
+        if Path("/usr/sbin/sshd").exists():
+            return base
+        (packages / "partial").mkdir(parents=True)
+        _run("apt-get", "-qq", "update")
+        wanted = ("install", "--download-only", "--no-install-recommends", "openssh-server")
+        _run("apt-get", "-qq", "-y", "-o", f"Dir::Cache::archives={packages}", *wanted)
+        for package in packages.glob("*.deb"):
+            _run("dpkg-deb", "--extract", str(package), str(base))
+        for name in ("bin", "lib", "lib64", "sbin"):
+            # links into /usr on the machine below, which a folder would hide
+            if (base / name).is_dir():
+                shutil.copytree(base / name, base / "usr" / name, dirs_exist_ok=True, symlinks=True)
+                shutil.rmtree(base / name)
+        return base
+
+
+def _require_root() -> None:
+    if os.geteuid():
+        raise TargetError("lab: root is needed: use sudo")
+
+
+def _unified() -> bool:
+    return (_CGROUP / "cgroup.controllers").exists()
+
+
+def _lives(entry: Path) -> bool:
+    """Whether a process is there and no zombie, whose parent may be anybody."""
+    with suppress(OSError):
+        return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # a process in it is still exiting
+    return True
+
+
+def _unplug(link: str) -> None:
+    """Delete an interface; a cable outlives its host's end for as long as a socket there does."""
+    with suppress(TargetError):  # it may go by itself meanwhile
+        _ip(f"link delete {link}")
+    _wait(lambda: not Path("/sys/class/net", link).exists(), f"no interface {link}")
+
+
+def _ip(command: str) -> None:
+    _run("ip", *command.split())
+
+
+def _run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except FileNotFoundError as error:
+        raise TargetError(f"lab: {command[0]} is not installed") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
+        raise TargetError(f"lab: {' '.join(command)}: {said[-1]}") from error
+    return done.stdout
+
+
+def _wait(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TargetError(f"lab: waited {_TIMEOUT_S} s in vain for {what}")
+        time.sleep(0.02)

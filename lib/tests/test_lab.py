@@ -1,0 +1,255 @@
+"""A real sweep over a deployment of five nodes: primary, standby, application server, two load nodes.
+
+The nodes are the lab's: hosts made of namespaces of this machine, which are gone afterwards.
+"""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+from benchlab import target
+from benchlab.errors import TargetError
+from benchlab.observers import sample
+from benchlab.raw import folders
+from benchlab.raw.record import Record
+from benchlab.repo import Repo
+from benchlab.store import open_store
+from benchlab.target.lab import FOLDER, Lab, LabHost
+from conftest import ETC, HOME, ROOT, Sweep, mini_study, wait_for
+from ruamel.yaml import YAML
+
+pytestmark = pytest.mark.machine
+
+STUDY = "replicated"
+RUN = ("run", STUDY, "--profile", "smoke", "--target", "lab")
+ROLES = {
+    "db1": ("db.primary",),
+    "db2": ("db.standby",),
+    "app1": ("app",),
+    "load1": ("load",),
+    "load2": ("load",),
+}
+
+#: Commits wait until the standby shows them.
+SYNCHRONOUS = {"synchronous_standby_names": "*", "synchronous_commit": "remote_apply"}
+
+
+def replicated() -> dict:
+    """The small study with PostgreSQL and its standby alone, which one variant's commits wait for."""
+    spec = mini_study() | {"study": STUDY}
+    engine = spec["engines"]["postgres"] | {"nodes": ["db.primary", "db.standby"]}
+    engine["variants"] = {"asynchronous": {}, "synchronous": SYNCHRONOUS}
+    spec["engines"] = {"postgres": engine | {"load_variant": "asynchronous"}}
+    spec["matrix"][0] |= {"engines": ["postgres"], "variants": list(engine["variants"])}
+    overrides = spec["profiles"]["smoke"]["overrides"]
+    spec["profiles"]["smoke"]["overrides"] = {"postgres": overrides["postgres"]}
+    return spec
+
+
+class Hosts:
+    """The lab, and a checkout with its inventory."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / "checkout"
+        self.repo = Repo(self.root)
+        self.lab = Lab(folder / "lab")
+        self._write_checkout()
+
+    def start(self, data: Path, *arguments: str) -> Sweep:
+        """Start a command of benchlab whose runs go to ``data``."""
+        return Sweep(self, data, *arguments)
+
+    def leftovers(self) -> list[str]:
+        """Name whatever of benchlab is on the hosts and should not outlive a command."""
+        return [one for host in self.lab.hosts for one in _leftovers(host)]
+
+    def _write_checkout(self) -> None:
+        (self.root / "paper/studies").mkdir(parents=True)
+        with (self.repo.studies / f"{STUDY}.yml").open("w") as stream:
+            YAML(typ="safe").dump(replicated(), stream)
+        self.repo.inventories.mkdir(parents=True)
+        for path in (ROOT / "notebooks", *(ROOT / "ansible").iterdir()):
+            if path.name != "inventories":
+                (self.root / path.relative_to(ROOT)).symlink_to(path)
+        instance = mini_study()["instance"]
+        (self.repo.inventories / instance).symlink_to(ROOT / "ansible/inventories" / instance)
+        for name in ("lab", "gone"):
+            folder = self.repo.inventories / name
+            shutil.copytree(ROOT / "ansible/inventories/lab", folder)
+            variables = folder / "group_vars/all.yml"
+            variables.write_text(variables.read_text().replace(str(FOLDER), str(self.lab.folder)))
+        hosts = self.repo.inventories / "gone/hosts.yml"
+        hosts.write_text(hosts.read_text().replace("10.77.0.6", "10.77.0.9"))
+
+
+def _leftovers(host: LabHost) -> Iterator[str]:
+    pids = host.pids()
+    for pid in pids:
+        with suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "ZX" and not name.startswith("sshd"):
+                yield f"{host.name}: process {pid} ({name})"
+    for line in Path(f"/proc/{min(pids)}/mounts").read_text().splitlines():
+        if f"{HOME}/" in line.split()[1]:
+            yield f"{host.name}: mount {line}"
+    for loop in host.loops():
+        yield f"{host.name}: {loop}"
+    for group in host.groups:
+        if (group / "benchlab").exists():
+            yield f"{host.name}: {group}/benchlab"
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """The lab's hosts; gone afterwards."""
+    if os.geteuid():
+        pytest.skip("needs root")
+    if FOLDER.exists():
+        pytest.skip(f"{FOLDER} exists: there is a lab on this machine")
+    hosts = Hosts(tmp_path_factory.mktemp("hosts").resolve())
+    try:
+        hosts.lab.up(target.load(hosts.repo, "lab"), tied=True)
+    except TargetError as error:
+        pytest.skip(str(error))
+    try:
+        yield hosts
+    finally:
+        hosts.lab.down()
+        links = {path.name for path in Path("/sys/class/net").iterdir()}
+        assert not {"benchlab-lab", *(f"bl-{name}" for name in ROLES)} & links
+        assert not list(Path("/sys/fs/cgroup").glob("**/benchlab-lab-*"))
+
+
+class Swept:
+    """What a sweep left that was stopped by Ctrl-C once, and gone on with."""
+
+    def __init__(self, hosts: Hosts, data: Path):
+        self.data = data
+        stopped = hosts.start(data, *RUN)
+        stopped.wait_for(lambda: list(data.glob("raw/*/counters-begin.json")), "a measured part")
+        self.stopped = stopped.send(signal.SIGINT)
+        self.stopped_said = stopped.said
+        self.unfinished = folders.unfinished(data / "raw")
+        # observers end with the pipe to them, and after that gather what they have for nobody
+        wait_for(lambda: not hosts.leftovers(), "nothing left of a stopped sweep")
+        whole = hosts.start(data, *RUN)
+        self.code, self.said = whole.end(), whole.said
+        self.leftovers = hosts.leftovers()
+
+    @property
+    def records(self) -> list[Record]:
+        return [folders.read(folder) for folder in folders.finished(self.data / "raw")]
+
+    def text(self, record: Record, name: str) -> str:
+        return (self.data / "raw" / record.run_id / name).read_text()
+
+
+@pytest.fixture(scope="module")
+def swept(hosts, tmp_path_factory) -> Swept:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BENCHLAB_DB_PASSWORD", raising=False)
+        return Swept(hosts, tmp_path_factory.mktemp("swept") / "data")
+
+
+def test_a_second_lab_is_refused(hosts):
+    with pytest.raises(TargetError, match=r"^lab: there are hosts already \(app1, db1, "):
+        hosts.lab.up(target.load(hosts.repo, "lab"))
+
+
+def test_a_node_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path):
+    sweep = hosts.start(tmp_path / "data", *RUN[:-1], "gone")
+    assert sweep.end() == 1, sweep.said
+    assert sweep.said.startswith("benchlab: load2: not reachable over ssh: ssh: connect to host")
+    assert len(sweep.said.splitlines()) == 1
+    assert not list((tmp_path / "data").glob("raw/*"))
+    assert hosts.leftovers() == []
+
+
+def test_ctrl_c_stops_all_nodes(swept):
+    assert swept.stopped == 130, swept.stopped_said
+    assert swept.stopped_said.endswith("benchlab: stopped; finished runs are kept\n")
+    assert len(swept.unfinished) == 1
+    assert swept.code == 0, swept.said
+
+
+def test_a_sweep_leaves_nothing_on_any_node(swept):
+    assert swept.leftovers == []
+
+
+def test_runs_count_and_have_captures_of_every_node(swept):
+    variants = {record.trial.point.variant for record in swept.records}
+    assert variants == {"asynchronous", "synchronous"}
+    for record in swept.records:
+        assert (record.status, record.error) == ("ok", None)
+        assert record.nodes == ROLES
+        kept = {
+            f"{node}/{name}" for node in list(ROLES)[1:] for name in ("host.json", "sample.jsonl")
+        }
+        kept |= {"host.json", "sample.jsonl", "engine.log", "db2/engine.log", "db2/cold.json"}
+        assert kept <= set(record.files)
+        assert not [name for name in record.files if name.endswith("observers.json")]
+
+
+def test_samples_and_attribution_name_their_node(swept):
+    with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
+        for record in swept.records:
+            stored = store.table("os_sample", record.run_id).filter(observer="sample")
+            assert set(stored["node"]) == set(ROLES)
+            for node in ROLES:
+                file = record.captured(node, "sample.jsonl")
+                printed = sample.samples(swept.text(record, file))
+                busy = pl.col("subject").eq("host") & pl.col("metric").eq("cpu_us_per_s")
+                found = stored.filter(busy, node=node).sort("t")["value"]
+                assert found.to_list() == printed.filter(busy).sort("t")["value"].to_list()
+            used = {
+                row["node"]: row["value"]
+                for row in stored.filter(metric="cpu_us_per_s")
+                .filter(pl.col("subject").is_in(["engine", "client"]))
+                .group_by("node")
+                .agg(pl.col("value").max())
+                .to_dicts()
+            }
+            # nothing of ours runs on the application server yet: it is sampled, and no more
+            assert used.keys() == set(ROLES) - {"app1"}
+            assert all(used.values())
+            found = store.table("attribution", record.run_id)
+            nodes = {key[0]: set(rows["node"]) for key, rows in found.group_by("resource")}
+            assert nodes["disk write bandwidth"] == nodes["CPU of the engine"] == {"db1", "db2"}
+            assert nodes["CPU of the client"] == {"load1", "load2"}
+            assert nodes["network"] == set(ROLES)
+            assert nodes["commit latency"] == {"db1"}
+            evidence = found.filter(resource="CPU of the client", node="load2")["evidence"][0]
+            assert f"of {os.cpu_count()}.00 cores" in evidence
+
+
+def test_the_standby_follows_and_the_primary_waits_for_it_if_asked(swept):
+    for record in swept.records:
+        assert "started streaming WAL from primary" in swept.text(record, "db2/engine.log")
+        assert "pg_stat_replication.db2.replay_lag_bytes" in swept.text(record, "counters-end.json")
+    with open_store(swept.data / "benchlab.duckdb", read_only=True) as store:
+        waits = store.sql(
+            "SELECT DISTINCT variant FROM engine_wait JOIN run USING (run_id)"
+            " WHERE wait = 'IPC:SyncRep'"
+        )
+    assert waits["variant"].to_list() == ["synchronous"]
+
+
+def test_nodes_without_an_engine_have_none_and_no_password(hosts, swept):
+    for node in target.load(hosts.repo, "lab").having("app", "load"):
+        there = node.run("find", str(ETC), "-type", "f").decode().split()
+        assert sorted(there) == [f"{ETC}/envelope.json", f"{ETC}/host.json"]
+        assert not node.run("find", str(HOME), "-name", "*.img")
+
+
+def test_no_password_is_in_anything_that_is_kept(hosts, swept):
+    primary = target.load(hosts.repo, "lab").nodes[0]
+    secret = primary.read(ETC / "secrets/postgres").strip()
+    assert secret
+    for path in swept.data.rglob("*"):
+        assert not (path.is_file() and secret in path.read_bytes()), path
