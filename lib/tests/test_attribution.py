@@ -435,7 +435,7 @@ def test_of_a_server_that_somebody_else_runs_only_its_sessions_are_told():
     assert (row["resource"], row["node"], row["confidence"]) == ("commit latency", None, 0.5)
     assert "not captured: disk writes" in row["evidence"]
     said = dict(frame.select("resource", "evidence").iter_rows())
-    assert said["CPU of the engine"].startswith("the engine's CPU: no samples")
+    assert said["CPU of the engine"].startswith("the engine's CPU: the server runs on none")
 
 
 def test_a_killed_task_is_evidence():

@@ -32,6 +32,7 @@ class Session:
 
     def __init__(self, provisioned: Provisioned, engine: str):
         self.found = provisioned.engines[engine]
+        self.roles = provisioned.deployment.roles
 
     #: What the server says of its settings; none: they are as requested.
     said: ClassVar[list[EngineSetting]] = []
@@ -68,7 +69,7 @@ class Sweeps:
         # the tests of this machine may hold it meanwhile
         monkeypatch.setattr(sweep, "_refuse", lambda on: None)
         monkeypatch.setattr(sweep, "ready", self._ready)
-        monkeypatch.setattr(sweep, "Session", Session)
+        monkeypatch.setattr(sweep, "open_session", Session)
         monkeypatch.setattr(sweep.dataset, "ensure", lambda *_: None)
         monkeypatch.setattr(sweep, "execute_notebook", self._execute)
 

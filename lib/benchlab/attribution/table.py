@@ -116,11 +116,16 @@ def binding(attribution: pl.DataFrame) -> str:
 
 def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     """What a resource's own row says, and its evidence."""
-    name, _ = place
+    name, node = place
     if not len(timeline.t):
         return {}, _NO_SAMPLES
     if name in (CONCURRENCY, NONE):
         return _clients(timeline)
+    if node is None and name not in SERIAL:
+        return (
+            {},
+            f"{_WORDS.get(name, name)}: the server runs on none of the nodes, nobody can see it",
+        )
     if name == MEMORY:
         return _memory(timeline, place)
     if name in SERIAL:

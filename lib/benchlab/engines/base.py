@@ -134,11 +134,13 @@ class Engine(ABC):
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not tell.
         nodes: roles of the nodes that its Ansible role can set it up on.
+        schema: SQL for the name of what holds the tables.
     """
 
     name: ClassVar[str]
     protocol: ClassVar[Literal["mysql", "postgres"]]
     nodes: ClassVar[tuple[str, ...]] = (PRIMARY,)
+    schema: ClassVar[str]
     admin_user: ClassVar[str]
     waits_query: ClassVar[str] = ""
 
@@ -244,6 +246,18 @@ class Engine(ABC):
     def settle(self) -> None:
         """Bring a freshly loaded dataset into the state in which it is kept (statistics, merges)."""
 
+    @abstractmethod
+    def analyze(self) -> None:
+        """Bring the statistics of a freshly loaded dataset up to date, as the tables' owner may."""
+
+    def tables(self) -> set[str]:
+        """Return the names of the tables in the database that is connected to."""
+        rows = self.query(
+            "SELECT table_name AS name FROM information_schema.tables"
+            f" WHERE table_schema = {self.schema}"
+        )
+        return {row["name"] for row in rows}
+
     def look(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Return what the sessions do right now, as the server tells; ``ask`` runs a statement."""
         return ask(self.waits_query)
@@ -278,6 +292,7 @@ class PostgresProtocol(Engine):
     """A server that speaks PostgreSQL's protocol."""
 
     protocol = "postgres"
+    schema = "current_schema()"
 
     def _connect(self, endpoint: Endpoint) -> psycopg.Connection[dict[str, Any]]:
         return psycopg.connect(
@@ -317,6 +332,7 @@ class MySQLProtocol(Engine):
     """
 
     protocol = "mysql"
+    schema = "DATABASE()"
     session: ClassVar[str | None] = None
 
     def _connect(self, endpoint: Endpoint) -> pymysql.Connection:

@@ -93,6 +93,10 @@ class InnoDB(MySQLProtocol):
 
     def settle(self) -> None:
         """See :meth:`Engine.settle`: statistics of every table."""
+        self.analyze()
+
+    def analyze(self) -> None:
+        """See :meth:`Engine.analyze`."""
         for row in self.query("SHOW TABLES"):
             (name,) = row.values()
             self.query(f"ANALYZE TABLE {name}")

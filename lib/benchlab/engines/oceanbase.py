@@ -134,6 +134,9 @@ class OceanBase(MySQLProtocol):
         rows = self.query("SELECT SUM(SIZE) AS size FROM oceanbase.V$OB_SSTABLES")
         return int(rows[0]["size"] or 0)
 
+    def analyze(self) -> None:
+        """See :meth:`Engine.analyze`: nothing; a merge does it, which an owner cannot ask for."""
+
     def settle(self) -> None:
         """See :meth:`Engine.settle`: merge what was loaded, as a day of operation would.
 

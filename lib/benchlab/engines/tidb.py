@@ -60,3 +60,6 @@ class TiDB(MySQLProtocol):
 
     def settle(self) -> None:
         """See :meth:`Engine.settle`: nothing; TiKV compacts by itself."""
+
+    def analyze(self) -> None:
+        """See :meth:`Engine.analyze`: nothing; TiDB does it by itself."""

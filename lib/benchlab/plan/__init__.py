@@ -2,9 +2,10 @@
 
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
-from benchlab.plan.point import Curve, Point, Trial, content_key, init_key
+from benchlab.plan.point import AS_FOUND, Curve, Point, Trial, content_key, init_key
 
 __all__ = [
+    "AS_FOUND",
     "Curve",
     "Plan",
     "Planner",

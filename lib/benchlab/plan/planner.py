@@ -10,7 +10,7 @@ from typing import Any
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.envelope import Envelope, resolve
 from benchlab.plan.plan import Plan
-from benchlab.plan.point import Curve, Point, Trial
+from benchlab.plan.point import AS_FOUND, Curve, Point, Trial
 from benchlab.study import (
     Block,
     Instance,
@@ -107,7 +107,9 @@ class Planner:
         return [
             self.intervention(where, where.asked(of_profile))
             for where in self.study.interventions
-            if self.profile_name in where.profiles and where.asked(of_profile).within(self.enforce)
+            if self.profile_name in where.profiles
+            and where.asked(of_profile).within(self.enforce)
+            and not self.study.engine(where.engine).external
         ]
 
     def intervention(self, where: Perturbed, asked: Intervention, number: int = 1) -> Curve:
@@ -126,6 +128,10 @@ class Planner:
         ):
             if name not in choices:
                 raise UnknownName(kind, name, choices)
+        if self.study.engine(where.engine).external:
+            raise TargetError(
+                f"{where.engine}: somebody else runs it, nothing can be lowered there"
+            )
         intervention = asked.within(self.enforce)
         if intervention is None:
             raise TargetError(
@@ -217,11 +223,14 @@ class Planner:
     def _point(self, envelope: Envelope, engine: str, variant: str, workload: str) -> Point:
         """Return a point without its concurrency."""
         study, profile = self.study, self._profile
+        spec, writes = study.engines[engine], study.workloads[workload].writes
+        if spec.external:
+            envelope = envelope.model_copy(update={"enforce": False})
         return Point(
             study=study.study,
             engine=engine,
             role=study.engines[engine].role,
-            nodes=study.engines[engine].nodes,
+            nodes=spec.runs_on,
             variant=variant,
             engine_version=self.versions[engine],
             role_vars=study.engines[engine].role_vars,
@@ -235,8 +244,8 @@ class Planner:
             warmup_s=profile.warmup_s,
             measure_s=profile.measure_s,
             transactions_per_client=profile.transactions_per_client,
-            start=profile.start,
-            dataset_reset=profile.dataset_reset if study.workloads[workload].writes else "none",
+            start=AS_FOUND if spec.external else profile.start,
+            dataset_reset=profile.dataset_reset if writes and not spec.external else "none",
         )
 
 

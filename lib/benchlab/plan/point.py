@@ -16,6 +16,9 @@ from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
 from benchlab.study.intervention import Intervention
 from benchlab.study.roles import PRIMARY
 
+#: How a server that somebody else runs begins a run.
+AS_FOUND = "as_found"
+
 #: Nodes of an engine that needs one only.
 ALONE = (PRIMARY,)
 

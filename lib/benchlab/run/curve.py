@@ -15,6 +15,7 @@ from benchlab.repo import Repo
 from benchlab.run.progress import RUN_LINE
 from benchlab.run.trial import run_trial
 from benchlab.store import ingest, open_store, results
+from benchlab.target.external import open_session
 from benchlab.target.session import Session
 
 
@@ -34,7 +35,7 @@ def open_curve(plan: str = "", trials: Sequence[str] = ()) -> "CurveRun":
     checkout = repo.find()
     made = plans.read(checkout, plan or plans.last(checkout))
     curve = made.curve(trials)
-    session = Session(target.provisioned(checkout, made.target), curve.engine)
+    session = open_session(target.provisioned(checkout, made.target), curve.engine)
     peak_tps = _peak(checkout, made, curve) if curve.is_open else None
     return CurveRun(checkout.raw, session, curve, peak_tps)
 

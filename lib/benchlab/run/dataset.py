@@ -35,7 +35,7 @@ def ensure(
     session.cold(load_variant, restore=f"empty-{point.init_key}")
     tables.load(session, _JOBS)
     on_step(f"{point.engine}: settling, checking and keeping the dataset")
-    session.engine.settle()
+    session.settle()
     tables.check(session.engine, kept / f"{point.engine}-{key}.json")
     session.stop()
     session.snapshot(key)

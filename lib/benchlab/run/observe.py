@@ -14,8 +14,10 @@ from contextlib import suppress
 from benchlab.errors import ParseError
 from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, perf
 from benchlab.raw.record import RunFolder
-from benchlab.target import Deployment, Node
+from benchlab.study.roles import is_database
+from benchlab.target import Node
 from benchlab.target.host import AGENT
+from benchlab.target.session import Session
 
 _STOP_TIMEOUT_S = 60
 
@@ -61,10 +63,12 @@ class Observers:
         _keep(archive, errors, folder, self._node)
 
 
-def watch(deployment: Deployment) -> list[Observers]:
-    """Watch every node."""
+def watch(session: Session) -> list[Observers]:
+    """Watch every node that a run uses."""
     return [
-        Observers(node, OBSERVERS if node.is_database else COUNTERS) for node in deployment.nodes
+        Observers(node, OBSERVERS if any(map(is_database, session.roles[node.name])) else COUNTERS)
+        for node in session.deployment.nodes
+        if node.name in session.roles
     ]
 
 

@@ -29,6 +29,7 @@ from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
 from benchlab.target import Deployment, Provisioned, preflight
+from benchlab.target.external import open_session
 from benchlab.target.provision import provision
 from benchlab.target.session import Session
 
@@ -199,7 +200,7 @@ class Sweep:
         return folders.latest_status(self.repo.raw, self.plan.target, without)
 
     def _run_curve(self, curve: Curve, earlier: Collection[str]) -> None:
-        session = Session(self.found, curve.engine)
+        session = open_session(self.found, curve.engine)
         point = curve.trials[0].point
         if reason := refusal(session, point):
             self._close(curve, "refused", reason)
@@ -260,15 +261,15 @@ class Sweep:
     def _stop_others(self, engine: str) -> None:
         for other, found in self.found.engines.items():
             if other != engine and not found.refused:
-                Session(self.found, other).stop()
+                open_session(self.found, other).stop()
 
     def _close(
         self, curve: Curve, status: Status, reason: str, settings: Iterable[EngineSetting] = ()
     ) -> None:
         """Record the trials of a curve that did not run, and say so in one line."""
-        on = self.found.deployment
+        roles = open_session(self.found, curve.engine).roles
         for trial in curve.trials:
-            folder = RunFolder(self.repo.raw, trial, on.name, on.roles)
+            folder = RunFolder(self.repo.raw, trial, self.plan.target, roles)
             if settings:
                 folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
             folder.finish(status, reason)

@@ -19,7 +19,7 @@ from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.observers import sample
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.observers.sessions import SessionSampler
-from benchlab.plan import Point, Trial
+from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run.intervention import Lowering
 from benchlab.run.observe import Observers, watch
@@ -64,12 +64,11 @@ def run_trial(
     Returns:
         Call it to close the run's folder and get its record.
     """
-    deployment = session.deployment
-    folder = RunFolder(raw, trial, deployment.name, deployment.roles)
+    folder = RunFolder(raw, trial, session.deployment.name, session.roles)
     if reason := refusal(session, trial.point):
         return lambda: folder.finish("refused", reason)
-    for node, facts in session.provisioned.hosts.items():
-        folder.write_json("host.json", facts, node)
+    for node in session.roles:
+        folder.write_json("host.json", session.provisioned.hosts[node], node)
     run = _Run(session, trial, folder)
     if peak_tps:
         run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
@@ -138,7 +137,7 @@ class _Run:
     def start(self, restore: bool) -> None:
         """Cold start, settings checked, data read in if the profile asks for it."""
         point, session = self.trial.point, self.session
-        with self._phase("cold"):
+        with self._phase("check" if point.start == AS_FOUND else "cold"):
             cold = session.cold(point.variant, point.dataset_key if restore else None)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
@@ -156,7 +155,7 @@ class _Run:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
         point = self.trial.point
         self.session.limit(point.envelope)
-        self.observers = watch(self.session.deployment)
+        self.observers = watch(self.session)
         try:
             for stage in self.driver.stages(self._job):
                 if phase := stage.measured:

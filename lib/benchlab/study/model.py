@@ -83,11 +83,20 @@ class EngineSpec(StrictModel):
         (PRIMARY,),
         description="roles of the nodes that it runs on, the one that clients connect to first",
     )
+    external: str | None = Field(
+        None,
+        description="variable with the DSN of a server that somebody else runs: nothing is provisioned",
+    )
     role_vars: dict[str, Scalar] = {}
     init: dict[str, Scalar] = {}
     settings: Settings = {}
     variants: Annotated[dict[str, Settings], Field(min_length=1)]
     load_variant: str = Field(description="the variant under which the dataset is loaded")
+
+    @property
+    def runs_on(self) -> tuple[str, ...]:
+        """Roles of the nodes that it runs on; none if somebody else runs it."""
+        return () if self.external else self.nodes
 
 
 class Workload(StrictModel):

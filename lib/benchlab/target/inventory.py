@@ -5,9 +5,10 @@ A group that has no groups in it is a role: ``db_primary`` is ``db.primary``.
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 
@@ -64,6 +65,40 @@ def instance_type(repo: Repo, name: str) -> Instance:
     if "instance_type" not in variables:
         raise TargetError(f"{path} has no variable instance_type")
     return Instance.model_validate(variables["instance_type"])
+
+
+def dsns(repo: Repo, name: str) -> dict[str, str]:
+    """Return the variable ``benchlab_dsn`` of an inventory, decrypted: name → DSN.
+
+    Raises:
+        TargetError: it is encrypted, and ``ANSIBLE_VAULT_PASSWORD_FILE`` does not open it.
+    """
+    from ansible.errors import AnsibleError
+
+    manager, variables = _inventory(repo, name)
+    found = variables.get_vars(host=manager.get_hosts()[0]).get("benchlab_dsn", {})
+    try:
+        return {variable: _decrypted(dsn) for variable, dsn in found.items()}
+    except AnsibleError as error:
+        raise TargetError(
+            f"inventory {name}: benchlab_dsn cannot be decrypted, see ANSIBLE_VAULT_PASSWORD_FILE:"
+            f" {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _decrypted(value: Any) -> str:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.parsing.vault import VaultHelper, VaultLib, get_file_vault_secret
+
+    ciphertext = VaultHelper.get_ciphertext(value, with_tags=False)
+    if ciphertext is None:
+        return str(value)
+    secrets = []
+    if file := os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE"):
+        secret = get_file_vault_secret(filename=file, loader=DataLoader())
+        secret.load()
+        secrets = [("default", secret)]
+    return VaultLib(secrets).decrypt(ciphertext).decode()
 
 
 def _folder(repo: Repo, name: str) -> Path:

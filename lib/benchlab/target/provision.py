@@ -19,7 +19,7 @@ from benchlab.errors import ProvisionError, TargetError
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
 from benchlab.study import Study
-from benchlab.target import Deployment, EngineFound, Node, Provisioned, provisioned
+from benchlab.target import Deployment, EngineFound, Node, Provisioned, external, provisioned
 from benchlab.target.host import Host
 
 ETC = Path("/etc/benchlab")
@@ -54,10 +54,14 @@ def provision(
     """
     for node in deployment.nodes:
         _check_clock(node)
+    external.provide(
+        repo, deployment, [one for name in engines if (one := study.engines[name].external)]
+    )
     possible = [
         name
         for name in engines
-        if not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
+        if not study.engines[name].external
+        and not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
     ]
     asked = variables(study, profile_name, envelope, possible)
     playbook(repo, deployment.name, "provision", asked, on_task)
@@ -66,7 +70,9 @@ def provision(
         hosts={node.name: _facts(node) for node in deployment.nodes},
         engines=_known(repo, deployment)
         | {
-            name: _found(deployment, name, study.engines[name].role, study.engines[name].nodes)
+            name: external.found(deployment, name, spec.role, spec.external)
+            if (spec := study.engines[name]).external
+            else _found(deployment, name, spec.role, spec.nodes)
             for name in engines
         },
     )
@@ -217,6 +223,8 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
     known = {}
     with suppress(TargetError):
         for name, earlier in provisioned(repo, deployment.name).engines.items():
+            if earlier.external:
+                continue
             with suppress(TargetError):
                 known[name] = _found(deployment, name, earlier.role, earlier.nodes)
     return known

@@ -21,6 +21,8 @@ class EngineFound(BaseModel):
     role: str | None = None
     nodes: tuple[str, ...] = (PRIMARY,)
     """Roles of the nodes that it runs on; clients connect to the first one's."""
+    external: str | None = None
+    """Variable with the DSN of a server that somebody else runs."""
     version: str
     port: int | None = None
     refused: str | None = None

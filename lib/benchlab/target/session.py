@@ -38,6 +38,11 @@ class Session:
         return self.provisioned.deployment
 
     @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Node → its roles, of the nodes that a run uses."""
+        return self.deployment.roles
+
+    @property
     def primary(self) -> Node:
         """The node with the engine that clients connect to."""
         return self.nodes[0]
@@ -124,6 +129,10 @@ class Session:
     def status(self) -> dict:
         """Whether it runs where clients connect to it, with which variant and processes."""
         return self._verb(self.primary, "status")
+
+    def settle(self) -> None:
+        """Bring a freshly loaded dataset into the state in which it is kept."""
+        self.engine.settle()
 
     def snapshot(self, key: str) -> None:
         """Keep the data directories of the stopped engine under a key."""
