@@ -68,7 +68,7 @@ class DriverContract(ABC):
         scripts = {name: tables.script(name) for name in asked["workload"].weights}
         options: dict[str, Scalar] = {**asked["workload"].options, **tables.options()}
         return Job(
-            **{"engine": engine_of(protocol), "clients": 8, "cores": 2.0, "seed": 7}
+            **{"engine": engine_of(protocol), "clients": 8, "nodes": 1, "cores": 2.0, "seed": 7}
             | {"scripts": scripts, "options": options}
             | asked
         )
@@ -276,6 +276,57 @@ class TestSysbench(DriverContract):
         process = Process(MEASURE, [])
         failure = self.driver.failure(process, self.ended("oltp_write_only"), few)
         assert failure == "90 errors and 0 reconnects in 8310 transactions"
+
+    def test_nodes_share_the_clients_and_draw_other_numbers(self):
+        (dataset, *_), (protocol, *_) = self.datasets, self.driver.protocols
+        job = self.job(dataset, protocol, clients=5, nodes=2, transactions=500, rate_per_s=50)
+        asked = [process for stage in self.driver.stages(job) for process in stage.processes]
+        assert [process.node for process in asked] == [0, 1, 0, 1]
+        options = [
+            dict(word[2:].split("=", 1) for word in one.argv if "=" in word) for one in asked
+        ]
+        assert [one["threads"] for one in options] == ["3", "2", "3", "2"]
+        assert [one["rate"] for one in options] == ["30", "20", "30", "20"]
+        assert [one["events"] for one in options] == ["0", "0", "300", "200"]
+        assert len({one["rand-seed"] for one in options}) == 4
+        assert len({one.name for one in asked}) == 4
+        # a node without a client has nothing to run
+        (alone,) = self.driver.stages(self.job(dataset, protocol, clients=1, nodes=2, warmup_s=0))
+        assert [process.node for process in alone.processes] == [0]
+
+    def test_what_several_nodes_print_is_added_up(self, tmp_path):
+        recordings = ("oltp_insert", "oltp_point_select")
+        workload = self.workload("both")
+        alone = []
+        for number, recording in enumerate(recordings):
+            folder = tmp_path / recording
+            folder.mkdir()
+            self.leave(recording, workload, folder)
+            alone.append(self.driver.measured(folder, workload))
+            name = f"sysbench-{number + 1}.out" if number else "sysbench.out"
+            (tmp_path / name).write_bytes((folder / "sysbench.out").read_bytes())
+        together = self.driver.measured(tmp_path, workload)
+        one, other = (measured.totals for measured in alone)
+        assert together.totals.transactions == one.transactions + other.transactions
+        assert together.totals.queries == one.queries + other.queries
+        assert together.totals.seconds == max(one.seconds, other.seconds)
+        assert together.totals.latency_max_us == max(one.latency_max_us, other.latency_max_us)
+        weighted = (
+            one.transactions * one.latency_mean_us + other.transactions * other.latency_mean_us
+        )
+        assert together.totals.latency_mean_us == pytest.approx(
+            weighted / together.totals.transactions
+        )
+        assert together.buckets["count"].sum() == sum(one.buckets["count"].sum() for one in alone)
+        assert together.buckets["latency_us"].is_sorted()
+        assert together.buckets["latency_us"].is_unique().all()
+        seconds = self.driver.seconds(tmp_path, workload)
+        parts = [self.driver.seconds(tmp_path / recording, workload) for recording in recordings]
+        assert len(seconds) == min(map(len, parts))
+        first = [part.row(0, named=True) for part in parts]
+        assert seconds["tps"][0] == pytest.approx(sum(row["tps"] for row in first))
+        assert seconds["threads"][0] == sum(row["threads"] for row in first)
+        assert seconds["latency_us"].is_null().all()
 
     def test_one_script_at_a_time(self):
         refusal = kinds.driver_options("sysbench").refusal_of_scripts({"one": 1, "two": 2})

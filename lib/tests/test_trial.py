@@ -92,8 +92,8 @@ def under_way(checkout, curves, tmp_path):
         made.mkdir()
         session = SimpleNamespace(
             engine=Server(error),
-            node=lambda role: Node(made=made),
-            client_argv=lambda argv, role: argv,
+            node=lambda role, number=0: Node(made=made),
+            client_argv=lambda argv, role, number: argv,
             status=lambda: {"pid": 1},
         )
         run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", ALONE))

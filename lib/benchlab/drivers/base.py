@@ -73,6 +73,8 @@ class Job:
     options: Mapping[str, Scalar]
     """What the scripts are told: the workload's own options, then those of the dataset."""
     clients: int
+    nodes: int
+    """With the load, among which a driver may share out the clients."""
     cores: float
     """That the load may use."""
     warmup_s: int
@@ -95,6 +97,8 @@ class Process:
     stdin: bytes = b""
     role: str = "load"
     """Of the node that it runs on."""
+    node: int = 0
+    """Its number among the nodes that have the role."""
     makes_files: bool = False
     """Whether it makes files, in :data:`MADE` on its node."""
 

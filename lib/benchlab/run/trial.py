@@ -26,6 +26,7 @@ from benchlab.run.observe import Observers, watch
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
 from benchlab.run.schedule import schedule
+from benchlab.target import Node
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from benchlab.workloads.base import Tables
@@ -126,6 +127,7 @@ class _Run:
             scripts={name: self.tables.script(name) for name in point.workload.weights},
             options={**point.workload.options, **self.tables.options()},
             clients=point.concurrency,
+            nodes=len(self.session.load),
             cores=float(point.envelope.cores),
             warmup_s=point.warmup_s,
             measure_s=point.measure_s,
@@ -251,8 +253,8 @@ class _Run:
         programs = []
         for process in stage.processes:
             if process.makes_files:
-                self.session.node(process.role).empty(MADE)
-            argv = self.session.client_argv(process.argv, process.role)
+                self._node(process).empty(MADE)
+            argv = self.session.client_argv(process.argv, process.role, process.node)
             programs.append(Program(argv, process.stdin))
         begun: dict[int, float] = {}
         timers: list[_Timer] = []
@@ -293,10 +295,13 @@ class _Run:
             phase_end = end if phase.end_s is None else began + phase.end_s
             self.folder.phases[phase.name] = (began + phase.begin_s, phase_end)
 
+    def _node(self, process: Process) -> Node:
+        return self.session.node(process.role, process.node)
+
     def _keep_files(self, process: Process) -> None:
         """Bring what a process has made on its node into the folder."""
         with tempfile.TemporaryDirectory(prefix="benchlab-made-") as copies:
-            made = self.session.node(process.role).fetch(MADE, Path(copies))
+            made = self._node(process).fetch(MADE, Path(copies))
             self.driver.keep(process, made, self._job, self.folder.path)
 
     def _check_ended(
@@ -309,7 +314,7 @@ class _Run:
             if reason is None:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
-            self.session.node(process.role).run("true")  # of a host that is gone this tells more
+            self._node(process).run("true")  # of a host that is gone this tells more
             # a driver may crash on a lost connection without a word
             if self.session.status()["pid"] is None:
                 raise RunFailed(f"{self.trial.point.engine} died: {failure}")

@@ -52,8 +52,8 @@ class Session:
         """The nodes with the load."""
         return self.deployment.load
 
-    def node(self, role: str) -> Node:
-        """Return the first node that has a role.
+    def node(self, role: str, number: int = 0) -> Node:
+        """Return one of the nodes that have a role.
 
         Raises:
             UnknownName: no node has it.
@@ -62,7 +62,7 @@ class Session:
         if not nodes:
             roles = {role for node in self.deployment.nodes for role in node.roles}
             raise UnknownName("role", role, roles)
-        return nodes[0]
+        return nodes[number]
 
     @cached_property
     def engine(self) -> Engine:
@@ -169,9 +169,9 @@ class Session:
         for node in self.nodes:
             node.agent("envelope", "limit", "on", *options)
 
-    def client_argv(self, command: Sequence[str], role: str = LOAD) -> list[str]:
+    def client_argv(self, command: Sequence[str], role: str = LOAD, number: int = 0) -> list[str]:
         """Return the argument vector that runs ``command`` on a node, counted as the load."""
-        return self.node(role).argv(*AGENT, "client", "--", *command)
+        return self.node(role, number).argv(*AGENT, "client", "--", *command)
 
     def _from_here(self, endpoint: Endpoint) -> Endpoint:
         """Return the same server as this process reaches it; a lost way is opened anew."""

@@ -77,31 +77,37 @@ class Sysbench(Driver):
         )
 
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """See :meth:`Driver.seconds`."""
+        """See :meth:`Driver.seconds`.
+
+        Of several nodes the seconds that all have told are added up, each counted from its node's
+        begin. What they add up to has no percentile.
+        """
         (operation,) = workload.weights
         frames = [
-            output.intervals(_read(path), truncated_ok=True)
+            _added_up([output.intervals(printed, truncated_ok=True) for printed in of_nodes])
             .with_columns(phase=pl.lit(phase), operation=pl.lit(operation))
             .select(*SECONDS)
-            for phase, name in _PROCESSES.items()
-            if (path := folder / f"{name}.out").exists()
+            for phase in _PROCESSES
+            if (of_nodes := _printed(folder, phase))
         ]
         return pl.concat(frames) if frames else pl.DataFrame(schema=SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
-        """See :meth:`Driver.measured`."""
+        """See :meth:`Driver.measured`; of several nodes together, which run beside each other."""
         (operation,) = workload.weights
-        path = folder / f"{_PROCESSES[MEASURE]}.out"
-        printed = _read(path) if path.exists() else ""
-        found = output.summary(printed)
+        of_nodes = _printed(folder, MEASURE) or [""]
+        found = pl.DataFrame([output.summary(printed) for printed in of_nodes])
+        each, mean_ms = found["transactions"], found["latency_avg_ms"]
+        several = len(of_nodes) > 1 and each.sum()
         totals = Totals(
-            transactions=found["transactions"],
-            errors=found["ignored_errors"],
-            seconds=found["total_time_s"],
-            latency_mean_us=found["latency_avg_ms"] * 1000,
-            latency_max_us=found["latency_max_ms"] * 1000,
-            queries=found["queries_total"],
-            reconnects=found["reconnects"],
+            transactions=found["transactions"].sum(),
+            errors=found["ignored_errors"].sum(),
+            seconds=found["total_time_s"].max(),
+            latency_mean_us=1000
+            * ((mean_ms * each).sum() / each.sum() if several else mean_ms.mean()),
+            latency_max_us=found["latency_max_ms"].max() * 1000,
+            queries=found["queries_total"].sum(),
+            reconnects=found["reconnects"].sum(),
         )
         row = {
             "operation": operation,
@@ -114,7 +120,11 @@ class Sysbench(Driver):
         return Measured(
             totals,
             operations=pl.DataFrame([row], schema=OPERATIONS),
-            buckets=output.histogram(printed)
+            # the limits of its buckets are the same in every run
+            buckets=pl.concat(output.histogram(printed) for printed in of_nodes)
+            .group_by("latency_us")
+            .agg(pl.col("count").sum())
+            .sort("latency_us")
             .with_columns(operation=pl.lit(operation))
             .select(*BUCKETS),
         )
@@ -122,19 +132,64 @@ class Sysbench(Driver):
     def _stage(
         self, job: Job, phase: str, duration_s: int, seed: int, transactions: int | None = None
     ) -> Stage:
+        """Return a process on each node, with its share of the clients and a seed of its own."""
         (script,) = job.scripts.values()
-        argv = run(
-            job.engine,
-            script,
-            job.options,
-            job.clients,
-            duration_s,
-            seed,
-            transactions,
-            job.rate_per_s,
+        nodes = min(job.nodes, job.clients)
+        processes = [
+            Process(
+                _name(phase, node),
+                run(
+                    job.engine,
+                    script,
+                    job.options,
+                    clients,
+                    duration_s,
+                    seed + 2 * node,  # the warm-up has the next one
+                    transactions and transactions * clients // job.clients,
+                    job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
+                ),
+                config_file(job.engine),
+                node=node,
+            )
+            for node, clients in enumerate(_shares(job.clients, nodes))
+        ]
+        return Stage(processes, [Phase(phase)], duration_s)
+
+
+def _name(phase: str, node: int) -> str:
+    return _PROCESSES[phase] + (f"-{node + 1}" if node else "")
+
+
+def _shares(clients: int, nodes: int) -> list[int]:
+    """Share clients out among nodes, as equally as possible."""
+    return [clients // nodes + (node < clients % nodes) for node in range(nodes)]
+
+
+def _printed(folder: Path, phase: str) -> list[str]:
+    """Return what the processes of a phase printed, those that are there."""
+    found = []
+    while (path := folder / f"{_name(phase, len(found))}.out").exists():
+        found.append(_read(path))
+    return found
+
+
+def _added_up(of_nodes: list[pl.DataFrame]) -> pl.DataFrame:
+    if len(of_nodes) == 1:
+        return of_nodes[0]
+    one = of_nodes[0]
+    added = [name for name in one.columns if name not in ("second", "latency_us", "percentile")]
+    return (
+        pl.concat(of_nodes)
+        .group_by("second")
+        .agg(pl.len().alias("told"), pl.col(added).sum())
+        .filter(pl.col("told") == len(of_nodes))
+        .sort("second")
+        .with_columns(
+            latency_us=pl.lit(None, one.schema["latency_us"]),
+            percentile=pl.lit(None, one.schema["percentile"]),
         )
-        process = Process(_PROCESSES[phase], argv, config_file(job.engine))
-        return Stage([process], [Phase(phase)], duration_s)
+        .select(one.columns)
+    )
 
 
 def prepare(engine: Engine, tables: Mapping[str, Scalar], jobs: int) -> list[str]:
