@@ -106,12 +106,14 @@ class External(Session):
         tables = self.engine.tables()
         if key.startswith("empty-") and not tables:
             return
-        if key not in self.snapshots():
-            raise EngineError(
-                f"{self.engine_name}: the database holds other tables"
-                f" ({', '.join(sorted(tables)[:3]) or 'none'}): name an empty one in"
-                f" {self.found.external}, or delete them"
-            )
+        if key in self.snapshots():
+            return
+        holds = "another dataset" if _MARK in tables else "other tables"
+        raise EngineError(
+            f"{self.engine_name}: the database holds {holds}"
+            f" ({', '.join(sorted(tables)[:3]) or 'none'}): name an empty one in"
+            f" {self.found.external}, or delete them"
+        )
 
     def log(self, node: Node | None = None) -> bytes:
         """Nothing: it is somebody else's."""
