@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import drivers, repo, study, target
+from benchlab import repo, study, target
 from benchlab.plan import Curve, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
@@ -447,12 +447,8 @@ def _users() -> set[str]:
     return {"benchlab-oceanbase", "benchlab-postgres", "benchlab-tidb"}
 
 
-#: Load generators, by the names of their processes.
-_LOADS = {driver.program for driver in drivers.drivers()}
-
-
 def _processes(root: Path) -> Iterator[str]:
-    """Servers by their user, load by its name, run notebooks' kernels by their working directory."""
+    """Servers by their user; kernels of run notebooks and the load by their working directory."""
     uids = {one.pw_uid for one in pwd.getpwall() if one.pw_name in _users()}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -461,7 +457,7 @@ def _processes(root: Path) -> Iterator[str]:
             theirs = folder.stat().st_uid in uids or (folder / "cwd").readlink() == root
         except OSError:
             continue  # gone
-        if state not in "ZX" and (theirs or name in _LOADS):
+        if state not in "ZX" and theirs:
             yield f"process {folder.name} ({name})"
 
 

@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from benchlab.agent import system
 from benchlab.agent.config import AgentError, Roots
 from benchlab.agent.envelope import Envelope
 from benchlab.agent.sample import Sampler
-from benchlab.agent.system import listener, process
+from benchlab.agent.system import kill_all, listener, process
 
 DATA = Path(__file__).parent / "data"
 # A line of /proc/self/mountinfo as recorded for an envelope; {mount} stands for the path.
@@ -20,6 +23,13 @@ NET_TCP = """\
 00000000c8c8999e 100 0 0 10 0
    1: 0100007F:9FDA 0100007F:D888 01 00000000:00000000 00:00000000 00000000     0        0 80112 1 \
 00000000c8c8999f 20 4 30 10 -1
+"""
+
+# Its main thread ends, another one goes on. 60 and 93: exit(2) on x86-64 and arm64.
+HEADLESS = """
+import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=[600]).start()
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)
 """
 
 
@@ -232,9 +242,37 @@ def test_who_listens(tmp_path):
     assert listener(tmp_path, 55432) == "pid 42 (postgres)"
 
 
-def test_a_process_with_a_difficult_name(tmp_path):
+def test_a_process_lives_as_long_as_one_of_its_threads():
+    """The kernel shows it as a zombie as soon as its main thread has ended."""
+    with subprocess.Popen([sys.executable, "-c", HEADLESS]) as headless:
+        try:
+            state = Path(f"/proc/{headless.pid}/stat")
+            while state.read_text().rpartition(")")[2].split()[0] != "Z":
+                assert headless.poll() is None
+            assert process(Path("/proc"), headless.pid) is not None
+            listed = [[headless.pid]]
+            assert kill_all(Path("/proc"), lambda: listed.pop() if listed else [], "one") == 1
+            assert process(Path("/proc"), headless.pid) is None
+        finally:
+            headless.kill()
+
+
+def test_what_does_not_die_is_named(tmp_path, monkeypatch):
+    """A process waits for its disk, and its cgroup lists it no more."""
+    monkeypatch.setattr(system, "KILL_TIMEOUT_S", 0.1)
+    pid = (1 << 22) + 1  # higher than any: include/linux/threads.h, PID_MAX_LIMIT
     fields = " ".join(str(number) for number in range(5, 53))
-    for pid, state in ((42, "S"), (43, "Z")):
+    (tmp_path / str(pid)).mkdir()
+    (tmp_path / str(pid) / "stat").write_text(f"{pid} (mysqld) D 4 {fields}\n")
+    (tmp_path / str(pid) / "comm").write_text("mysqld\n")
+    listed = [[pid]]
+    with pytest.raises(AgentError, match=rf"engine x: still there .*: pid {pid} \(mysqld\)"):
+        kill_all(tmp_path, lambda: listed.pop() if listed else [], "engine x")
+
+
+def test_a_process_with_a_difficult_name(tmp_path):
+    for pid, state, threads in ((42, "S", 20), (43, "Z", 1)):
+        fields = " ".join(str(threads if number == 20 else number) for number in range(5, 53))
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b (c)) {state} 4 {fields}\n")
     living = process(tmp_path, 42)

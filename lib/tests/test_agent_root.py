@@ -177,6 +177,10 @@ def alive(pid: int) -> bool:
         return False
 
 
+def name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def is_v1() -> bool:
     return open_cgroups(Path("/sys/fs/cgroup"), NAME).version == 1
 
@@ -497,6 +501,41 @@ def test_down_from_a_half_state(target, break_it):
     break_it(target)
     target.run("envelope", "down")
     wait_for(lambda: target.leftovers() == [])
+
+
+def test_down_ends_a_client_that_joined_after_the_others_were_killed(target):
+    """On a busy machine an agent may take seconds to start its program."""
+    target.up()
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+
+    def client() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(target.command("client", "--", "sleep", "1000"))
+        wait_for(lambda: cgroups.pids("client") == [process.pid])
+        return process
+
+    first = client()
+    # keeps the mount busy, and so the way down between killing and removing
+    with subprocess.Popen(["sleep", "1000"], cwd=target.mount) as holder:
+        down = subprocess.Popen(target.command("envelope", "down"), stdout=subprocess.DEVNULL)
+        first.wait()
+        second = client()
+        holder.kill()
+    assert down.wait() == 0
+    assert not alive(second.pid)
+    assert second.wait() == -signal.SIGKILL
+
+
+def test_a_load_ends_with_its_caller(target):
+    target.up()
+    argv = target.command("client", "--", "sleep", "1000")
+    caller = subprocess.Popen(
+        [PYTHON, "-c", f"import subprocess; subprocess.run({argv!r})"], start_new_session=True
+    )
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+    wait_for(lambda: [name(pid) for pid in cgroups.pids("client")] == ["sleep"])
+    caller.kill()
+    caller.wait()
+    wait_for(lambda: cgroups.pids("client") == [])
 
 
 @pytest.mark.parametrize("break_it", HALF_STATES)

@@ -10,6 +10,8 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from .config import DISK_LIMITS, ETC, AgentError
 from .engine import Engine
 from .envelope import Envelope
 from .sample import record
-from .system import alone
+from .system import NOT_ALONE, alone
 
 
 def parser() -> argparse.ArgumentParser:
@@ -107,7 +109,8 @@ def parser() -> argparse.ArgumentParser:
     )
 
     client = commands.add_parser(
-        "client", help="execute a program inside the envelope's client group"
+        "client",
+        help="execute a program inside the envelope's client group; it ends with its caller",
     )
     client.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
     return main
@@ -138,11 +141,12 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     if not argv:
         raise AgentError("client: no program given; client -- PROGRAM [ARGUMENT ...]")
+    if not shutil.which(argv[0]):
+        raise AgentError(f"client: cannot execute {argv[0]}: no such program")
     envelope.enter("client")
-    try:
-        os.execvp(argv[0], argv)
-    except OSError as error:
-        raise AgentError(f"client: cannot execute {argv[0]}: {error.strerror}") from None
+    # Python ignores it, and the program would inherit that: it ends with who reads its output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execvp(NOT_ALONE[0], [*NOT_ALONE, *argv])
 
 
 def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

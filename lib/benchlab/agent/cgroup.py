@@ -18,6 +18,7 @@ v2 (one hierarchy; kernel: Documentation/admin-guide/cgroup-v2.rst):
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -78,8 +79,8 @@ class _Cgroups:
     def exists(self) -> bool:
         return all(folder.is_dir() for folder in self._folders())
 
-    def remove(self) -> None:
-        """Remove the groups, as far as they are there.
+    def remove(self, empty: Callable[[], object]) -> None:
+        """Remove the groups, as far as they are there; ``empty`` ends what is in one.
 
         Raises AgentError, after all were tried, naming those left.
         """
@@ -93,7 +94,8 @@ class _Cgroups:
             except OSError as error:
                 if error.errno != errno.EBUSY:
                     raise
-                return False  # a process in it is still exiting
+                empty()
+                return False
             return True
 
         for folder in reversed(self._folders()):

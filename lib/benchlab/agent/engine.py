@@ -372,7 +372,7 @@ class Engine:
         return [one.pid for one in living if one.parent not in pids]
 
     def _kill(self) -> None:
-        kill_all(lambda: [one.pid for one in self._processes()], f"engine {self.name}")
+        kill_all(self.proc, lambda: [one.pid for one in self._processes()], f"engine {self.name}")
         self.config.pid_file.unlink(missing_ok=True)
 
     def _require_down(self) -> None:

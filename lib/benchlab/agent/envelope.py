@@ -111,9 +111,7 @@ class Envelope:
                 errors.append(f"{step}: {error}")
 
         attempt("lift the disk limits", self._lift_disk_limits)
-        attempt(
-            "kill the group's processes", lambda: kill_all(self.cgroups.all_pids, "cgroups") > 0
-        )
+        attempt("kill the group's processes", lambda: self._kill_groups() > 0)
         for name in engine_names(self.etc):
             attempt(f"kill engine {name}", lambda name=name: self._kill_engine(name))
         attempt(f"unmount {self.config.mount}", self._unmount)
@@ -301,14 +299,18 @@ class Envelope:
                 lifted = True
         return lifted
 
+    def _kill_groups(self) -> int:
+        return kill_all(self.roots.proc, self.cgroups.all_pids, f"cgroup {self.config.cgroup}")
+
     def _kill_engine(self, name: str) -> bool:
         engine = load_engine(self.etc, name, self.config)
         try:
             uid = engine.account.pw_uid
         except NoSuchUser:
             return False
+        proc = self.roots.proc
         killed = kill_all(
-            lambda: [one.pid for one in processes_of(self.roots.proc, uid)], f"engine {name}"
+            proc, lambda: [one.pid for one in processes_of(proc, uid)], f"engine {name}"
         )
         engine.pid_file.unlink(missing_ok=True)
         return killed > 0
@@ -344,7 +346,8 @@ class Envelope:
 
     def _remove_cgroups(self) -> bool:
         there = any(parent.is_dir() for parent in self.cgroups.parents())
-        self.cgroups.remove()
+        # a client whose agent was slow to start may have joined since the others were killed
+        self.cgroups.remove(self._kill_groups)
         return there
 
     def _delete_image(self) -> bool:

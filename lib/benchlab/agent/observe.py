@@ -22,16 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .system import keep_time, take_turns
+from .system import NOT_ALONE, keep_time, take_turns
 
 STOP_TIMEOUT_S = 10.0
 THEN_TIMEOUT_S = 120.0
 
 #: File of the archive that says which observers failed, and how; absent when none did.
 REPORT = "observers.json"
-
-#: An agent that is killed takes its observers along: they would watch for ever.
-_NOT_ALONE = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass
@@ -75,7 +72,7 @@ def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Obse
     try:
         with output.open("wb") as stdout, (folder / f"{entry['file']}.err").open("wb") as stderr:
             process = subprocess.Popen(
-                [*_NOT_ALONE, *entry["command"]],
+                [*NOT_ALONE, *entry["command"]],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

@@ -15,6 +15,10 @@ from pathlib import Path
 
 from .config import AgentError
 
+#: Before a program's argv: whoever started it takes it along when they are killed. The kernel looks
+#: at the thread that did so, prctl(2), PR_SET_PDEATHSIG.
+NOT_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")
+
 POLL_S = 0.02
 #: A killed process that waits for its disk goes only when its I/O is done.
 KILL_TIMEOUT_S = 30.0
@@ -110,16 +114,18 @@ class Process:
 def process(proc: Path, pid: int) -> Process | None:
     """The living process of this pid, or None.
 
-    A zombie has no memory, files or ports left: it is not living.
+    A zombie has no memory, files or ports left: it is not living. But the main thread of a process is
+    shown as one, too, while other threads run on or are still ending.
     """
     try:
-        # pid (comm) state ppid ... starttime(22) ...; comm may hold spaces and parentheses:
-        # proc_pid_stat(5).
+        # pid (comm) state ppid ... num_threads(20) ... starttime(22) ...; comm may hold spaces and
+        # parentheses: proc_pid_stat(5).
         after_comm = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    state, parent, start_ticks = after_comm[0], int(after_comm[1]), int(after_comm[19])
-    return None if state in "ZX" else Process(pid, parent, start_ticks)
+    state, parent, threads = after_comm[0], int(after_comm[1]), int(after_comm[17])
+    ended = state in "ZX" and threads <= 1
+    return None if ended else Process(pid, parent, start_ticks=int(after_comm[19]))
 
 
 def processes_of(proc: Path, uid: int) -> list[Process]:
@@ -145,23 +151,26 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def kill_all(pids: Callable[[], list[int]], what: str) -> int:
+def kill_all(proc: Path, pids: Callable[[], list[int]], what: str) -> int:
     """SIGKILL, again and again (a process may fork meanwhile), until none is left.
 
-    Returns how many were seen. Raises AgentError where one outlives KILL_TIMEOUT_S.
+    A process leaves its cgroup before it has ended: each that was seen is waited for by itself.
+    Returns how many were seen. Raises AgentError that names each one that outlives KILL_TIMEOUT_S.
     """
-    seen: set[int] = set()
+    seen: dict[int, Process] = {}
+
+    def left() -> set[int]:
+        return {pid for pid, one in seen.items() if process(proc, pid) == one}
 
     def none_left() -> bool:
-        left = pids()
-        seen.update(left)
-        send(left, signal.SIGKILL)
-        return not left
+        found = pids()
+        seen.update((pid, one) for pid in found if (one := process(proc, pid)))
+        send(found, signal.SIGKILL)
+        return not found and not left()
 
     if not wait_until(none_left, KILL_TIMEOUT_S):
-        raise AgentError(
-            f"{what}: processes {pids()} are still there {KILL_TIMEOUT_S:.0f} s after SIGKILL"
-        )
+        names = ", ".join(describe(proc, pid) for pid in sorted(left().union(pids())))
+        raise AgentError(f"{what}: still there {KILL_TIMEOUT_S:.0f} s after SIGKILL: {names}")
     return len(seen)
 
 
