@@ -5,7 +5,10 @@ It is of Ansible's kind *jsonargs*: its arguments are put into this text, and no
 imported on the host, which is what other modules spend their time on.
 """
 
+import contextlib
+import fcntl
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,7 +20,15 @@ description:
 options:
   argv: {type: list, elements: str, required: true, description: The program and its arguments.}
   stdin: {type: str, description: What it reads.}
-  creates: {type: str, description: A path; where that exists the program is not run.}
+  creates:
+    type: str
+    description: >-
+      A path; where that exists the program is not run. Two programs that create the same are run
+      one after the other.
+  wait:
+    type: bool
+    default: true
+    description: Without, it runs on by itself; whether it failed is seen when it is run again.
 author: benchlab
 """
 
@@ -30,17 +41,46 @@ stderr: {type: str, returned: when it was run, description: What it said of erro
 ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
 
 
+LOCKS = Path("/run/benchlab")
+
+
 def run(argv, stdin="", creates=None):
     """Run it; return the result of the task."""
-    if creates and Path(creates).exists():
-        return {"changed": False, "rc": 0, "stdout": "", "stderr": ""}
-    try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
-    except OSError as error:
-        return {"failed": True, "changed": False, "rc": 127, "msg": f"{argv[0]}: {error.strerror}"}
+    with alone(creates):
+        if creates and Path(creates).exists():
+            return {"changed": False, "rc": 0, "stdout": "", "stderr": ""}
+        try:
+            done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+        except OSError as error:
+            said = f"{argv[0]}: {error.strerror}"
+            return {"failed": True, "changed": False, "rc": 127, "msg": said}
     said = {"stdout": done.stdout.rstrip("\n"), "stderr": done.stderr.rstrip("\n")}
     failed = {"failed": True, "msg": f"exit code {done.returncode}"} if done.returncode else {}
     return {"changed": True, "rc": done.returncode, **said, **failed}
+
+
+@contextlib.contextmanager
+def alone(creates):
+    """Wait for whoever creates the same."""
+    if not creates:
+        yield
+        return
+    LOCKS.mkdir(parents=True, exist_ok=True)
+    with (LOCKS / (creates.strip("/").replace("/", "-") + ".lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def begin(argv, stdin="", creates=None):
+    """Run it in a session of its own, which nobody waits for."""
+    if os.fork() == 0:
+        os.setsid()
+        with Path("/dev/null").open("r+b") as nothing:
+            for stream in range(3):
+                os.dup2(nothing.fileno(), stream)
+        run(argv, stdin, creates)
+        os._exit(0)
+    return {"changed": True}
 
 
 def main():
@@ -49,7 +89,8 @@ def main():
     if given["_ansible_check_mode"]:
         result = {"skipped": True, "changed": False}
     else:
-        result = run(**{name: given[name] for name in given if not name.startswith("_ansible_")})
+        asked = {name: given[name] for name in given if not name.startswith("_ansible_")}
+        result = run(**asked) if asked.pop("wait", True) else begin(**asked)
     print(json.dumps(result))
 
 

@@ -150,6 +150,53 @@ def test_a_kernels_list_of_cpus_is_counted(host_facts, cpus, length):
     assert host_facts._list_length(cpus) == length
 
 
+# The module that runs a program
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    module = script(ANSIBLE / "library/program.py")
+    monkeypatch.setattr(module, "LOCKS", tmp_path / "locks")
+    return module
+
+
+def test_a_program_says_what_it_says(program):
+    done = program.run(["sh", "-c", "cat; echo why >&2; exit 3"], stdin="a\nb\n")
+    assert (done["rc"], done["stdout"], done["stderr"]) == (3, "a\nb", "why")
+    assert done["failed"]
+    assert not program.run(["true"]).get("failed")
+    assert "No such file" in program.run(["/no/such/program"])["msg"]
+
+
+def test_a_program_is_not_run_where_its_work_is_done(program, tmp_path):
+    argv, made = ["sh", "-c", f"echo x >> {tmp_path}/made"], str(tmp_path / "made")
+    assert program.run(argv, creates=made)["changed"]
+    assert not program.run(argv, creates=made)["changed"]
+    assert (tmp_path / "made").read_text() == "x\n"
+
+
+def test_a_program_that_was_begun_is_waited_for_by_the_next(program, tmp_path):
+    os.mkfifo(tmp_path / "go")
+    made = tmp_path / "made"
+    argv = ["sh", "-c", f"cat {tmp_path}/go > {tmp_path}/draft; mv {tmp_path}/draft {made}"]
+    assert program.begin(argv, creates=str(made)) == {"changed": True}
+    with (tmp_path / "go").open("w") as go:  # opens as soon as the program reads it
+        go.write("by the first")
+    assert not program.run(argv, creates=str(made))["changed"]
+    assert made.read_text() == "by the first"
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_module_gets_its_arguments_as_text(tmp_path, check):
+    """As Ansible puts them in; a dry run runs no program."""
+    asked = {"argv": ["cat"], "stdin": 'it\'s \\ """\n', "_ansible_check_mode": check}
+    text = (ANSIBLE / "library/program.py").read_text()
+    module = tmp_path / "module.py"
+    module.write_text(text.replace("<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>", json.dumps(asked)))
+    said = subprocess.run([sys.executable, module], capture_output=True, check=True).stdout
+    assert json.loads(said).get("stdout") == (None if check else 'it\'s \\ """')
+
+
 # The module that converges many files at once
 
 
@@ -205,6 +252,14 @@ def test_absent_removes_folders_and_files(managed_files, entry, tmp_path):
     gone = entry(tmp_path / "folder", state="absent")
     assert managed_files.converge(gone, dry=False)
     assert not managed_files.converge(gone, dry=False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"), [({"stat": "file"}, "option stat"), ({"state": "link"}, "state link")]
+)
+def test_what_a_file_cannot_be_is_told(managed_files, tmp_path, wanted, message):
+    with pytest.raises(ValueError, match=f"unknown {message}"):
+        managed_files.entries([{"path": str(tmp_path)} | wanted], {})
 
 
 def test_a_tree_holds_exactly_its_files(managed_files, tmp_path):

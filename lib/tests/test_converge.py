@@ -110,6 +110,20 @@ def test_a_second_converge_changes_nothing(converged, folder):
     assert played("provision", converged.variables, folder)["changed"] == {}
 
 
+def test_engines_of_other_studies_are_installed_and_leave_those_of_this_one_alone(
+    converged, folder
+):
+    """Both studies name an engine postgres, of another version each."""
+    before = engine("postgres")
+    later = [asked(converged, "postgres13") | {"engine": "postgres"}, {"engine": "tidb"}]
+    assert before["version"] != asked(converged, "postgres13")["role_vars"]["postgres_version"]
+    program = Path("/opt/benchlab/postgres-13.4/bin/postgres")
+    program.unlink()
+    played("provision", converged.variables | {"benchlab_later": later}, folder)
+    assert program.exists()
+    assert engine("postgres") == before
+
+
 def test_the_envelope_is_in_force(converged):
     status = agent("envelope", "status")
     assert status["up"]

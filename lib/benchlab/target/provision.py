@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,8 +36,12 @@ def provision(
     envelope: Envelope,
     engines: list[str],
     on_task: Callable[[str], None] = lambda name: None,
+    later: Sequence[dict] = (),
 ) -> Provisioned:
     """Install and tune the engines of a study on a target, and return what came of it.
+
+    Engines of other studies that will be asked for later are installed with them: packages in one
+    transaction, downloads beside it. They are not tuned, so one name may mean two versions.
 
     Args:
         repo: the checkout.
@@ -47,6 +51,7 @@ def provision(
         envelope: the limits to set up.
         engines: names.
         on_task: called with the name of each task as it starts.
+        later: of other studies, as :func:`engine_variables` gives them.
 
     Raises:
         TargetError: a host's clock is another than this machine's.
@@ -63,7 +68,7 @@ def provision(
         if not study.engines[name].external
         and not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
     ]
-    asked = variables(study, profile_name, envelope, possible)
+    asked = variables(study, profile_name, envelope, possible, later)
     playbook(repo, deployment.name, "provision", asked, on_task)
     found = Provisioned(
         deployment=deployment,
@@ -80,13 +85,18 @@ def provision(
     return found
 
 
-def variables(study: Study, profile_name: str, envelope: Envelope, engines: list[str]) -> dict:
+def variables(
+    study: Study,
+    profile_name: str,
+    envelope: Envelope,
+    engines: list[str],
+    later: Sequence[dict] = (),
+) -> dict:
     """Return what the playbook ``provision`` is asked for; see ``ansible/README.md``."""
     return {
         "benchlab_agent_source": str(Path(__file__).parents[1] / "agent"),
-        "benchlab_engines": [
-            _engine_variables(study, profile_name, engine, envelope) for engine in engines
-        ],
+        "benchlab_engines": engine_variables(study, profile_name, envelope, engines),
+        "benchlab_later": list(later),
         "benchlab_drivers": sorted({one.driver for one in study.workloads.values()}),
         "envelope_cores": envelope.cores,
         "envelope_memory_bytes": envelope.memory_bytes,
@@ -97,6 +107,13 @@ def variables(study: Study, profile_name: str, envelope: Envelope, engines: list
         "envelope_image_bytes": envelope.disk_bytes,
         "envelope_enforce": envelope.enforce,
     }
+
+
+def engine_variables(
+    study: Study, profile_name: str, envelope: Envelope, engines: list[str]
+) -> list[dict]:
+    """Return what the playbooks are told of each engine: role, initialisation, settings."""
+    return [_engine_variables(study, profile_name, engine, envelope) for engine in engines]
 
 
 def playbook(
