@@ -1,9 +1,9 @@
 """Measure benchlab itself, as ratios within one run: `make bench`.
 
-What a sweep costs beside a shell loop, what the observers cost the engine that they watch, how much
-faster bulk loads are than single INSERTs, and what the Lua driver costs beside the query that it sends.
-Absolute times mean nothing on a shared machine; both sides of a ratio are measured alternately on the
-same one. Names of parts as arguments measure only these.
+Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
+engine that they watch, how much faster bulk loads are than single INSERTs, and what the Lua driver
+costs beside the query that it sends. Absolute times mean nothing on a shared machine; both sides of
+a ratio are measured alternately on the same one. Names of parts as arguments measure only these.
 """
 
 import argparse
@@ -11,11 +11,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import bulk_load
 import lua_driver
 import observer_cost
 import sweep_cost
+import time_shares
 from benchlab import repo, study
 from benchlab.plan import Curve
 from benchlab.repo import Repo
@@ -59,6 +61,11 @@ def main() -> None:
     console.print(table(rows))
 
 
+def _time_shares(checkout: Repo, console: Console) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="benchlab-bench-") as folder:
+        yield from time_shares.measure(checkout, Path(folder) / "clone")
+
+
 def _sweep_cost(checkout: Repo, console: Console) -> Iterator[Row]:
     with _loaded(checkout, SWEPT, console) as (found, curve, _):
         spec = study.load(checkout, SWEPT.study)
@@ -88,6 +95,7 @@ def _lua_driver(checkout: Repo, console: Console) -> Iterator[Row]:
 
 #: In the order in which they are measured.
 PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
+    "time_shares": _time_shares,  # first: nothing is measured yet
     "sweep_cost": _sweep_cost,
     "observer_cost": _observer_cost,
     "bulk_load": _bulk_load,
