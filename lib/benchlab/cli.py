@@ -140,8 +140,8 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     from benchlab.run import sweep
 
     failed = 0
-    for selection in selections:
-        outcome = sweep.run(checkout, selection, console)
+    for number, selection in enumerate(selections, start=1):
+        outcome = sweep.run(checkout, selection, console, then=selections[number:])
         failed += outcome["failed"]
         if outcome:
             counts = ", ".join(f"{count} {status}" for status, count in outcome.items())

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from benchlab import notebooks, study, target
 from benchlab.engines import EngineSetting, without_effect
 from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
 from benchlab.plan import Curve, Plan, Point, envelope
+from benchlab.plan.envelope import Envelope
 from benchlab.raw import folders
 from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
@@ -30,7 +31,7 @@ from benchlab.store import ingest
 from benchlab.study import Study
 from benchlab.target import Deployment, Provisioned, preflight
 from benchlab.target.external import open_session
-from benchlab.target.provision import provision
+from benchlab.target.provision import engine_variables, provided, provision
 from benchlab.target.session import Session
 
 _CURVE = Path("run") / "curve.ipynb"
@@ -44,11 +45,19 @@ def run(
     selection: Selection,
     console: Console,
     planned: Callable[[Repo, Selection, Study], Plan] = planning.planned,
+    then: Sequence[Selection] = (),
 ) -> Counter[Status]:
     """Run what is left of a plan, by default that of a selection; take everything down afterwards.
 
     The study file is read once. What is run is what stands in the plan that is written down then,
     whatever becomes of the file meanwhile.
+
+    Args:
+        repo: the checkout.
+        selection: what to run.
+        console: for people who watch.
+        planned: works out the plan.
+        then: what will be run afterwards, on the same target.
 
     Returns:
         How many runs ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
@@ -70,7 +79,7 @@ def run(
         plan.save(repo)
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
         return Counter()
-    with ready(repo, selection, spec, rest, console) as found:
+    with ready(repo, selection, spec, rest, console, then) as found:
         if plan.versions != found.versions(spec.engines):
             # the engines' versions are known only now, and with them which trials are done
             plan = planned(repo, selection, spec)
@@ -84,12 +93,50 @@ def run(
 
 @contextmanager
 def ready(
-    repo: Repo, selection: Selection, spec: Study, curves: list[Curve], console: Console
+    repo: Repo,
+    selection: Selection,
+    spec: Study,
+    curves: list[Curve],
+    console: Console,
+    then: Sequence[Selection] = (),
 ) -> Iterator[Provisioned]:
-    """Hold a target that is provisioned for these curves; take everything down afterwards."""
+    """Hold a target that is provisioned for these curves; take everything down afterwards.
+
+    What the engines of later selections are made of is installed with that of the first ones, packages
+    in one transaction and downloads beside it.
+    """
     on = target.load(repo, selection.target)
     with locked(), _taken_down(on):
-        yield _provision(repo, selection, spec, on, curves, console)
+        limits = _limits(repo, selection, spec, on)
+        preflight.check(on, limits)
+        later = [engine for one in then for engine in _engines_left(repo, one, on)]
+        with console.status("provisioning") as status:
+            found = provision(
+                repo,
+                on,
+                spec,
+                selection.profile,
+                limits,
+                sorted({curve.engine for curve in curves}),
+                on_task=lambda name: status.update(f"provisioning: {name}"),
+                later=later,
+            )
+        yield found
+
+
+def _limits(repo: Repo, selection: Selection, spec: Study, on: Deployment) -> Envelope:
+    instance = target.instance_type(repo, spec.instance)
+    rule = next(iter(spec.envelopes))
+    return envelope.resolve(spec, spec.profile(selection.profile), instance, rule, on.enforce)
+
+
+def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
+    """Return what the playbooks are told of the engines of which a selection has something left."""
+    spec = study.load_rerun(repo, selection.study)
+    curves = selection.part(spec, planning.planned(repo, selection, spec))
+    engines = sorted({curve.engine for curve in left(repo, selection, curves)})
+    limits = _limits(repo, selection, spec, on)
+    return engine_variables(spec, selection.profile, limits, provided(on, spec, engines))
 
 
 def take_down(on: Deployment) -> None:
@@ -107,34 +154,6 @@ def take_down(on: Deployment) -> None:
             errors.append(str(error))
     if errors:
         raise TargetError("; ".join(errors))
-
-
-def _provision(
-    repo: Repo,
-    selection: Selection,
-    spec: Study,
-    on: Deployment,
-    rest: list[Curve],
-    console: Console,
-) -> Provisioned:
-    limits = envelope.resolve(
-        spec,
-        spec.profile(selection.profile),
-        target.instance_type(repo, spec.instance),
-        next(iter(spec.envelopes)),
-        on.enforce,
-    )
-    preflight.check(on, limits)
-    with console.status("provisioning") as status:
-        return provision(
-            repo,
-            on,
-            spec,
-            selection.profile,
-            limits,
-            sorted({curve.engine for curve in rest}),
-            on_task=lambda name: status.update(f"provisioning: {name}"),
-        )
 
 
 def execute_notebook(repo: Repo, plan: Plan, curve: Curve, bar: SweepProgress) -> None:

@@ -62,13 +62,8 @@ def provision(
     external.provide(
         repo, deployment, [one for name in engines if (one := study.engines[name].external)]
     )
-    possible = [
-        name
-        for name in engines
-        if not study.engines[name].external
-        and not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
-    ]
-    asked = variables(study, profile_name, envelope, possible, later)
+    of_roles = provided(deployment, study, engines)
+    asked = variables(study, profile_name, envelope, of_roles, later)
     playbook(repo, deployment.name, "provision", asked, on_task)
     found = Provisioned(
         deployment=deployment,
@@ -83,6 +78,19 @@ def provision(
     )
     found.save(repo)
     return found
+
+
+def provided(deployment: Deployment, study: Study, engines: Iterable[str]) -> list[str]:
+    """Return those engines of a study that a role provides on a target.
+
+    Left out are those that somebody else runs, and those whose nodes the target lacks.
+    """
+    return [
+        name
+        for name in engines
+        if not study.engines[name].external
+        and not _impossible(deployment, study.engines[name].role or name, study.engines[name].nodes)
+    ]
 
 
 def variables(
