@@ -20,7 +20,8 @@ from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, Perturbed, strict
-from benchlab.study.intervention import RESOURCES, Intervention
+from benchlab.study.intervention import Intervention
+from benchlab.study.resources import LOWERED
 
 # What takes long to import (DuckDB, Polars, scipy, Ansible, the paper's stack) is imported by the
 # commands that use it, so that the others answer at once.
@@ -166,7 +167,7 @@ def intervene(
     target_name: _TargetName = "local",
     resource: Annotated[
         list[str],
-        typer.Option("--resource", help=f"Lower only: {', '.join(RESOURCES)}; repeatable."),
+        typer.Option("--resource", help=f"Lower only: {', '.join(LOWERED)}; repeatable."),
     ] = (),
     factor: Annotated[float, typer.Option(help="What a block leaves of the limit in force.")] = 0.8,
     block_s: Annotated[
@@ -182,7 +183,7 @@ def intervene(
     checkout = repo.find()
     try:
         asked = Intervention(
-            resources=tuple(resource or RESOURCES), factor=factor, block_s=block_s, blocks=blocks
+            resources=tuple(resource or LOWERED), factor=factor, block_s=block_s, blocks=blocks
         )
         where = Perturbed(
             engine=engine,

@@ -11,7 +11,8 @@ from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import ParseError
 from benchlab.run.schedule import Block, schedule
 from benchlab.stats import Estimate
-from benchlab.study.intervention import RESOURCES, TRANSIENT_S, Intervention
+from benchlab.study.intervention import TRANSIENT_S, Intervention
+from benchlab.study.resources import LOWERED
 from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ LATE_S = 0.06  # as its record says
 
 INTERVENTIONS = st.builds(
     Intervention,
-    resources=st.lists(st.sampled_from(list(RESOURCES)), min_size=1, unique=True).map(tuple),
+    resources=st.lists(st.sampled_from(list(LOWERED)), min_size=1, unique=True).map(tuple),
     factor=st.floats(0.1, 0.9),
     block_s=st.integers(3, 20),
     blocks=st.integers(1, 12),
@@ -144,7 +145,7 @@ def run(asked: Intervention, tps: dict[str | None, float], late_s: float = 0.0) 
     """
     rows, seconds, at = [], [], 1000.0 + late_s
     for number, block in enumerate(schedule(asked, seed=1)):
-        name = RESOURCES[block.resource].name if block.resource else None
+        name = LOWERED[block.resource].name if block.resource else None
         rows.append((number, name, block.factor, None, None, at, at + block.duration_s))
         seconds += [1e9] + [tps[block.resource]] * (block.duration_s - 1)
         at += block.duration_s
@@ -180,7 +181,7 @@ def test_the_limit_that_throughput_follows_binds_and_no_other(asked):
     assert len(found) == len(asked.resources)
     for row in found.iter_rows(named=True):
         assert row["blocks"] == asked.blocks
-        binds = row["resource"] == RESOURCES[binding].name
+        binds = row["resource"] == LOWERED[binding].name
         assert row["elasticity"] == pytest.approx(1.0 if binds else 0.0, abs=1e-9)
         if asked.blocks < 3:
             assert (row["answer"], row["reason"]) == (Answer.UNCLEAR, "too few blocks")

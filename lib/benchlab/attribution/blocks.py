@@ -10,7 +10,7 @@ import json
 import polars as pl
 
 from benchlab.observers._text import fail, shown, whole_lines
-from benchlab.study.intervention import RESOURCES
+from benchlab.study.resources import LOWERED
 
 #: Name of the capture.
 FILE = "blocks.jsonl"
@@ -25,7 +25,7 @@ SCHEMA = {
     "end_s": pl.Float64,
 }
 
-_NAMES = {resource.limit: resource.name for resource in RESOURCES.values()} | {None: None}
+_NAMES = {resource.limit.agent: resource.name for resource in LOWERED.values()} | {None: None}
 
 
 def blocks(text: str, truncated_ok: bool = False) -> pl.DataFrame:

@@ -51,7 +51,7 @@ OCCUPIED = 0.7
 #: holder waits for the disk.
 _AT_DISK = (Wait.BUSY, Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
 _SEEN_AS = {
-    **{rate.name: _AT_DISK for rate in DISK},
+    **{disk.name: _AT_DISK for disk in DISK},
     ENGINE_CPU: (Wait.CPU, Wait.BUSY, Wait.CLIENT, Wait.LATCH),
     CLIENT_CPU: (Wait.CLIENT, Wait.CPU, Wait.BUSY),
     MEMORY: (Wait.CPU, Wait.BUSY, Wait.DATA, Wait.LATCH),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from benchlab.study.intervention import RESOURCES, TRANSIENT_S, WITHOUT_ENVELOPE, Intervention
+from benchlab.study.intervention import TRANSIENT_S, WITHOUT_ENVELOPE, Intervention
+from benchlab.study.resources import LOWERED
 
 if TYPE_CHECKING:
     from benchlab.stats import Estimate, Spread
@@ -113,14 +114,14 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
     """
     from benchlab import stats
 
-    compared = {key: _compared(blocks, RESOURCES[key].name) for key in asked.resources}
+    compared = {key: _compared(blocks, LOWERED[key].name) for key in asked.resources}
     prior = stats.in_common(
         stats.block_spread(one.lowered, one.beside)
         for one in compared.values()
         if len(one.lowered) > 1 and one.moved
     )
     rows = []
-    for key, resource in RESOURCES.items():
+    for key, resource in LOWERED.items():
         if not enforced and key not in WITHOUT_ENVELOPE:
             rows.append(_row(resource.name, Answer.NOT_TESTABLE, reason="no limit is in force"))
         elif key in compared:

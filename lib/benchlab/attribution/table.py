@@ -18,6 +18,7 @@ from benchlab.study.resources import (
     MEMORY,
     NETWORK,
     NONE,
+    RATES,
     RESOURCES,
     UNKNOWN,
 )
@@ -51,17 +52,6 @@ _TOLD_BY_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
 
 _NO_SAMPLES = "no samples of the measured part"
 
-_WORDS = {
-    **{rate.name: rate.words for rate in DISK},
-    ENGINE_CPU: "the engine's CPU",
-    CLIENT_CPU: "the client's CPU",
-    NETWORK: "the busier way of the network",
-}
-_SHOW = {
-    **{rate.name: rate.show for rate in DISK},
-    **dict.fromkeys((ENGINE_CPU, CLIENT_CPU), lambda cores: f"{cores:.2f} cores"),
-    NETWORK: DISK[0].show,
-}
 _WAITED_FOR = {
     COMMIT_LATENCY: "the log",
     LOCKS: "locks and latches",
@@ -124,7 +114,7 @@ def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     if node is None and name not in SERIAL:
         return (
             {},
-            f"{_WORDS.get(name, name)}: the server runs on none of the nodes, nobody can see it",
+            f"{RATES[name].words if name in RATES else name}: the server runs on none of the nodes, nobody can see it",
         )
     if name == MEMORY:
         return _memory(timeline, place)
@@ -142,7 +132,7 @@ def _rate(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     name, _ = place
     if name == NETWORK and len(timeline.nodes) == 1:
         return {}, "engine and client share a host"
-    words, show = _words(timeline, place, _WORDS[name]), _SHOW[name]
+    words, show = _words(timeline, place, RATES[name].words), RATES[name].show
     if place not in timeline.used:
         return {}, f"{words}: {_NO_SAMPLES}"
     mean = np.nanmean(timeline.used[place])
@@ -249,8 +239,8 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
         confidence *= sampled_s / _ENOUGH_S
         doubts.append(f"only {sampled_s:.1f} s were sampled")
     missing = [
-        _words(timeline, place, _WORDS[name])
-        for name in (*(rate.name for rate in DISK), ENGINE_CPU, CLIENT_CPU)
+        _words(timeline, place, RATES[name].words)
+        for name in (*(disk.name for disk in DISK), ENGINE_CPU, CLIENT_CPU)
         for place in timeline.places(name)
         if place not in timeline.used
     ]

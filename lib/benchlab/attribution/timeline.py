@@ -95,7 +95,7 @@ class Timeline:
             nodes = list(self.nodes)
         elif resource == CLIENT_CPU:
             nodes = [node for node, roles in self.nodes.items() if LOAD in roles]
-        elif resource in (ENGINE_CPU, MEMORY, *(rate.name for rate in DISK)):
+        elif resource in (ENGINE_CPU, MEMORY, *(disk.name for disk in DISK)):
             nodes = self.databases
         return [(resource, node) for node in nodes]
 
@@ -234,12 +234,12 @@ def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -
 
 def _disk(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
     """Hold reads and writes against the envelope's limits, which every node with an engine has."""
-    for rate in DISK:
-        if (used := signals.get(f"disk {rate.metric}")) is None:
+    for disk in DISK:
+        if (used := signals.get(f"disk {disk.metric}")) is None:
             continue
-        place = rate.name, node
+        place = disk.name, node
         timeline.used[place] = used
-        if (limit := timeline.run[rate.limit]) is not None:
+        if (limit := timeline.run[disk.limit.column]) is not None:
             timeline.limits[place] = float(limit)
             timeline.pressure[place] = used / limit
         if (stalled := signals.get("psi io some_us_per_s")) is not None:

@@ -5,18 +5,10 @@ import polars as pl
 
 from benchlab.report import theme
 from benchlab.report.interventions import Perturbed
-from benchlab.study.intervention import RESOURCES
+from benchlab.study.resources import LOWERED
 
 _WIDTH = 560
 
-#: Those of the attribution strip.
-_COLORS = dict(
-    zip(
-        (resource.name for resource in RESOURCES.values()),
-        ("#7f3b08", "#b35806", "#e08214", "#fdb863", "#2d004b"),
-        strict=True,
-    )
-)
 #: A limit is worth 0 to 1; a little beyond on either side.
 _DOMAIN = (-1, 2)
 
@@ -109,13 +101,13 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
 
 def _names(frame: pl.DataFrame) -> list[str]:
     known = set(frame["resource"])
-    return [name for name in _COLORS if name in known]
+    return [one.name for one in LOWERED.values() if one.name in known]
 
 
 def _color(names: list[str], title: str, **legend: str | float) -> alt.Color:
     return alt.Color(
         "resource:N",
         title=title,
-        scale=alt.Scale(domain=names, range=[_COLORS[name] for name in names]),
+        scale=alt.Scale(domain=names, range=[theme.resource_color(name) for name in names]),
         legend=alt.Legend(titleOrient="left", **legend),
     )

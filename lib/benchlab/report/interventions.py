@@ -13,21 +13,11 @@ from benchlab.raw.record import Record
 from benchlab.report.points import with_curve
 from benchlab.store import Store, ingest
 from benchlab.store.results import POINT, Rerun
-from benchlab.study.intervention import RESOURCES, TRANSIENT_S, Intervention
-from benchlab.study.resources import UNKNOWN
+from benchlab.study.intervention import TRANSIENT_S, Intervention
+from benchlab.study.resources import CPU, LOWERED, RATES, UNKNOWN, Amount
 
 #: Resource → its place among all.
-_RANK = {resource.name: rank for rank, resource in enumerate(RESOURCES.values())}
-
-#: Resource → who uses what of it (subjects and metric of `os_sample`), in which unit, one of which is
-#: so many of the metric's; and the same of what a transaction takes.
-_USE = {
-    "CPU": (("engine", "client"), "cpu_us_per_s", "cores", 1e6, "µs", 1),
-    "disk write bandwidth": (("disk",), "write_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
-    "disk write IOPS": (("disk",), "writes_per_s", "1/s", 1, "writes", 1),
-    "disk read bandwidth": (("disk",), "read_bytes_per_s", "MB/s", 1e6, "kB", 1e3),
-    "disk read IOPS": (("disk",), "reads_per_s", "1/s", 1, "reads", 1),
-}
+_RANK = {resource.name: rank for rank, resource in enumerate(LOWERED.values())}
 
 # What some subjects used of a metric, in the blocks of each resource and in those of none (null). A
 # sample is of the second before it, and the first second of a block does not count.
@@ -171,23 +161,24 @@ def used(rerun: Rerun) -> pl.DataFrame:
             run["run_id"],
         )
         for name, in_force, lowered_to in sorted(limits.iter_rows(), key=lambda row: _RANK[row[0]]):
-            subjects, metric, unit, scale, unit_of_one, scale_of_one = _USE[name]
+            resource = RATES[name]
             # the load of another host is under no limit of this one
-            subjects = subjects if run["single_host"] else subjects[:1]
-            of_run = (run["run_id"], list(subjects), metric, TRANSIENT_S, run["run_id"])
+            subjects = resource.subjects if run["single_host"] else resource.subjects[:1]
+            of_run = (run["run_id"], list(subjects), resource.metric, TRANSIENT_S, run["run_id"])
             found = {row[0]: row[1:] for row in rerun.store.sql(_USED, *of_run).iter_rows()}
             if not {None, name} <= found.keys():
                 continue
-            of_limit = 1 if name == "CPU" else scale
+            # in cores already, which are sampled in microseconds a second
+            of_limit = Amount(resource.rate.unit, 1) if resource is CPU else resource.rate
             use = [found[blocks][0] for blocks in (None, name)]
             of_one = [found[blocks][0] / found[blocks][1] for blocks in (None, name)]
             rows.append(
                 {
                     **{key: run[key] for key in ("curve", "workload", "concurrency")},
                     "resource": name,
-                    "limit": _change([in_force, lowered_to], of_limit, unit),
-                    "used": _change(use, scale, unit),
-                    "a transaction takes": _change(of_one, scale_of_one, unit_of_one),
+                    "limit": _change([in_force, lowered_to], of_limit),
+                    "used": _change(use, resource.rate),
+                    "a transaction takes": _change(of_one, resource.of_one),
                 }
             )
     columns = (
@@ -203,8 +194,8 @@ def used(rerun: Rerun) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _change(values: Sequence[float], scale: float, unit: str) -> str:
-    return f"{' → '.join(number(value / scale) for value in values)} {unit}"
+def _change(values: Sequence[float], read_in: Amount) -> str:
+    return f"{' → '.join(number(value / read_in.scale) for value in values)} {read_in.unit}"
 
 
 def _perturbed(
@@ -227,7 +218,7 @@ def _blocks(intervention: Intervention) -> str:
 
 def _lowered(evidence: str) -> str:
     """Name of the limit that a resource of the evidence stands under; engine and load share a CPU."""
-    return "CPU" if evidence.startswith("CPU") else evidence
+    return (RATES[evidence].under if evidence in RATES else "") or evidence
 
 
 def _said(said: dict[str, str]) -> str:

@@ -19,6 +19,8 @@ import altair as alt
 import vl_convert
 from altair.utils.plugin_registry import PluginEnabler
 
+from benchlab.study.resources import CPU, ENGINE_CPU
+
 #: Fonts that vl-convert carries (Liberation Sans), then those of the same widths on other systems.
 FONT = "Liberation Sans, Arial, Helvetica, Noto Sans CJK SC, sans-serif"
 
@@ -215,6 +217,11 @@ def _mixed(of: str, share: float, other: int) -> str:
 def shape(engine: str) -> str:
     """Point shape of an engine, by Vega's name for it."""
     return looks([engine])[engine][1]
+
+
+def resource_color(name: str) -> str:
+    """Colour of a resource; CPU, whose limit is that of engine and load together, has the engine's."""
+    return RESOURCE_COLORS[ENGINE_CPU if name == CPU.name else name]
 
 
 def dashes(variants: Iterable[str]) -> dict[str, list[int]]:

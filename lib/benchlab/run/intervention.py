@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from benchlab.errors import RunFailed
 from benchlab.run.schedule import Block
-from benchlab.study.intervention import RESOURCES
+from benchlab.study.resources import LOWERED
 from benchlab.target.host import AGENT, Host
 
 #: The agent puts the limits back within milliseconds, unless another command of it holds the host.
@@ -67,5 +67,5 @@ class Lowering:
 
 
 def _asked(block: Block) -> dict:
-    limit = RESOURCES[block.resource].limit if block.resource else None
+    limit = LOWERED[block.resource].limit.agent if block.resource else None
     return {"limit": limit, "factor": block.factor, "duration_s": block.duration_s}

@@ -1,31 +1,13 @@
 """What is lowered in a run: which limits, by how much, for how long, how often."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from benchlab.study.resources import LOWERED
 from benchlab.study.strict import StrictModel, Unresolved
 
-
-@dataclass(frozen=True)
-class Resource:
-    """A resource whose limit can be lowered."""
-
-    name: str
-    """As tables and charts show it; a disk's is that of the attribution by evidence."""
-    limit: str
-    """What the agent calls its limit."""
-
-
-#: By the names that study files and the command line use, in the order of tables and charts.
-RESOURCES = {
-    "write_bandwidth": Resource("disk write bandwidth", "write_bytes_per_s"),
-    "write_iops": Resource("disk write IOPS", "write_iops"),
-    "read_bandwidth": Resource("disk read bandwidth", "read_bytes_per_s"),
-    "read_iops": Resource("disk read IOPS", "read_iops"),
-    "cpu": Resource("CPU", "cores"),
-}
+#: The keys of :data:`~benchlab.study.resources.LOWERED`.
 ResourceKey = Literal["write_bandwidth", "write_iops", "read_bandwidth", "read_iops", "cpu"]
 
 #: Without an enforced envelope the disk's limits are its own, which nobody can lower from here. The
@@ -45,7 +27,7 @@ _LEAST_COUNTED_S = 2
 class Intervention(StrictModel):
     """The blocks of one run; part of what its trial is."""
 
-    resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] = tuple(RESOURCES)
+    resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] = tuple(LOWERED)
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """What a block leaves of the limit in force."""
     block_s: Annotated[int, Field(ge=TRANSIENT_S + _LEAST_COUNTED_S)]

@@ -1,7 +1,54 @@
-"""The resources that can bind a run, and how each of them is limited."""
+"""The resources that can bind a run: what each is called, how its use is sampled, what limits it.
+
+The one vocabulary of evidence and interventions. A name is what tables and charts show, and what rows
+of ``attribution``, ``elasticity`` and ``intervention_block`` hold; colours are in
+:mod:`benchlab.report.theme`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A unit for reading, and how many of the sampled unit are one of it."""
+
+    unit: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of the envelope: it can be lowered while a run goes on."""
+
+    key: str
+    """As study files and the command line call it."""
+    agent: str
+    """As the agent calls it."""
+    column: str
+    """Of ``run``."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource whose use is a rate."""
+
+    name: str
+    words: str
+    """As prose names its use."""
+    show: Callable[[float], str]
+    """The text of a rate, or of the limit."""
+    subjects: tuple[str, ...] = ()
+    """Whose rows of ``os_sample`` tell its use."""
+    metric: str = ""
+    """Of these rows."""
+    rate: Amount = Amount("", 1)
+    """In which its use is read."""
+    of_one: Amount = Amount("", 1)
+    """In which is read what a transaction takes of it."""
+    limit: Limit | None = None
+    under: str = ""
+    """Name of the limited resource that it is a part of."""
 
 
 def _mb(value: float) -> str:
@@ -12,28 +59,57 @@ def _per_s(value: float) -> str:
     return f"{value:,.0f} /s"
 
 
-@dataclass(frozen=True)
-class Rate:
-    """A resource whose use is a rate: how prose names it, where it is sampled, what limits it."""
+def _cores(value: float) -> str:
+    return f"{value:.2f} cores"
 
-    name: str
-    words: str
-    metric: str
-    """Of the subject ``disk``."""
-    limit: str
-    """Column of ``run``."""
-    show: Callable[[float], str]
+
+def _bandwidth(way: str) -> Resource:
+    metric = f"{way}_bytes_per_s"
+    return Resource(
+        f"disk {way} bandwidth",
+        f"disk {way}s",
+        _mb,
+        ("disk",),
+        metric,
+        Amount("MB/s", 1e6),
+        Amount("kB", 1e3),
+        Limit(f"{way}_bandwidth", metric, f"limit_{metric}"),
+    )
+
+
+def _operations(way: str) -> Resource:
+    return Resource(
+        f"disk {way} IOPS",
+        f"disk {way} operations",
+        _per_s,
+        ("disk",),
+        f"{way}s_per_s",
+        Amount("1/s", 1),
+        Amount(f"{way}s", 1),
+        Limit(f"{way}_iops", f"{way}_iops", f"limit_{way}_iops"),
+    )
 
 
 #: What the envelope's disk is limited in.
 DISK = (
-    Rate(
-        "disk write bandwidth", "disk writes", "write_bytes_per_s", "limit_write_bytes_per_s", _mb
-    ),
-    Rate("disk write IOPS", "disk write operations", "writes_per_s", "limit_write_iops", _per_s),
-    Rate("disk read bandwidth", "disk reads", "read_bytes_per_s", "limit_read_bytes_per_s", _mb),
-    Rate("disk read IOPS", "disk read operations", "reads_per_s", "limit_read_iops", _per_s),
+    _bandwidth("write"),
+    _operations("write"),
+    _bandwidth("read"),
+    _operations("read"),
 )
+
+#: What engine and load share; the evidence names one of the two.
+CPU = Resource(
+    "CPU",
+    "CPU",
+    _cores,
+    ("engine", "client"),
+    "cpu_us_per_s",
+    Amount("cores", 1e6),
+    Amount("µs", 1),
+    Limit("cpu", "cores", "limit_cores"),
+)
+
 COMMIT_LATENCY = "commit latency"
 ENGINE_CPU = "CPU of the engine"
 CLIENT_CPU = "CPU of the client"
@@ -51,9 +127,21 @@ NONE = "none"
 #: What a run is shown as that the captures do not tell of; no row of ``attribution`` is named so.
 UNKNOWN = "unknown"
 
-#: In the order in which tables and charts show them.
+#: Resources whose use is a rate, by name.
+RATES = {
+    one.name: one
+    for one in (
+        *DISK,
+        CPU,
+        Resource(ENGINE_CPU, "the engine's CPU", _cores, under=CPU.name),
+        Resource(CLIENT_CPU, "the client's CPU", _cores, under=CPU.name),
+        Resource(NETWORK, "the busier way of the network", _mb),
+    )
+}
+
+#: What evidence can name, in the order in which tables and charts show it.
 RESOURCES = (
-    *(rate.name for rate in DISK),
+    *(one.name for one in DISK),
     COMMIT_LATENCY,
     ENGINE_CPU,
     CLIENT_CPU,
@@ -64,3 +152,6 @@ RESOURCES = (
     CONCURRENCY,
     NONE,
 )
+
+#: Resources whose limit can be lowered, by the key of it, in the order of tables and charts.
+LOWERED = {one.limit.key: one for one in RATES.values() if one.limit}

@@ -11,9 +11,8 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.store import ingest
-from benchlab.study.intervention import RESOURCES as LOWERED
 from benchlab.study.intervention import Intervention
-from benchlab.study.resources import DISK, ENGINE_CPU, RESOURCES, UNKNOWN
+from benchlab.study.resources import DISK, ENGINE_CPU, LOWERED, RESOURCES, UNKNOWN
 
 #: What the intervention is to say where none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"
