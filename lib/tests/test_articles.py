@@ -8,7 +8,7 @@ from benchlab.repo import Repo
 from benchlab.report import audits, manuscript
 from benchlab.report.paper import build
 from benchlab.report.paper.charts import specification
-from benchlab.studies import cached_tables, remote_wal, spec_tree, spec_tree_charts, tpcc
+from benchlab.studies import cached_tables, remote_wal, spec_tree, tpcc
 from conftest import ROOT
 
 REPO = Repo(ROOT)
@@ -140,7 +140,7 @@ def test_the_paper_has_a_table_of_audits_per_article(tmp_path):
     [
         (cached_tables.gains, 80),
         (remote_wal.throughput, 66),
-        (spec_tree_charts.article_throughput, 25),
+        (spec_tree.article_throughput, 25),
     ],
 )
 def test_a_chart_has_every_published_point(chart, curves):

@@ -15,6 +15,7 @@ from benchlab.report import theme
 from benchlab.report.paper import Built, build
 from benchlab.report.paper.charts import scripts_html, specification
 from benchlab.report.paper.tables import cells, to_typst
+from benchlab.study import EngineSpec, Study
 
 MANUSCRIPT = """\
 ---
@@ -85,8 +86,7 @@ def tps_chart() -> alt.LayerChart:
         y=alt.Y("tps:Q", title=theme.axis_title("tps")),
         tooltip=["curve", "threads", "tps"],
     )
-    named = {theme.label(*pair): pair for pair in pairs}
-    return theme.curves(base, named, interval=("low", "high"))
+    return theme.curves(base, [theme.look(*pair) for pair in pairs], interval=("low", "high"))
 
 
 def disk_chart() -> alt.Chart:
@@ -353,25 +353,51 @@ def test_table_cells_are_typst_strings():
 
 
 def test_theme_keeps_an_engines_looks():
-    assert theme.color("postgres") == "#0072B2"
-    assert theme.color("postgres", "tuned") != theme.color("postgres")
-    assert len({theme.color(engine) for engine in theme.ENGINES}) == len(theme.ENGINES)
-    assert len({theme.shape(engine) for engine in theme.ENGINES}) == len(theme.ENGINES)
-    assert theme.dashes(["tuned", "large"])["large"] not in theme.DASHES.values()
+    looks = [theme.look(engine) for engine in theme.ENGINES]
+    assert theme.look("postgres").color == "#0072B2"
+    assert theme.look("postgres", "tuned").color != theme.look("postgres").color
+    assert len({one.color for one in looks}) == len({one.shape for one in looks}) == len(looks)
+    assert theme.look("postgres", "large").dash not in theme.DASHES.values()
     assert theme.label("tidb", "tuned") == "TiDB, tuned"
     assert theme.label("external") == "external"
-    assert theme.label("external", "default", {"external": "Ours"}) == "Ours, default"
 
 
-def test_engines_that_the_theme_does_not_know_are_told_apart():
-    named = {"A, default": ("a", "default"), "B": ("b", "default"), "TiDB": ("tidb", "default")}
-    chart = theme.curves(alt.Chart(pl.DataFrame({"curve": list(named)})), named).to_dict()
-    points = chart["layer"][1]["encoding"]
-    assert points["stroke"]["scale"]["domain"] == list(named)
-    for channel in ("stroke", "shape"):
-        seen = points[channel]["scale"]["range"]
-        assert len(set(seen)) == 3
-    assert points["stroke"]["scale"]["range"][2] == theme.color("tidb")
+def study_of(engines: dict[str, list[str]]) -> Study:
+    """Return a study of these engines and variants, as far as looks need one."""
+    specs = {
+        name: EngineSpec(
+            label=f"The {name}",
+            role="postgres",
+            variants={one: {} for one in variants},
+            load_variant=variants[0],
+        )
+        for name, variants in engines.items()
+    }
+    article = {"title": "T", "subject": "s"}
+    return Study.model_construct(study="s", article=article, engines=specs, workloads={})
+
+
+def test_engines_of_no_table_have_looks_and_labels_of_their_own():
+    study = study_of({"pg14": ["default"], "pg16": ["default", "tuned"], "postgres": ["default"]})
+    looks = theme.looks(study)
+    assert looks["pg16", "tuned"].label == "The pg16, tuned"
+    assert looks["postgres", "default"].color == theme.look("postgres").color
+    defaults = [looks[name, "default"] for name in study.engines]
+    assert len({(one.color, one.shape) for one in defaults}) == 3
+    # also in a chart that lacks one of them
+    frame = pl.DataFrame({"engine": ["pg16"], "variant": ["default"]})
+    assert theme.looks_of(study, frame) == [looks["pg16", "default"]]
+
+
+def test_variants_of_a_single_engine_are_told_apart_by_colour_and_shape():
+    looks = theme.looks(study_of({"postgres": ["off", "pglz", "lz4", "zstd"]})).values()
+    assert len({one.color for one in looks}) == len({one.shape for one in looks}) == 4
+
+
+def test_what_a_study_has_lost_is_still_drawn():
+    frame = pl.DataFrame({"engine": ["gone"], "variant": ["default"]})
+    (look,) = theme.looks_of(study_of({"postgres": ["default"]}), frame)
+    assert look.label == "gone, default"
 
 
 def test_theme_is_enabled_for_a_while_or_for_good():

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from benchlab.drivers.sysbench.output import summary
 from benchlab.repo import Repo
-from benchlab.report import manuscript, paper, points
-from benchlab.report.theme import label
-from benchlab.studies import spec_tree, spec_tree_charts
+from benchlab.report import cpu, footprint, latencies, manuscript, paper, points, published_beside
+from benchlab.report.similitude import similitude
+from benchlab.studies import spec_tree
 from conftest import CAPTURES, ROOT, rerun
 
 REPO = Repo(ROOT)
@@ -55,8 +55,8 @@ def of_study(lab):
 
 
 @pytest.fixture
-def runs(of_study):
-    return of_study.metrics
+def label(of_study):
+    return of_study.study.label
 
 
 def row(frame: pl.DataFrame, **equals: str) -> dict:
@@ -65,8 +65,8 @@ def row(frame: pl.DataFrame, **equals: str) -> dict:
     )
 
 
-def test_the_articles_table_has_ours_beneath(runs):
-    table = spec_tree.article_table(REPO, runs)
+def test_the_articles_table_has_ours_beneath(of_study):
+    table = spec_tree.article_table(REPO, of_study)
     assert table.columns == ["engine", "variant", "layout", "of", "10", "40", "60", "80"]
     of = {"engine": "PostgreSQL", "variant": "default", "layout": "not partitioned"}
     theirs, ours = row(table, **of, of="article"), row(table, **of, of="here")
@@ -87,9 +87,9 @@ def test_the_articles_table_has_ours_beneath(runs):
     assert len(table.filter(of="article")) == 7
 
 
-def test_what_the_third_trial_would_have_shown(runs):
+def test_what_the_third_trial_would_have_shown(of_study, label):
     found = row(
-        spec_tree.third_trial(runs),
+        spec_tree.third_trial(of_study),
         curve=label("postgres", "default"),
         layout="not partitioned",
     )
@@ -97,20 +97,22 @@ def test_what_the_third_trial_would_have_shown(runs):
     assert (found["best"], found["points"]) == (2, 2)
 
 
-def test_latencies_have_intervals_over_trials(runs):
-    found = spec_tree.latencies(runs)
-    assert set(found["percentile"]) == set(spec_tree.LATENCIES.values())
+def test_latencies_have_intervals_over_trials(of_study):
+    found = latencies.latencies(of_study)
+    assert set(found["percentile"]) == set(latencies.LATENCIES.values())
     # all runs have the same recorded histogram
     assert (found["ms_low"] <= found["ms"]).all()
     assert (found["ms"] <= found["ms_high"]).all()
-    ordered = found.pivot(on="percentile", index=["curve", "layout", "concurrency"], values="ms")
+    ordered = found.pivot(on="percentile", index=["curve", "workload", "concurrency"], values="ms")
     for lower, higher in (("p50", "p99"), ("p99", "p99.9"), ("p99.9", "max")):
-        assert (ordered[lower] <= ordered[higher] * (1 + spec_tree.RESOLUTION)).all()
-    table = spec_tree.latency_table(found)
+        assert (
+            ordered[lower] <= ordered[higher] * (1 + latencies.resolution(of_study.study))
+        ).all()
+    table = latencies.table(of_study)
     assert len(table) == len(ordered)
 
 
-def test_plans_say_what_the_query_reads(of_study):
+def test_plans_say_what_the_query_reads(of_study, label):
     found = spec_tree.plans(of_study)
     scanned = row(found, curve=label("postgres", "default"), layout="partitioned")
     assert scanned["specifications"] == "scan, 1 × 4,735 rows"
@@ -121,28 +123,29 @@ def test_plans_say_what_the_query_reads(of_study):
     assert aliased["relationships"] == "index PRIMARY, 50 × 1 rows"
 
 
-def test_pool_and_plan_are_told_apart(of_study, runs):
-    found = spec_tree.pool_or_plan(REPO, runs)
+def test_pool_and_plan_are_told_apart(of_study, label):
+    found = spec_tree.pool_or_plan(REPO, of_study)
     ratios = dict(found.select("read", "large : small").iter_rows())
     assert ratios["by index"] == 2
     assert ratios["by a scan of the whole table"] == pytest.approx(10)
     assert ratios["article, not partitioned"] == pytest.approx(459.2)
-    by_layout = spec_tree.partitions_or_plan(runs, spec_tree.plans(of_study))
+    by_layout = spec_tree.partitions_or_plan(of_study, spec_tree.plans(of_study))
     indexed = row(by_layout, curve=label("postgres", "indexed"))
     assert (indexed["layout"], indexed["queries per s"]) == ("partitioned", 95)
 
 
-def test_sizes_stand_beside_the_articles(runs):
-    found = row(spec_tree.footprint(REPO, runs), engine="MySQL")
+def test_sizes_stand_beside_the_articles(of_study):
+    found = row(footprint.table(of_study), engine="MySQL")
     assert (found["article"], found["tables"], found["data directory"]) == (928, 100, 200)
 
 
-def test_charts_have_a_curve_for_each_that_ran(of_study, runs):
+def test_charts_have_a_curve_for_each_that_ran(of_study, label):
     measured = points.points(of_study)
-    chart = spec_tree_charts.latency(spec_tree.latencies(runs), "spec_tree").to_json()
+    of_layout = latencies.latencies(of_study)
+    chart = latencies.chart(of_study.study, of_layout, "spec_tree").to_json()
     for engine, variant in measured.filter(workload="spec_tree").select("engine", "variant").rows():
         assert label(engine, variant) in chart
-    assert "load generator" in spec_tree_charts.cpu(spec_tree.cpu(runs)).to_json()
+    assert "load generator" in cpu.chart(of_study.study, cpu.used(of_study)).to_json()
 
 
 def test_the_section_is_written_of_whatever_ran(lab, tmp_path):
@@ -156,3 +159,44 @@ def test_the_section_is_written_of_whatever_ran(lab, tmp_path):
         assert f'id="tab-spec-tree-{name}"' in html
     assert 'id="fig-spec-tree-throughput-whole"' in html
     assert "open loop" not in html  # none was run
+
+
+def test_every_number_of_the_article_at_a_point_that_ran_stands_beside_ours(of_study, label):
+    found = published_beside.beside(REPO, of_study)
+    one = row(
+        found.filter(clients=10, workload="spec_tree", metric="tps"),
+        curve=label("postgres", "default"),
+    )
+    assert (one["article"], one["here"], one["concurrency"]) == (28_320, 110, 10)
+    assert one["ratio"] == pytest.approx(110 / 28_320)
+    # milliseconds there, microseconds here
+    p99 = row(
+        found.filter(clients=10, workload="spec_tree", metric="p99_us"),
+        curve=label("postgres", "default"),
+    )
+    assert p99["article"] == 506
+    # MariaDB's tuned curve was published, too; none of what ran at points that were not
+    ran = set(found.select("engine", "variant", "workload").rows())
+    assert ("mariadb", "tuned", "spec_tree") in ran
+    assert ("postgres15", "default", "spec_tree") not in ran
+    assert ("mariadb", "default", "spec_tree_scan") not in ran
+    table = published_beside.table(of_study.study, found)
+    assert {"throughput (transactions/s)", "99th percentile of the latency (µs)"} < set(
+        table["metric"]
+    )
+    assert "connections" in table.columns  # as many there as here
+    chart = published_beside.chart(of_study.study, found, "tps").to_dict()
+    (rows,) = chart["datasets"].values()
+    assert len(rows) == 2 * len(found.filter(metric="tps"))
+
+
+def test_similitude_has_the_articles_sizes_and_ours(of_study):
+    found = {one["ratio"]: one for one in similitude(of_study).iter_rows(named=True)}
+    assert found["operators"]["article"] == found["operators"]["ours"] == 15
+    most = found["connections : cores, at the most connections"]
+    assert (most["article"], most["ours"]) == (80 / 16, 80 / 2)
+    dataset = found["dataset : memory, MariaDB"]
+    assert (dataset["article"], dataset["ours"]) == (673e6 / (16 << 30), 1e8 / (2 << 30))
+    # the servers' settings were not captured
+    tuned = found["buffer pool : memory, MariaDB, tuned"]
+    assert (tuned["article"], tuned["ours"]) == (0.25, None)

@@ -2,7 +2,8 @@
 
 ``articles.csv`` names the articles, ``sources.csv`` says of every file what it was taken from and how
 many rows it has, and ``columns.csv`` is the dictionary of all columns: kind (a factor says what was
-measured, a value what came out, text is the rest), type, unit, cells filled and their sum as published.
+measured, a value what came out, text is the rest), type, unit, which metric of ours it is (that of its
+own name, if none is given), cells filled and their sum as published.
 A file is read as the dictionary types it, so a cell of another type is an error and not a text column.
 """
 
@@ -14,6 +15,7 @@ import polars as pl
 
 from benchlab.errors import BenchlabError, UnknownName
 from benchlab.repo import Repo
+from benchlab.study.vocabulary import METRICS
 
 #: The file of each study that holds the numbers of its article's prose.
 TOLD = "told"
@@ -37,6 +39,7 @@ _COLUMNS = {
     "kind": pl.String,
     "type": pl.String,
     "unit": pl.String,
+    "metric": pl.String,
     "filled": pl.Int64,
     "sum": pl.String,
     "what": pl.String,
@@ -60,7 +63,7 @@ def sources(repo: Repo) -> pl.DataFrame:
 
 
 def columns(repo: Repo) -> pl.DataFrame:
-    """One row per column of every file: file, column, kind, type, unit, filled, sum, what."""
+    """One row per column of every file: file, column, kind, type, unit, metric, filled, sum, what."""
     return _read(folder(repo) / "columns.csv", _COLUMNS)
 
 
@@ -131,6 +134,68 @@ def numbers(repo: Repo) -> pl.DataFrame:
                     _long(frame, study, table, pl.lit(column), pl.lit(unit), column, others)
                 )
     return pl.concat(frames).sort("study", "table", "row", maintain_order=True)
+
+
+#: Published unit, unit of our metric → how many of ours are one of it.
+_UNITS = {
+    ("us", "µs"): 1.0,
+    ("ms", "µs"): 1e3,
+    ("s", "µs"): 1e6,
+    ("queries/s", "transactions/s"): 1.0,  # of workloads whose transaction is one query
+    ("B", "bytes"): 1.0,
+    ("MB", "bytes"): 1e6,
+    ("GB", "bytes"): 1e9,
+}
+
+
+def points(repo: Repo, study: str) -> pl.DataFrame:
+    """Return the published numbers that are one of our metrics at a point, one a row.
+
+    In a table a column is one; in the prose a number is, if its row names one in a column ``metric``.
+
+    Columns: table, engine, variant, workload, concurrency (the article's), metric, value (in the
+    metric's unit). A study without published numbers has none.
+
+    Raises:
+        BenchlabError: ``columns.csv`` names no metric of ours, or one of another unit.
+    """
+    rows = {**dict.fromkeys(("table", *POINT), pl.String), "concurrency": pl.Int64}
+    frames = [pl.DataFrame(schema={**rows, "metric": pl.String, "value": pl.Float64})]
+    described = columns(repo).filter(
+        pl.col("file").str.starts_with(f"{study}/"), pl.col("kind") == "value"
+    )
+    for (file,), of_file in described.group_by("file", maintain_order=True):
+        table = read(repo, study, Path(file).stem)
+        if not set(POINT) <= set(table.columns):
+            continue
+        for column, unit, metric in of_file.select("column", "unit", "metric").iter_rows():
+            if Path(file).stem == TOLD and "metric" in table.columns:
+                of_metric = table.drop_nulls("metric").group_by("unit", "metric")
+            elif metric or column in METRICS:
+                of_metric = [((unit, metric or column), table)]
+            else:
+                continue
+            for (in_unit, name), numbers_of_it in of_metric:
+                scale = _scale(f"{file}, {column}", in_unit, name)
+                frames.append(
+                    numbers_of_it.select(
+                        pl.lit(Path(file).stem).alias("table"),
+                        *POINT,
+                        pl.lit(name).alias("metric"),
+                        (pl.col(column) * scale).alias("value"),
+                    ).drop_nulls((*POINT, "value"))
+                )
+    return pl.concat(frames)
+
+
+def _scale(where: str, unit: str, metric: str) -> float:
+    """How many of our metric's unit are one of a published number's."""
+    if metric not in METRICS:
+        raise UnknownName(f"metric of {where}:", metric, METRICS)
+    ours = METRICS[metric].unit
+    if unit != ours and (unit, ours) not in _UNITS:
+        raise BenchlabError(f"{where}: {unit} is no unit of {metric} ({ours})")
+    return _UNITS.get((unit, ours), 1.0)
 
 
 def database(repo: Repo, study: str) -> duckdb.DuckDBPyConnection:

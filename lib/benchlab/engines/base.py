@@ -131,6 +131,8 @@ class Engine(ABC):
     Class attributes:
         name: as in studies, roles and tables.
         protocol: what its clients speak, and so the dialect of SQL that they write.
+        pool: name of the setting that sizes its buffer pool; empty where no one setting does.
+        page_bytes: what it reads of the disk at a time, at random; 0 where that is not known.
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not tell.
         nodes: roles of the nodes that its Ansible role can set it up on.
@@ -142,6 +144,8 @@ class Engine(ABC):
     nodes: ClassVar[tuple[str, ...]] = (PRIMARY,)
     schema: ClassVar[str]
     admin_user: ClassVar[str]
+    pool: ClassVar[str] = ""
+    page_bytes: ClassVar[int] = 0
     waits_query: ClassVar[str] = ""
 
     def __init__(self, endpoint: Endpoint, reach: Callable[[], Endpoint] | None = None):

@@ -36,6 +36,8 @@ class InnoDB(MySQLProtocol):
     """A server whose tables are InnoDB's."""
 
     admin_user = "root"
+    pool = "innodb_buffer_pool_size"
+    page_bytes = 16384
     #: Table of the tables' files in `information_schema`.
     tablespaces: ClassVar[str]
 

@@ -41,6 +41,8 @@ class Postgres(PostgresProtocol):
     """PostgreSQL, any version from 13; the WAL of a run is told from 14 on (pg_stat_wal)."""
 
     name = "postgres"
+    pool = "shared_buffers"
+    page_bytes = 8192
     admin_user = "benchlab"
     nodes = (PRIMARY, STANDBY)
     accesses = staticmethod(plans.of_postgres)

@@ -13,6 +13,7 @@ class TiDB(MySQLProtocol):
     """TiDB on TiKV and PD, or ``tidb-server`` alone on its embedded unistore."""
 
     name = "tidb"
+    pool = "storage.block-cache.capacity"
     admin_user = "root"
 
     def version(self) -> str:

@@ -1,50 +1,118 @@
-"""Build the paper and the reader's copies of the analysis notebooks from the store."""
+"""Build the paper and the reader's copies of the analysis notebooks from the store, side by side."""
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchlab import notebooks, store
 from benchlab.claims import stored
-from benchlab.errors import StoreError
+from benchlab.claims.judge import Judgement
+from benchlab.errors import BenchlabError, StoreError
 from benchlab.repo import Repo
 from benchlab.report import manuscript, paper
-from benchlab.report.paper import Built
-from benchlab.store import ingest
+from benchlab.report.paper import Built, charts
+from benchlab.report.sections import Content
+from benchlab.store import ingest, results
 
 
 def publish(repo: Repo, console: Console) -> Built:
     """Write ``paper/build``: the paper in HTML and PDF, and every analysis notebook executed.
 
+    Sections and notebooks are made side by side, in as many processes as there are cores.
+
     Raises:
         StoreError: there is no run to report.
-        BenchlabError: the manuscript asks for something that does not exist.
+        BenchlabError: the manuscript asks for something that does not exist, or a notebook broke off.
     """
     for reason in ingest.ingest_new(repo).damaged.values():
         console.print(f"not in the paper, damaged: {reason}")
-    with store.open_store(repo.store) as own:
+    with console.status("judging every claim"), store.open_store(repo.store) as own:
+        names = manuscript.counted(repo, own)
         stored.write(repo, own)
-        reference = _reference(repo)
-        with console.status("building the paper"):
-            made = manuscript.content(repo, own, reference)
+        profiles = {name: results.largest_profile(own, name) for name in names}
+    copies = sorted((repo.notebooks / "analysis").glob("*.ipynb"))
+    with _progress(console) as progress, _pool() as pool:
+        bar = progress.add_task("building the paper", total=len(names) + len(copies) + 1)
+
+        def begin(what: str, task: Callable, *arguments: Any) -> Future:
+            def ended(_: Future) -> None:
+                progress.update(bar, advance=1, description=what)
+
+            future = pool.submit(_task, task, repo, *arguments)
+            future.add_done_callback(ended)
+            return future
+
+        sections = {name: begin(f"section of {name}", _section, name) for name in names}
+        executed = [begin(path.name, _notebook, path, profiles) for path in copies]
+        try:
+            made = {name: section.result() for name, section in sections.items()}
+            with store.open_store(repo.store, read_only=True) as own:
+                content = manuscript.whole(repo, own, made)
             built = paper.build(
                 repo.root / "paper" / "paper.md",
-                made.context,
-                made.figures,
-                made.tables,
+                content.context,
+                content.figures,
+                content.tables,
                 repo.build,
             )
-    profiles = {one["study"]: one["profile"] for one in made.context["studies"]}
-    for notebook in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
-        given = {}
-        if "profile" in notebooks.parameters(
-            notebook
-        ):  # that of the published numbers reads no runs
-            study = notebook.stem.partition("-")[2].replace("-", "_")
-            if study not in profiles:
-                continue
-            given = {"source": "store", "profile": profiles[study]}
-        with console.status(f"executing {notebook.name} on your own runs"):
-            notebooks.execute_copy(notebook, repo.build / notebook.name, given, repo.root)
+            progress.update(bar, advance=1, description="paper")
+            for one in executed:
+                one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return built
+
+
+def _pool() -> ProcessPoolExecutor:
+    # not forked: Polars and DuckDB have threads that a fork would leave behind with their locks
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=spawn)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=console, transient=True)
+
+
+def _task(task: Callable, *arguments: Any) -> Any:
+    """Run a task in a process of the pool; its error comes back as one that can be sent."""
+    try:
+        return task(*arguments)
+    except BenchlabError as error:
+        raise BenchlabError(str(error)) from None
+
+
+def _section(repo: Repo, name: str) -> tuple[Content, list[Judgement]]:
+    """Make one study's section with its charts drawn."""
+    with store.open_store(repo.store, read_only=True) as own:
+        content, judged = manuscript.section(repo, own, _reference(repo), name)
+        content.figures = {
+            figure: charts.draw(figure, chart) for figure, chart in content.figures.items()
+        }
+    return content, judged
+
+
+def _notebook(repo: Repo, path: Path, profiles: dict[str, str]) -> None:
+    """Execute an analysis notebook on the reader's runs, if there are any of its study."""
+    given = {}
+    if "profile" in notebooks.parameters(path):  # that of the published numbers reads no runs
+        study = path.stem.partition("-")[2].replace("-", "_")
+        if study not in profiles:
+            return
+        given = {"source": "store", "profile": profiles[study]}
+    notebooks.execute_copy(path, repo.build / path.name, given, repo.root)
 
 
 def _reference(repo: Repo) -> store.Store | None:

@@ -1,14 +1,17 @@
 """Charts of the analysis notebooks and the paper, each from one frame."""
 
+from typing import Any
+
 import altair as alt
 import polars as pl
 
 from benchlab.report import theme
+from benchlab.study import Study
 
 _WIDTH, _HEIGHT = 560, 260
 
 
-def concurrency(values: pl.Series, clients: str = "threads") -> alt.X:
+def concurrency(values: pl.Series, clients: str) -> alt.X:
     """A logarithmic axis with a tick at every concurrency that was run, and at no other.
 
     Args:
@@ -25,29 +28,43 @@ def concurrency(values: pl.Series, clients: str = "threads") -> alt.X:
 
 
 def throughput(
-    points: pl.DataFrame,
-    workload: str,
-    variants: list[str] | None = None,
-    clients: str = "threads",
-) -> alt.Chart:
-    """Throughput against threads, one curve per engine and variant, with 95 % intervals.
+    study: Study, points: pl.DataFrame, workload: str, variants: list[str] | None = None
+) -> alt.VConcatChart:
+    """Throughput against clients, one curve per engine and variant, with 95 % intervals.
 
     Args:
+        study: whose labels and looks the curves have.
         points: see :func:`benchlab.report.points.points`; of one envelope.
         workload: only this one.
         variants: only these; all if none are given.
-        clients: what the article counts.
     """
     shown = points.filter(pl.col("workload") == workload)
     if variants:
         shown = shown.filter(pl.col("variant").is_in(variants))
-    return alt.vconcat(_throughput_lines(shown, clients), strip(shown), spacing=4).resolve_scale(
-        color="independent"
-    )
+    lines = _throughput_lines(study, shown).properties(width=_WIDTH, height=_HEIGHT)
+    strip = _strip(shown, [one.label for one in theme.looks_of(study, shown)], study.clients)
+    return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 
 
-def _throughput_lines(shown: pl.DataFrame, clients: str) -> alt.LayerChart:
-    base = alt.Chart(shown, width=_WIDTH, height=_HEIGHT).encode(
+def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.LayerChart:
+    """Throughput of a workload as wide as half a page, without what bound each point.
+
+    Args:
+        study: whose labels and looks the curves have.
+        points: see :func:`benchlab.report.points.points`; of one envelope.
+        workload: only this one.
+    """
+    shown = points.filter(pl.col("workload") == workload)
+    title = alt.Title(f"{study.study}, {study.workload_label(workload)}", fontSize=13)
+    lines = _throughput_lines(study, shown, legend=alt.Legend(columns=2, labelFontSize=11))
+    return lines.properties(width=250, height=90, title=title)
+
+
+def _throughput_lines(
+    study: Study, shown: pl.DataFrame, legend: Any = alt.Undefined
+) -> alt.LayerChart:
+    clients = study.clients
+    base = alt.Chart(shown).encode(
         x=concurrency(shown["concurrency"], clients),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         tooltip=[
@@ -61,17 +78,14 @@ def _throughput_lines(shown: pl.DataFrame, clients: str) -> alt.LayerChart:
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
         ],
     )
-    return theme.curves(base, curves(shown), interval=("tps_low", "tps_high"))
+    looks = theme.looks_of(study, shown)
+    return theme.curves(base, looks, interval=("tps_low", "tps_high"), legend=legend)
 
 
-def strip(points: pl.DataFrame) -> alt.Chart:
+def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
     """What bound each point: a row per curve, a cell per concurrency, coloured by resource."""
-    return _strip(points, list(curves(points)))
-
-
-def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
     present = [name for name in theme.RESOURCE_COLORS if name in set(points["binding"])]
-    x = concurrency(points["concurrency"])
+    x = concurrency(points["concurrency"], clients)
     x.axis = None  # that of the chart above
     return (
         alt.Chart(points, width=_WIDTH, height=alt.Step(18))
@@ -89,7 +103,7 @@ def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
             ),
             tooltip=[
                 alt.Tooltip("curve:N"),
-                alt.Tooltip("concurrency:Q", title="threads"),
+                alt.Tooltip("concurrency:Q", title=clients),
                 alt.Tooltip("binding:N", title="bound by"),
                 alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
             ],
@@ -97,15 +111,16 @@ def _strip(points: pl.DataFrame, rows: list[str]) -> alt.Chart:
     )
 
 
-def envelopes(points: pl.DataFrame) -> alt.Chart:
+def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
     """One curve under different envelope rules, with 95 % intervals and what bound each point.
 
     Args:
+        study: whose clients they are.
         points: of one engine, variant and workload.
     """
     shown = points.with_columns(pl.col("envelope").alias("curve"))
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
-        x=concurrency(shown["concurrency"]),
+        x=concurrency(shown["concurrency"], study.clients),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         strokeDash=alt.StrokeDash("envelope:N", title="envelope"),
     )
@@ -114,7 +129,8 @@ def envelopes(points: pl.DataFrame) -> alt.Chart:
         base.mark_rule().encode(y="tps_low:Q", y2="tps_high:Q", strokeDash=alt.value([1, 0])),
     )
     rules = sorted(set(points["envelope"]))
-    return alt.vconcat(lines, _strip(shown, rules), spacing=4).resolve_scale(color="independent")
+    strip = _strip(shown, rules, study.clients)
+    return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 
 
 def monitor(samples: pl.DataFrame, limit_cores: float, limit_write_mb_per_s: float) -> alt.Chart:
@@ -185,11 +201,3 @@ def seconds(intervals: pl.DataFrame) -> alt.Chart:
             color=alt.Color("run:N", title=None),
         )
     )
-
-
-def curves(points: pl.DataFrame) -> dict[str, tuple[str, str]]:
-    """Every curve → its engine and variant, in the order in which they are shown."""
-    order = {name: rank for rank, name in enumerate(theme.ENGINES)}
-    found = points.select("engine", "variant", "curve").unique().rows()
-    rows = sorted(found, key=lambda row: (order.get(row[0], len(order)), row))
-    return {curve: (engine, variant) for engine, variant, curve in rows}

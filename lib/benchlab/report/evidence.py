@@ -2,7 +2,10 @@
 
 import polars as pl
 
-from benchlab.store.results import Rerun
+from benchlab.report import points
+from benchlab.report.points import with_curve
+from benchlab.store.results import POINT, Rerun
+from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
 
 
@@ -28,4 +31,55 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
             "evidence",
         )
         .sort("variant", "envelope", "concurrency", "trial")
+    )
+
+
+def of_curves(rerun: Rerun) -> pl.DataFrame:
+    """Return what bound each curve at its peak and at its most clients, and by which evidence.
+
+    Of the main envelope. Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients,
+    or both), ``tps`` (median), ``bound by`` (of so many of the trials), ``evidence`` (of the last of
+    these).
+    """
+    bound = rerun.of_runs(
+        "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id)"
+        " WHERE binds"
+    )
+    runs = (
+        rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+        .join(bound, on="run_id", how="left")
+        .with_columns(pl.col("resource").fill_null(UNKNOWN))
+        .sort(*POINT, "trial")
+    )
+    rows = []
+    for _, of_curve in runs.group_by(["engine", "variant", "workload"], maintain_order=True):
+        medians = of_curve.group_by("concurrency").agg(pl.col("tps").median())
+        at: dict[int, list[str]] = {}
+        at.setdefault(medians.sort("tps", "concurrency")["concurrency"][-1], []).append("peak")
+        at.setdefault(medians["concurrency"].max(), []).append("most clients")
+        for concurrency, what in at.items():
+            trials = of_curve.filter(concurrency=concurrency)
+            most = trials["resource"].mode().sort()[0]
+            those = trials.filter(resource=most)
+            rows.append(
+                {
+                    **trials.select("engine", "variant", "workload").row(0, named=True),
+                    "concurrency": concurrency,
+                    "at": " and ".join(what),
+                    "tps": trials["tps"].median(),
+                    "bound by": f"{most} ({len(those)} of {len(trials)})",
+                    "evidence": those["evidence"][-1],
+                }
+            )
+    text = ("engine", "variant", "workload", "at", "bound by", "evidence")
+    schema = dict.fromkeys(text, pl.String) | {"concurrency": pl.Int64, "tps": pl.Float64}
+    found = points.in_order(with_curve(pl.DataFrame(rows, schema=schema), rerun.study), rerun.study)
+    return found.select(
+        "curve",
+        points.named(rerun.study),
+        "concurrency",
+        "at",
+        pl.col("tps").round_sig_figs(4),
+        "bound by",
+        "evidence",
     )

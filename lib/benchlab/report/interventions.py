@@ -74,7 +74,7 @@ def elasticities(rerun: Rerun) -> pl.DataFrame:
     Columns: those of a point, ``curve``, ``point`` (as a chart names it), ``resource``,
     ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``, ``reason``.
     """
-    found = with_curve(rerun.interventions, rerun.study.labels).select("run_id", "curve", *POINT)
+    found = with_curve(rerun.interventions, rerun.study).select("run_id", "curve", *POINT)
     rows = rerun.of_runs("SELECT * FROM elasticity SEMI JOIN chosen USING (run_id)", found).join(
         found, on="run_id"
     )
@@ -109,7 +109,7 @@ def answers(rerun: Rerun) -> pl.DataFrame:
     intervention, or is none that can be lowered and none of the others binds; *no* if another one
     binds, or that one does not; *unclear* if the intervention does not say.
     """
-    found = with_curve(rerun.interventions, rerun.study.labels)
+    found = with_curve(rerun.interventions, rerun.study)
     evidence = rerun.of_runs(
         "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
         " ORDER BY ALL",
@@ -153,7 +153,7 @@ def used(rerun: Rerun) -> pl.DataFrame:
     less of, throughput falls by more than the cut, and the elasticity is above 1.
     """
     rows = []
-    for run in with_curve(rerun.interventions, rerun.study.labels).iter_rows(named=True):
+    for run in with_curve(rerun.interventions, rerun.study).iter_rows(named=True):
         limits = rerun.store.sql(
             "SELECT resource, any_value(in_force) AS in_force, any_value(lowered_to) AS lowered_to"
             " FROM intervention_block WHERE run_id = ? AND resource IS NOT NULL"

@@ -1,33 +1,24 @@
-"""What the manuscript needs: values, figures and tables out of the store and the study files.
+"""What the manuscript needs: values, figures and tables out of the store and the study files."""
 
-Every study that is rerun has a section of its own, written by hand in ``paper/sections/<study>.md``.
-What it places beyond the parts that all have (:mod:`.parts`) comes from the module here of that name.
-"""
-
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from benchlab import study
+from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
-from benchlab.report import audits, verdict_charts, verdicts
-from benchlab.report.sections import Content, Source, every_study
+from benchlab.report import audits, findings, sections, verdict_charts, verdicts
+from benchlab.report.sections import Content, Source
 from benchlab.store import Store, results
-from benchlab.studies import postgres_vs_tidb, spec_tree
 
-#: Study → what its section has beyond :func:`~.parts.every_study`, in the order of the paper.
-SECTIONS: dict[str, Callable[[Source], Content]] = {
-    "postgres_vs_tidb": postgres_vs_tidb.section,
-    "spec_tree": spec_tree.section,
-}
+#: Study → what its section places, and the verdicts on its claims.
+Sections = Mapping[str, tuple[Content, list[Judgement]]]
 
 
 def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     """Gather everything that ``paper/paper.md`` and its sections place.
-
-    Figures and tables of a study have its name before their own: ``spec-tree-overview``.
 
     Args:
         repo: the checkout, for the study files.
@@ -37,24 +28,69 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
     Raises:
         StoreError: the reader's store has no run that counts.
     """
-    made = Content({"studies": []})
-    judged = []
-    for name, section in SECTIONS.items():
+    made = {name: section(repo, own, reference, name) for name in counted(repo, own)}
+    return whole(repo, own, made)
+
+
+def counted(repo: Repo, own: Store) -> list[str]:
+    """Return the names of the studies of which a run counts, in the order of the paper.
+
+    Raises:
+        StoreError: there is none.
+    """
+    found = []
+    for name in findings.articles(repo):
         try:
-            rerun = results.open_rerun(repo, own, name)
+            results.largest_profile(own, name)
         except StoreError:
-            continue  # not rerun here
-        source = Source(repo, rerun, reference)
-        common, judgements = every_study(source)
-        made.add(common | section(source), name)
-        judged += judgements
-    if not judged:
+            continue
+        found.append(name)
+    if not found:
         raise StoreError("no run counts; run `benchlab run`")
-    every = verdicts.every_study(repo, judged)
-    made.figures["verdicts"] = verdict_charts.summary(verdicts.summary(every))
-    made.context["audits"], audits = audited(repo)
-    made.tables |= audits
-    return made
+    return found
+
+
+def section(
+    repo: Repo, own: Store, reference: Store | None, name: str
+) -> tuple[Content, list[Judgement]]:
+    """Gather what one study's section places; see :func:`benchlab.report.sections.section`."""
+    return sections.section(Source(repo, results.open_rerun(repo, own, name), reference))
+
+
+def whole(repo: Repo, own: Store, made: Sections) -> Content:
+    """Put the sections together, and gather what is of all articles: findings, verdicts, audits.
+
+    Args:
+        repo: the checkout, for the study files.
+        own: the reader's results.
+        made: the sections of the studies of which a run counts.
+    """
+    judged = {
+        name: made[name][1] if name in made else judge(repo, name)
+        for name in findings.articles(repo)
+    }
+    specs = {name: study.load(repo, name) for name in judged}
+    every = Content(
+        {
+            "studies": [section.context["study"] for section, _ in made.values()],
+            "articles": [
+                findings.of_article(
+                    spec, judged[name], "" if name in made else findings.withheld(spec, own)
+                )
+                for name, spec in specs.items()
+            ],
+        }
+    )
+    for section, _ in made.values():
+        every.figures |= section.figures
+        every.tables |= section.tables
+        every.panels += section.panels
+    every.figures["findings"] = findings.side_by_side(every.panels)
+    of_all = [one for of_study in judged.values() for one in of_study]
+    every.figures["verdicts"] = verdict_charts.summary(verdicts.summary(of_all))
+    every.context["audits"], tables = audited(repo)
+    every.tables |= tables
+    return every
 
 
 def audited(repo: Repo) -> tuple[list[dict[str, Any]], dict[str, pl.DataFrame]]:

@@ -18,7 +18,7 @@ def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
             envelope=DEFAULT_ENVELOPE,
             trial=1,
         ).sort("engine", "variant", descending=[True, False]),
-        rerun.study.labels,
+        rerun.study,
     )
     return dict(zip(found["curve"], found["run_id"], strict=True))
 

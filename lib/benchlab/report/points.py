@@ -1,16 +1,15 @@
 """Points out of runs: medians over trials with their intervals, and what a transaction cost."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import get_args
 
 import polars as pl
 
 from benchlab import stats
 from benchlab.raw.record import Status
-from benchlab.report.theme import label
 from benchlab.store import Store, results
 from benchlab.store.results import POINT, Rerun
+from benchlab.study import Study
 from benchlab.study.resources import UNKNOWN
 
 #: Metrics that say what a transaction cost.
@@ -35,7 +34,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
     of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
     """
     if rerun.counted.is_empty():
-        return with_curve(pl.DataFrame(schema=_POINT_SCHEMA))
+        return with_curve(pl.DataFrame(schema=_POINT_SCHEMA), rerun.study)
     per_run = (
         rerun.metrics.select("run_id", *POINT, "tps", "p99_us")
         .join(_drift(rerun), on="run_id", how="left")
@@ -59,7 +58,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
         )
     others = pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA)
     joined = estimates(per_run, "tps").join(others, on=POINT, maintain_order="left")
-    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA), rerun.study.labels)
+    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA), rerun.study)
 
 
 def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
@@ -88,10 +87,8 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
 
 def costs(rerun: Rerun) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    return with_curve(
-        rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT),
-        rerun.study.labels,
-    )
+    found = rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT)
+    return with_curve(found, rerun.study)
 
 
 def cost_table(rerun: Rerun) -> pl.DataFrame:
@@ -187,15 +184,34 @@ def unsettled(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def with_curve(
-    frame: pl.DataFrame, labels: Mapping[str, str] = MappingProxyType({})
-) -> pl.DataFrame:
-    """Add the column that legends show; ``labels`` are the study's names of its engines."""
-    names = [
-        label(engine, variant, labels)
-        for engine, variant in zip(frame["engine"], frame["variant"], strict=True)
-    ]
+def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """Add the column that legends show: ``curve``, from ``engine`` and ``variant``."""
+    names = [study.label(*pair) for pair in frame.select("engine", "variant").iter_rows()]
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
+
+
+def in_order(frame: pl.DataFrame, study: Study, *then: str) -> pl.DataFrame:
+    """Sort by engine, workload and variant as the study's file has them, then by other columns."""
+    variants = [name for spec in study.engines.values() for name in spec.variants]
+    ranks = [
+        pl.col(column).replace_strict(_ranks(names), default=len(names), return_dtype=pl.Int64)
+        for column, names in (
+            ("engine", list(study.engines)),
+            ("workload", list(study.workloads)),
+            ("variant", variants),
+        )
+        if column in frame.columns
+    ]
+    return frame.sort(*ranks, *then, maintain_order=True)
+
+
+def named(study: Study) -> pl.Expr:
+    """Column ``workload`` as tables and charts print it."""
+    return pl.col("workload").map_elements(study.workload_label, return_dtype=pl.String)
+
+
+def _ranks(names: Sequence[str]) -> dict[str, int]:
+    return {name: rank for rank, name in enumerate(dict.fromkeys(names))}
 
 
 def _drift(rerun: Rerun) -> pl.DataFrame:

@@ -63,5 +63,6 @@ def take(own: Store, folder: Path) -> dict[str, str]:
 def _draw(repo: Repo) -> None:
     name, workload = _DRAWN
     with store.open_any(repo.reference) as reference, theme.enable():
-        measured = points.points(results.open_rerun(repo, reference, name)).filter(envelope="main")
-        charts.throughput(measured, workload).save(repo.root / PICTURE)
+        rerun = results.open_rerun(repo, reference, name)
+        measured = points.points(rerun).filter(envelope="main")
+        charts.throughput(rerun.study, measured, workload).save(repo.root / PICTURE)

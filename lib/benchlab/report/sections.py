@@ -1,8 +1,16 @@
-"""What every study's section of the paper has: runs, settings, limits, CPU, verdicts, noise."""
+"""A study's section of the paper: what all have, what one without its own text has, and which it is.
+
+``paper/sections/<study>.md`` is a study's own text, ``benchlab.studies.<study>.section`` gathers what
+it places beyond what all have. Both are found by the study's name; a study that has neither gets
+``paper/sections/_default.md``.
+"""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import altair as alt
@@ -13,16 +21,28 @@ from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import (
+    charts,
+    cpu,
+    evidence,
+    findings,
     flame,
     intervention_charts,
     interventions,
+    latencies,
+    open_loop,
     points,
+    published_beside,
     settings,
+    similitude,
     verdict_charts,
     verdicts,
+    waits,
 )
+from benchlab.report.paper.charts import Drawn
 from benchlab.store import Store, results
 from benchlab.store.results import POINT, Rerun
+from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study.vocabulary import METRICS
 
 GIB = 1 << 30
 
@@ -45,39 +65,77 @@ class Source:
 
 @dataclass
 class Content:
-    """The three mappings that :func:`benchlab.report.paper.build` takes."""
+    """What a text places: the three mappings that :func:`benchlab.report.paper.build` takes."""
 
     context: dict[str, Any] = field(default_factory=dict)
-    figures: dict[str, alt.TopLevelMixin] = field(default_factory=dict)
+    figures: dict[str, alt.TopLevelMixin | Drawn] = field(default_factory=dict)
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    panels: list[alt.LayerChart] = field(default_factory=list)
+    """Charts for the first page, drawn there with those of other studies."""
 
     def __or__(self, other: "Content") -> "Content":
         """Return what both have."""
         return Content(
-            self.context | other.context, self.figures | other.figures, self.tables | other.tables
+            self.context | other.context,
+            self.figures | other.figures,
+            self.tables | other.tables,
+            self.panels + other.panels,
         )
 
-    def add(self, section: "Content", study: str) -> None:
-        """Add a study's section under its name; ``drawn`` and ``listed`` say what there is of it."""
-        prefix = study.replace("_", "-") + "-"
-        section.context |= {
-            "study": study,
-            "prefix": prefix,
-            "drawn": list(section.figures),
-            "listed": [name for name, frame in section.tables.items() if not frame.is_empty()],
-        }
-        self.context["studies"].append(section.context)
-        self.figures |= {prefix + name: chart for name, chart in section.figures.items()}
-        self.tables |= {prefix + name: _headed(frame) for name, frame in section.tables.items()}
+
+def section(source: Source) -> tuple[Content, list[Judgement]]:
+    """Return what a study's section places, and the verdicts on the article's claims.
+
+    Figures and tables have the study's name before their own (``spec-tree-overview``), values are all
+    under one name, ``study``; ``text`` is the section's file, ``drawn`` and ``listed`` say what there
+    is of figures and of tables with rows.
+    """
+    name = source.rerun.study.study
+    made, judged = common(source)
+    own_text = source.repo.root / "paper" / "sections" / f"{name}.md"
+    if not own_text.is_file():
+        made |= default(source)
+    if gather := own_section(name):
+        made |= gather(source)
+    prefix = name.replace("_", "-") + "-"
+    made.context |= {
+        "study": name,
+        "prefix": prefix,
+        "text": f"sections/{name if own_text.is_file() else '_default'}.md",
+        "drawn": list(made.figures),
+        "listed": [table for table, frame in made.tables.items() if not frame.is_empty()],
+    }
+    return (
+        Content(
+            {"study": made.context},
+            {prefix + figure: chart for figure, chart in made.figures.items()},
+            {prefix + table: _headed(frame) for table, frame in made.tables.items()},
+            made.panels,
+        ),
+        judged,
+    )
 
 
-def every_study(source: Source) -> tuple[Content, list[Judgement]]:
+def own_section(study: str) -> Callable[[Source], Content] | None:
+    """Return what gathers a study's own part: ``section`` of the module that has its name."""
+    name = f"benchlab.studies.{study}"
+    if not study.isidentifier() or find_spec(name) is None:
+        return None
+    return getattr(import_module(name), "section", None)
+
+
+def common(source: Source) -> tuple[Content, list[Judgement]]:
     """Return what the sections of all studies have, and the verdicts on the article's claims."""
     rerun = source.rerun
     runs = rerun.runs
     made = Content(
         {
             "profile": rerun.profile,
+            "article": {
+                "title": rerun.study.article.title,
+                "subject": rerun.study.article.subject,
+            },
+            "clients": rerun.study.clients,
             "host": host(rerun),
             "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
             "instance": {
@@ -91,7 +149,12 @@ def every_study(source: Source) -> tuple[Content, list[Judgement]]:
         "not-counted": points.not_counted(rerun),
         "unsettled": points.unsettled(rerun),
         "noise": noise.table(rerun),
+        # ratios of different sizes: three digits each, not the same decimals for all
+        "similitude": digits(similitude.similitude(rerun), "article", "ours"),
+        "costs": points.cost_table(rerun),
     }
+    made.panels = findings.panels(rerun, source.measured)
+    _beside_article(source, made)
     made.context["settings"] = _settings(source, made)
     _limits(source, made)
     made.context["profiled"] = _profiled(source, made)
@@ -106,6 +169,36 @@ def every_study(source: Source) -> tuple[Content, list[Judgement]]:
     if not ratios.is_empty():
         made.figures["verdict-ratios"] = verdict_charts.ratios(ratios)
     return made, judged
+
+
+def default(source: Source) -> Content:
+    """Return what ``paper/sections/_default.md`` places beyond what all have.
+
+    ``throughputs`` and ``latencies`` name their figures, one per workload.
+    """
+    rerun, study = source.rerun, source.rerun.study
+    main = source.measured.filter(envelope=DEFAULT_ENVELOPE)
+    latency, due = latencies.latencies(rerun), open_loop.open_loop(rerun)
+    made = Content({"throughputs": [], "latencies": [], "resolution": latencies.resolution(study)})
+    for workload in study.workloads:
+        if workload in set(main["workload"]):
+            named = {"workload": study.workload_label(workload), "concurrency": study.clients}
+            for kind, chart in (
+                ("throughputs", charts.throughput(study, main, workload)),
+                ("latencies", latencies.chart(study, latency, workload)),
+            ):
+                figure = f"{kind}-{workload}"
+                made.figures[figure] = chart
+                made.context[kind].append(named | {"figure": figure})
+    made.figures["cpu"] = cpu.chart(study, cpu.used(rerun))
+    if not due.is_empty():
+        made.figures["open-loop"] = open_loop.chart(study, due)
+    made.tables = {
+        "latencies": latencies.table(rerun),
+        "evidence": evidence.of_curves(rerun),
+        "waits": waits.table(rerun),
+    }
+    return made
 
 
 def host(rerun: Rerun) -> dict[str, Any]:
@@ -143,7 +236,7 @@ def _settings(source: Source, made: Content) -> list[dict[str, str]]:
         if not table.is_empty():
             made.tables[f"parameters-{engine}"] = table
             found.append(
-                {"engine": source.rerun.study.labels[engine], "table": f"parameters-{engine}"}
+                {"engine": source.rerun.study.label(engine), "table": f"parameters-{engine}"}
             )
     return found
 
@@ -171,8 +264,22 @@ def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
         names = {"figure": f"flame-{engine}", "table": f"functions-{engine}"}
         made.figures[names["figure"]] = flame.flame(stacks, role)
         made.tables[names["table"]] = flame.top_functions(stacks, role)
-        found.append({"engine": source.rerun.study.labels[engine], **names})
+        found.append({"engine": source.rerun.study.label(engine), **names})
     return found
+
+
+def _beside_article(source: Source, made: Content) -> None:
+    """Add every published number that we have measured, too, beside ours; a chart per metric."""
+    found = published_beside.beside(source.repo, source.rerun)
+    made.context["beside_article"] = []
+    if found.is_empty():
+        return
+    study = source.rerun.study
+    made.tables["beside-article"] = published_beside.table(study, found)
+    for metric in found["metric"].unique(maintain_order=True):
+        figure = f"beside-article-{metric}"
+        made.figures[figure] = published_beside.chart(study, found, metric)
+        made.context["beside_article"].append({"figure": figure, "metric": METRICS[metric].label})
 
 
 def _reference(source: Source, made: Content) -> dict[str, str] | None:

@@ -4,21 +4,24 @@ An engine keeps its colour and its point shape in all charts. The colours are th
 Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
 and dash say the same once more, so that a greyscale print can be read. The variant `default` is a
 solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
-darker shade of it; points of any other variant are filled with a pale one.
+darker shade of it; points of any other variant are filled with a pale one. Engines and variants that no
+table here names have a look of their own within their study, and the labels of its file.
 """
 
 import base64
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping
-from itertools import cycle
-from types import MappingProxyType
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import polars as pl
 import vl_convert
 from altair.utils.plugin_registry import PluginEnabler
 
+from benchlab.study import Study
 from benchlab.study.resources import CPU, ENGINE_CPU
 
 #: Fonts that vl-convert carries (Liberation Sans), then those of the same widths on other systems.
@@ -34,15 +37,24 @@ ENGINES = {
     "mariadb": ("MariaDB", "#CC79A7", "cross"),
     "he3db": ("He3DB", "#56B4E9", "triangle-down"),
 }
-#: Of engines that are not in the table above, in turn: colour, point shape. Colours of Paul Tol's muted
-#: scheme (*Colour Schemes*, 2021), apart from those above.
-OTHER_ENGINES = (("#595959", "triangle-right"), ("#882255", "wedge"), ("#999933", "arrow"))
+#: Colour and point shape of engines that are not in the table above, in turn.
+SPARE_ENGINES = (
+    ("#595959", "triangle-right"),
+    ("#882255", "square"),
+    ("#999933", "diamond"),
+    ("#44AA99", "circle"),
+)
 
-PALETTE = [color for _, color, _ in ENGINES.values()] + [OTHER_ENGINES[0][0]]
+PALETTE = [color for _, color, _ in ENGINES.values()] + [SPARE_ENGINES[0][0]]
+
+_SHAPES = [shape for _, _, shape in ENGINES.values()]
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
 OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
+
+#: Shades of the engine's colour that they have in turn: its share, and the grey it is mixed with.
+_SHADES = ((0.66, 0), (0.7, 255), (0.4, 0), (0.5, 255))
 
 #: What binds → colour of its cell in a strip, in the order of legends; apart from those of the engines.
 #: Warm for the disk, violet for CPU, green for what engine and kernel make scarce themselves, greys
@@ -169,42 +181,78 @@ def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:
     }
 
 
-def label(
-    engine: str, variant: str | None = None, labels: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Name of an engine, or of one of its variants, as tables and legends print it.
-
-    Args:
-        engine: name.
-        variant: name; ``None``: the engine as such.
-        labels: engine → its name in the study, which comes before ours.
-    """
-    name = labels.get(engine) or (ENGINES[engine][0] if engine in ENGINES else engine)
+def label(engine: str, variant: str | None = None) -> str:
+    """Name of an engine, or of one of its variants, where no study gives it one."""
+    name = ENGINES[engine][0] if engine in ENGINES else engine
     return f"{name}, {variant}" if variant else name
 
 
-def color(engine: str, variant: str = "default") -> str:
-    """Colour of an engine's variant as `#rrggbb`: darker for all but `default`."""
-    return _shade(looks([engine])[engine][0], variant)
+@dataclass(frozen=True)
+class Look:
+    """How one curve is drawn."""
+
+    label: str
+    color: str
+    """Of its line, as ``#rrggbb``."""
+    fill: str
+    """Inside its points."""
+    shape: str
+    """Of its points, by Vega's name for it."""
+    dash: list[int]
 
 
-def looks(engines: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Colour and point shape of each engine; those not in the table take the spare ones in turn."""
-    spare, found = cycle(OTHER_ENGINES), {}
-    for engine in dict.fromkeys(engines):
-        found[engine] = ENGINES[engine][1:] if engine in ENGINES else next(spare)
+def look(engine: str, variant: str = "default", label: str | None = None) -> Look:
+    """Return the look of an engine's variant by the tables here alone, as for published numbers.
+
+    An engine that is in none of them is grey.
+    """
+    name, color, shape = ENGINES.get(engine, (engine, *SPARE_ENGINES[0]))
+    return _look(label or f"{name}, {variant}", color, shape, variant, number=0)
+
+
+def looks(study: Study) -> dict[tuple[str, str], Look]:
+    """Return the look of every engine and variant of a study, in the order of its file.
+
+    An engine that is not among :data:`ENGINES` takes the next of the spare looks, so that it keeps it
+    in all charts of the study. Where a single engine has several variants that are not among
+    :data:`DASHES`, its colour says nothing, and they have colours and shapes of their own.
+    """
+    spare = itertools.cycle(SPARE_ENGINES)
+    found = {}
+    for engine, spec in study.engines.items():
+        _, color, shape = ENGINES[engine] if engine in ENGINES else (engine, *next(spare))
+        others = [variant for variant in spec.variants if variant not in DASHES]
+        colorful = len(study.engines) == 1 and len(others) > 1
+        others_colors = [one for one in PALETTE if one != color]
+        for variant in spec.variants:
+            label = study.label(engine, variant)
+            number = others.index(variant) if variant in others else 0
+            if colorful and variant in others:
+                own = others_colors[number % len(others_colors)]
+                dash = (DASHES["default"], *OTHER_DASHES)[number % (1 + len(OTHER_DASHES))]
+                found[engine, variant] = Look(label, own, own, _SHAPES[number % len(_SHAPES)], dash)
+            else:
+                found[engine, variant] = _look(label, color, shape, variant, number)
     return found
 
 
-def _shade(of: str, variant: str) -> str:
-    return of if variant == "default" else _mixed(of, 0.66, 0)
+def looks_of(study: Study, frame: pl.DataFrame) -> list[Look]:
+    """Return the looks of the curves that a frame with ``engine`` and ``variant`` has, in order."""
+    known, present = looks(study), set(frame.select("engine", "variant").unique().rows())
+    # the study's file may have lost what a run is of
+    lost = {pair: look(*pair, study.label(*pair)) for pair in sorted(present - known.keys())}
+    return [one for pair, one in (known | lost).items() if pair in present]
 
 
-def _inside(of: str, variant: str) -> str:
-    """Colour inside the points of a variant, of its engine's."""
-    if variant == "tuned":
-        return "#FFFFFF"
-    return of if variant == "default" else _mixed(of, 0.45, 255)
+def _look(label: str, color: str, shape: str, variant: str, number: int) -> Look:
+    """The look of a variant in its engine's colour; ``number``: among the variants without a dash."""
+    if variant == "default":
+        return Look(label, color, color, shape, DASHES[variant])
+    if variant in DASHES:
+        return Look(label, _mixed(color, 0.66, 0), "#FFFFFF", shape, DASHES[variant])
+    share, other = _SHADES[number % len(_SHADES)]
+    dash = OTHER_DASHES[number % len(OTHER_DASHES)]
+    return Look(label, _mixed(color, share, other), _mixed(color, 0.45, 255), shape, dash)
 
 
 def _mixed(of: str, share: float, other: int) -> str:
@@ -214,56 +262,38 @@ def _mixed(of: str, share: float, other: int) -> str:
     return "#" + "".join(f"{channel:02X}" for channel in mixed)
 
 
-def shape(engine: str) -> str:
-    """Point shape of an engine, by Vega's name for it."""
-    return looks([engine])[engine][1]
-
-
 def resource_color(name: str) -> str:
     """Colour of a resource; CPU, whose limit is that of engine and load together, has the engine's."""
     return RESOURCE_COLORS[ENGINE_CPU if name == CPU.name else name]
 
 
-def dashes(variants: Iterable[str]) -> dict[str, list[int]]:
-    """Dash pattern of each variant; one without its own takes the next of the spare ones."""
-    known = dict(DASHES)
-    for variant in variants:
-        if variant not in known:
-            known[variant] = OTHER_DASHES[(len(known) - len(DASHES)) % len(OTHER_DASHES)]
-    return known
-
-
 def curves(
     base: alt.Chart,
-    named: Mapping[str, tuple[str, str]],
+    looks: Iterable[Look],
     field: str = "curve",
     interval: tuple[str, str] | None = None,
+    legend: Any = alt.Undefined,
 ) -> alt.LayerChart:
-    """Lines and points, one curve for each name of `named`, in the legend's order.
+    """Lines and points, one curve for each look, in the legend's order.
 
-    `base` has the data, x and y; its column `field` holds the name. `named` says of which engine and
-    variant it is.
-    `interval` names the two columns that bound each value. The legend shows the points, whose
-    filling tells the variants apart.
+    `base` has the data, x and y; its column `field` holds the looks' labels. `interval` names the two
+    columns that bound each value. The legend shows the points, whose filling tells the variants apart.
     """
-    domain, pairs = list(named), list(named.values())
-    patterns = dashes(variant for _, variant in pairs)
-    of_engine = looks(engine for engine, _ in pairs)
-    colors = [_shade(of_engine[engine][0], variant) for engine, variant in pairs]
+    looks = list({one.label: one for one in looks}.values())
+    domain = [one.label for one in looks]
 
     def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
         scale = alt.Scale(domain=domain, range=values)
         return kind(field, type="nominal", title=None, scale=scale, legend=legend)
 
-    line_color = channel(alt.Color, colors, None)
-    line_dash = channel(alt.StrokeDash, [patterns[variant] for _, variant in pairs], None)
-    fills = [_inside(of_engine[engine][0], variant) for engine, variant in pairs]
+    line_color = channel(alt.Color, [one.color for one in looks], None)
+    line_dash = channel(alt.StrokeDash, [one.dash for one in looks], None)
     layers = [
         base.mark_line().encode(color=line_color, strokeDash=line_dash),
         base.mark_point().encode(
-            stroke=channel(alt.Stroke, colors),
-            fill=channel(alt.Fill, fills),
-            shape=channel(alt.Shape, [of_engine[engine][1] for engine, _ in pairs]),
+            stroke=channel(alt.Stroke, [one.color for one in looks], legend),
+            fill=channel(alt.Fill, [one.fill for one in looks], legend),
+            shape=channel(alt.Shape, [one.shape for one in looks], legend),
         ),
     ]
     if interval is not None:

@@ -16,34 +16,41 @@ _WIDTH = 420
 _LINE = 13
 
 
-def summary(frame: pl.DataFrame) -> alt.LayerChart:
-    """How many claims of each study have which verdict, as one bar a study.
+def summary(frame: pl.DataFrame) -> alt.HConcatChart:
+    """How many claims of each study have which verdict, as one bar a study: of runs, and of audits.
 
     Args:
         frame: see :func:`benchlab.report.verdicts.summary`.
     """
-    studies = frame["study"].unique(maintain_order=True).to_list()
     position = {name: number for number, name in enumerate(VERDICTS)}
-    base = alt.Chart(
-        frame.with_columns(pl.col("verdict").replace_strict(position).alias("position"))
-    ).encode(
-        y=alt.Y("study:N", sort=studies, title=None, axis=alt.Axis(labelLimit=200)),
-        x=alt.X("claims:Q", stack="zero", title="claims"),
-        order=alt.Order("position:Q"),
-        tooltip=["study", "verdict", "claims"],
-    )
-    bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
-        color=alt.Color(
-            "verdict:N",
-            scale=_COLORS,
-            title=None,
-            legend=alt.Legend(columns=4, symbolType="square"),
+    shown = frame.with_columns(pl.col("verdict").replace_strict(position).alias("position"))
+    studies = frame["study"].unique(maintain_order=True).to_list()
+    views = []
+    for decided_by, title in (
+        ("runs", "Claims that need runs"),
+        ("audit", "Audits, which need none"),
+    ):
+        axis = alt.Axis(labelLimit=200) if not views else None
+        base = alt.Chart(shown.filter(decided_by=decided_by)).encode(
+            y=alt.Y("study:N", scale=alt.Scale(domain=studies), title=None, axis=axis),
+            x=alt.X("claims:Q", stack="zero", title=None, axis=None),
+            order=alt.Order("position:Q"),
+            tooltip=["study", "verdict", "claims"],
         )
-    )
-    numbers = base.mark_text(fontSize=12, color="#222222").encode(
-        x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="claims:Q"
-    )
-    return alt.layer(bars, numbers).properties(width=_WIDTH, height=alt.Step(30))
+        bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
+            color=alt.Color(
+                "verdict:N",
+                scale=_COLORS,
+                title=None,
+                legend=alt.Legend(columns=4, symbolType="square", values=list(VERDICTS)),
+            )
+        )
+        numbers = base.mark_text(fontSize=11, color="#222222").encode(
+            x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="claims:Q"
+        )
+        layered = alt.layer(bars, numbers)
+        views.append(layered.properties(width=_WIDTH / 2, height=alt.Step(18), title=title))
+    return alt.hconcat(*views, spacing=16)
 
 
 def ratios(frame: pl.DataFrame) -> alt.LayerChart:

@@ -5,9 +5,8 @@ from typing import get_args
 
 import polars as pl
 
-from benchlab.claims import published, words
-from benchlab.claims.judge import Judgement, judge
-from benchlab.repo import Repo
+from benchlab.claims import words
+from benchlab.claims.judge import Judgement
 from benchlab.study.claims import Audit, Verdict
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -51,23 +50,19 @@ def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def every_study(repo: Repo, judged: Iterable[Judgement]) -> list[Judgement]:
-    """Return the verdicts of all studies: those given, and the others' as far as no run is needed."""
-    given = list(judged)
-    others = [
-        name
-        for name in published.articles(repo)["study"]
-        if name not in {one.study for one in given}
-    ]
-    return given + [one for name in others for one in judge(repo, name)]
-
-
 def summary(judgements: Iterable[Judgement]) -> pl.DataFrame:
-    """Return how many claims of each study have which verdict: ``study``, ``verdict``, ``claims``."""
-    rows = [(one.study, one.verdict) for one in judgements]
-    frame = pl.DataFrame(rows, schema={"study": pl.String, "verdict": pl.String}, orient="row")
+    """Return how many claims of each study have which verdict, audits apart from those of runs.
+
+    Columns: ``study``, ``decided_by`` (*runs* or *audit*), ``verdict``, ``claims``.
+    """
+    rows = [
+        (one.study, "audit" if isinstance(one.claim.decided_by, Audit) else "runs", one.verdict)
+        for one in judgements
+    ]
+    schema = dict.fromkeys(("study", "decided_by", "verdict"), pl.String)
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
     return (
-        frame.group_by("study", "verdict", maintain_order=True)
+        frame.group_by("study", "decided_by", "verdict", maintain_order=True)
         .agg(pl.len().alias("claims"))
         .sort(pl.col("verdict").cast(pl.Enum(VERDICTS)), maintain_order=True)
     )

@@ -6,12 +6,12 @@ import altair as alt
 import polars as pl
 
 from benchlab.engines.base import canonical
-from benchlab.report import charts, evidence, monitor, points
+from benchlab.report import charts, evidence, monitor
+from benchlab.report import similitude as similitudes
 from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
-from benchlab.store import Store
 from benchlab.store.results import POINT, Rerun
-from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study import DEFAULT_ENVELOPE, Study
 
 #: Concurrency at which the effect of the tuning is told in the text.
 _EFFECT_CONCURRENCY = 16
@@ -26,19 +26,6 @@ _THROUGHPUT = {
     "point-select": ("oltp_point_select", ["default", "tuned"]),
 }
 
-#: Size that the article gives for its dataset ("20 GB and more"), in bytes.
-ARTICLE_DATASET_BYTES = 20e9
-
-_SIMILITUDE_SCHEMA = {
-    "ratio": pl.String,
-    "article": pl.Float64,
-    "ours": pl.Float64,
-    "note": pl.String,
-}
-
-#: Size of a PostgreSQL page, in which random reads and checkpoints count.
-_PAGE_BYTES = 8192
-
 
 def section(source: Source) -> Content:
     """Gather what ``paper/sections/postgres_vs_tidb.md`` places of its own."""
@@ -51,10 +38,11 @@ def section(source: Source) -> Content:
             "as_sold": "as_sold" in measured["envelope"],
             "effect": _effect(main),
         },
-        _throughput(main),
+        _throughput(rerun.study, main),
     )
     made.figures["envelopes"] = charts.envelopes(
-        measured.filter(engine="postgres", variant="default", workload="oltp_write_only")
+        rerun.study,
+        measured.filter(engine="postgres", variant="default", workload="oltp_write_only"),
     )
     if monitored:
         samples, limits = (
@@ -63,22 +51,20 @@ def section(source: Source) -> Content:
         )
         made.figures["monitor"] = charts.monitor(samples, *limits)
     made.tables = {
-        # ratios of different sizes: three digits each, not the same decimals for all
         "similitude": digits(similitude(rerun), "article", "ours"),
         "evidence": evidence.evidence(rerun, "postgres", "oltp_write_only"),
         "checkpoints": checkpoints(rerun),
-        "costs": points.cost_table(rerun),
     }
     return made
 
 
-def _throughput(main: pl.DataFrame) -> dict[str, alt.TopLevelMixin]:
+def _throughput(study: Study, main: pl.DataFrame) -> dict[str, alt.TopLevelMixin]:
     """Return the charts of throughput that there are points for."""
     figures = {}
     for name, (workload, variants) in _THROUGHPUT.items():
         shown = main.filter(pl.col("variant").is_in(variants), workload=workload)
         if not shown.is_empty():
-            figures[name] = charts.throughput(shown, workload)
+            figures[name] = charts.throughput(study, shown, workload)
     return figures
 
 
@@ -105,69 +91,13 @@ def _monitored(rerun: Rerun) -> dict[str, str]:
 
 
 def similitude(rerun: Rerun) -> pl.DataFrame:
-    """Return the dimensionless ratios of the article beside those of a profile, as measured.
+    """Return what the article's experiment and this one have of each; ours in the main envelope.
 
-    Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. A ratio that the article gives no
-    number for is null on its side. Ours are of PostgreSQL's runs in the main envelope.
+    Columns: those of :func:`benchlab.report.similitude.similitude`; beyond its rows, how often the
+    WAL of a run fills ``max_wal_size``.
     """
-    store, study, instance = rerun.store, rerun.study, rerun.instance
-    counted = rerun.counted.filter(engine="postgres", envelope=DEFAULT_ENVELOPE)
-    if counted.is_empty():
-        return pl.DataFrame(schema=_SIMILITUDE_SCHEMA)
-    run = counted.row(0, named=True)
-    dataset = _counter(store, run["run_id"], "pg_database_size")
-    buffers = _setting(store, run["run_id"], "shared_buffers")
-    cores, memory = run["limit_cores"], run["limit_memory_bytes"]
-    article = {
-        "memory": instance.memory_bytes,
-        "cores": instance.cores,
-        "duration": study.profiles["paper"].measure_s,
-    }
-    rows = [
-        ("dataset : memory", ARTICLE_DATASET_BYTES / article["memory"], dataset / memory, ""),
-        (
-            "buffer pool : memory",
-            study.engines["postgres"].settings["shared_buffers"].of_memory,
-            buffers / memory,
-            "",
-        ),
-        (
-            "memory per client at the most threads (MB)",
-            instance.memory_bytes / max(study.profiles["paper"].concurrency) / 1e6,
-            memory / counted["concurrency"].max() / 1e6,
-            "what a connection takes is the same on every scale",
-        ),
-        (
-            "max_wal_size : dataset, default",
-            study.engines["postgres"].variants["default"]["max_wal_size"].of_memory
-            * article["memory"]
-            / ARTICLE_DATASET_BYTES,
-            study.engines["postgres"].variants["default"]["max_wal_size"].of_memory
-            * memory
-            / dataset,
-            "how often a page is logged in full",
-        ),
-        *_wal_rows(store, counted),
-        (
-            "disk bandwidth per core (MB/s)",
-            instance.disk_bytes_per_s / instance.cores / 1e6,
-            run["limit_write_bytes_per_s"] / cores / 1e6,
-            "",
-        ),
-        (
-            "disk operations per core (1/s)",
-            instance.disk_iops / instance.cores,
-            run["limit_write_iops"] / cores,
-            study.envelopes[run["envelope"]].why.strip(),
-        ),
-        (
-            "time to read the dataset at random : run",
-            ARTICLE_DATASET_BYTES / _PAGE_BYTES / instance.disk_iops / article["duration"],
-            dataset / _PAGE_BYTES / run["limit_read_iops"] / run["measure_s"],
-            "a scaled run is too short for that, so it begins with the data read in",
-        ),
-    ]
-    return pl.DataFrame(rows, schema=_SIMILITUDE_SCHEMA, orient="row")
+    rows = pl.DataFrame(_wal_rows(rerun), schema=similitudes.SCHEMA, orient="row")
+    return pl.concat([similitudes.similitude(rerun), rows])
 
 
 def checkpoints(rerun: Rerun) -> pl.DataFrame:
@@ -182,12 +112,12 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
         (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("wal_mb_per_checkpoint"),
     )
     shown = ["wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction"]
-    return with_curve(
+    found = (
         per_run.group_by(POINT)
         .agg(pl.col("checkpoints", *shown).median())
-        .sort("workload", "variant", "envelope", "concurrency"),
-        rerun.study.labels,
-    ).select(
+        .sort("workload", "variant", "envelope", "concurrency")
+    )
+    return with_curve(found, rerun.study).select(
         "curve",
         "workload",
         "envelope",
@@ -197,27 +127,17 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def _counter(store: Store, run_id: str, name: str) -> float:
-    found = store.sql(
-        "SELECT at_begin FROM engine_counter WHERE run_id = ? AND name = ?", run_id, name
-    )
-    return found["at_begin"][0]
-
-
-def _setting(store: Store, run_id: str, name: str) -> float:
-    row = store.sql(
-        "SELECT effective, unit FROM engine_setting WHERE run_id = ? AND name = ?", run_id, name
-    ).row(0)
-    return canonical(*row)
-
-
-def _wal_rows(store: Store, counted: pl.DataFrame) -> list[tuple]:
+def _wal_rows(rerun: Rerun) -> list[tuple]:
     rows = []
-    written = store.sql(
-        "SELECT run_id, at_end - at_begin AS wal FROM engine_counter"
+    counted = rerun.counted.filter(engine="postgres", envelope=DEFAULT_ENVELOPE)
+    written = rerun.of_runs(
+        "SELECT run_id, at_end - at_begin AS wal FROM engine_counter SEMI JOIN chosen USING (run_id)"
         " WHERE name = 'pg_stat_wal.wal_bytes'"
     )
-    asked = store.sql("SELECT run_id, asked FROM engine_setting WHERE name = 'max_wal_size'")
+    asked = rerun.of_runs(
+        "SELECT run_id, asked FROM engine_setting SEMI JOIN chosen USING (run_id)"
+        " WHERE name = 'max_wal_size'"
+    )
     for variant, note in (
         ("default", "no WAL volume in the article; its disk could write 84 in a run at most"),
         ("tuned", "the article guesses one checkpoint in a run"),

@@ -22,10 +22,10 @@ _REMOTE_WAL_LOOKS: article_charts.Looks = dict(
     zip(
         _REMOTE_WAL.values(),
         (
-            (theme.color("he3db"), theme.shape("he3db"), article_charts.SOLID),
-            (theme.color("postgres"), theme.shape("postgres"), article_charts.SOLID),
-            (theme.color("postgres", "async"), "square", article_charts.DASHED),
-            (theme.OTHER_ENGINES[0][0], "diamond", article_charts.DOTTED),
+            (theme.look("he3db").color, theme.look("he3db").shape, article_charts.SOLID),
+            (theme.look("postgres").color, theme.look("postgres").shape, article_charts.SOLID),
+            (theme.look("postgres", "async").color, "square", article_charts.DASHED),
+            (theme.SPARE_ENGINES[0][0], "diamond", article_charts.DOTTED),
         ),
         strict=True,
     )

@@ -102,6 +102,8 @@ class EngineSpec(StrictModel):
 class Workload(StrictModel):
     """What the clients do, as arguments of the driver."""
 
+    label: Annotated[str | None, Field(exclude=True)] = None
+    """As tables and charts name it; no part of what is run, and so of no record."""
     driver: str = Field(description="a folder of `drivers/`")
     script: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
     scripts: Annotated[
@@ -216,6 +218,21 @@ class Article(StrictModel):
     file: str | None = Field(
         None, description="its text, as data/published names it; none: it has no numbers there"
     )
+    dataset_bytes: float | dict[str, float] | None = Field(
+        None, description="size that it gives for its dataset, or for that of each engine"
+    )
+
+    def dataset_of(self, engine: str) -> float | None:
+        """Return the bytes that the article gives for an engine's dataset, if it gives any."""
+        told = self.dataset_bytes
+        return told.get(engine) if isinstance(told, dict) else told
+
+
+class Findings(StrictModel):
+    """What the first page of the paper shows of a study."""
+
+    workloads: list[str] = Field([], description="whose throughput; none: of the first ones")
+    claims: list[str] = Field([], description="ids; none: of the first ones that runs decided")
 
 
 class EnvelopeRule(StrictModel):
@@ -231,6 +248,7 @@ class Study(StrictModel):
     study: str
     article: Article
     instance: str = ""
+    clients: str = Field("threads", description="what the article calls those that it counts")
     clients_per_core: bool = Field(
         True,
         description="whether the article's concurrency is as many clients a core here, or else as many",
@@ -242,6 +260,7 @@ class Study(StrictModel):
     profiles: dict[ProfileName, Profile] = {}
     interventions: list[Perturbed] = []
     open_loops: list[OpenLoop] = []
+    findings: Findings = Findings()
     claims: list[Claim] = []
 
     @property
@@ -285,6 +304,8 @@ class Study(StrictModel):
             known("variant", one.variant, variants, (*where, "variant"))
             known("workload", one.workload, self.workloads, (*where, "workload"))
             known("envelope", one.envelope, self.envelopes, (*where, "envelope"))
+        for workload in self.findings.workloads:
+            known("workload", workload, self.workloads, ("findings", "workloads"))
         return self
 
     @model_validator(mode="after")
@@ -331,6 +352,8 @@ class Study(StrictModel):
                 for resource in claim.decided_by.by:
                     where = ("claims", number, "decided_by", "by")
                     known("resource", resource, RESOURCES, where)
+        for name in self.findings.claims:
+            known("claim", name, ids, ("findings", "claims"))
         return self
 
     # not of the workload by itself: that is part of every record, and old ones stay readable
@@ -360,6 +383,17 @@ class Study(StrictModel):
             changes = profile.dataset.model_dump() | changes
         return _DATASET.validate_python(changes)
 
+    def label(self, engine: str, variant: str | None = None) -> str:
+        """Return an engine's name, or that of one of its variants, as tables and charts print it."""
+        # a run may be of an engine that the file no longer has
+        name = self.engines[engine].label if engine in self.engines else engine
+        return f"{name}, {variant}" if variant else name
+
+    def workload_label(self, workload: str) -> str:
+        """Return a workload's name, as tables and charts print it."""
+        known = self.workloads.get(workload)
+        return (known and known.label) or workload
+
     @property
     def choices(self) -> dict[str, set[str]]:
         """Names by what they are of: engines, variants of any engine, workloads."""
@@ -368,11 +402,6 @@ class Study(StrictModel):
             "variant": {name for engine in self.engines.values() for name in engine.variants},
             "workload": set(self.workloads),
         }
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Engine → its name in tables, legends and prose."""
-        return {name: engine.label for name, engine in self.engines.items()}
 
     def role(self, engine: str) -> str:
         """Return whose Ansible role, class and rules an engine of this study has."""

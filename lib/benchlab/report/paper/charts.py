@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -28,6 +29,21 @@ for (const [id, spec] of Object.entries(specs)) {
   }).catch((error) => { place.textContent = `This chart cannot be drawn: ${error.message}`; });
 }
 """
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart with its pictures, which take longer to draw than all else of a paper."""
+
+    spec: dict[str, Any]
+    svg: str
+    pdf: bytes
+
+
+def draw(name: str, chart: alt.TopLevelMixin) -> Drawn:
+    """Draw a chart for both outputs; see :func:`specification` for what it refuses."""
+    spec = specification(name, chart)
+    return Drawn(spec, to_svg(spec), to_pdf(spec))
 
 
 def specification(name: str, chart: alt.Chart) -> dict[str, Any]:
@@ -63,9 +79,9 @@ def to_pdf(spec: dict[str, Any]) -> bytes:
     return fonts.sub(lambda match: b"".join(sorted(match[0].splitlines(keepends=True))), pdf)
 
 
-def fallback_html(spec: dict[str, Any], alternative: str) -> str:
+def fallback_html(svg: str, alternative: str) -> str:
     """What a browser without JavaScript shows: the SVG as an image, whose ids stay its own."""
-    data = base64.b64encode(to_svg(spec).encode()).decode()
+    data = base64.b64encode(svg.encode()).decode()
     text = html.escape(alternative)
     return f'<noscript><img alt="{text}" src="data:image/svg+xml;base64,{data}"></noscript>'
 

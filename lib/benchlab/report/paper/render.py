@@ -18,6 +18,7 @@ import typst
 
 from benchlab.errors import BenchlabError
 from benchlab.report.paper import charts
+from benchlab.report.paper.charts import Drawn
 from benchlab.report.paper.template import FALLBACK, render
 
 # Raw HTML and TeX are off, so that a computed text such as an error message is printed as it is;
@@ -55,7 +56,7 @@ class Built:
 def build(
     manuscript: Path,
     context: Mapping[str, Any],
-    figures: Mapping[str, alt.TopLevelMixin],
+    figures: Mapping[str, alt.TopLevelMixin | Drawn],
     tables: Mapping[str, pl.DataFrame],
     out: Path,
 ) -> Built:
@@ -63,17 +64,17 @@ def build(
 
     The HTML holds everything it shows and loads nothing. Both files are made before either is
     written, and each is renamed into place whole; equal input gives equal files on the same system.
-    Figures and tables that the manuscript does not place are left out.
+    Figures and tables that the manuscript does not place are left out. A figure may be drawn already.
 
     Raises BenchlabError, in one line, for a missing value, an unknown figure or table, a manuscript
     without a title, an image that no chart made, and whatever pandoc or typst refuse.
     """
     rendered = render(manuscript, context, figures, tables)
-    specs = {name: charts.specification(name, figures[name]) for name in rendered.figures}
+    drawn = {name: _drawn(name, figures[name]) for name in rendered.figures}
     document, warnings = _pandoc(rendered.markdown, MARKDOWN, "json")
     _check(manuscript, json.loads(document))
-    html = _html(document, specs, rendered.figures)
-    pdf, typst_warnings = _pdf(document, specs)
+    html = _html(document, drawn, rendered.figures)
+    pdf, typst_warnings = _pdf(document, drawn)
     outputs = {
         out / f"{manuscript.stem}.html": html.encode(),
         out / f"{manuscript.stem}.pdf": pdf,
@@ -82,18 +83,23 @@ def build(
     return Built(*outputs, warnings=(*warnings, *typst_warnings))
 
 
-def _html(document: str, specs: Mapping[str, dict[str, Any]], captions: Mapping[str, str]) -> str:
+def _drawn(name: str, figure: alt.TopLevelMixin | Drawn) -> Drawn:
+    return figure if isinstance(figure, Drawn) else charts.draw(name, figure)
+
+
+def _html(document: str, drawn: Mapping[str, Drawn], captions: Mapping[str, str]) -> str:
     options = ["--toc", "--toc-depth=3", "--number-sections", "--mathml"]
     page, _ = _pandoc(document, "json", "html5", _data("paper.html"), *options)
     # Put in here, since pandoc would read a megabyte of script and parse every image.
     page = page.replace("<!-- style -->", f"<style>\n{_data('paper.css').read_text()}</style>", 1)
-    for name, spec in specs.items():
-        image = charts.fallback_html(spec, captions[name])
+    for name, figure in drawn.items():
+        image = charts.fallback_html(figure.svg, captions[name])
         page = page.replace(FALLBACK.format(name), image, 1)
+    specs = {name: figure.spec for name, figure in drawn.items()}
     return page.replace("<!-- scripts -->", charts.scripts_html(specs), 1)
 
 
-def _pdf(document: str, specs: Mapping[str, dict[str, Any]]) -> tuple[bytes, list[str]]:
+def _pdf(document: str, drawn: Mapping[str, Drawn]) -> tuple[bytes, list[str]]:
     fonts = typst.Fonts()
     installed = set(fonts.families())
     cjk = [family for family in CJK_FONTS if family in installed][:1]
@@ -106,8 +112,8 @@ def _pdf(document: str, specs: Mapping[str, dict[str, Any]]) -> tuple[bytes, lis
             f"{', '.join(CJK_FONTS)}"
         )
     with tempfile.TemporaryDirectory() as folder:
-        for name, spec in specs.items():
-            Path(folder, f"{name}.pdf").write_bytes(charts.to_pdf(spec))
+        for name, figure in drawn.items():
+            Path(folder, f"{name}.pdf").write_bytes(figure.pdf)
         main = Path(folder, "paper.typ")
         main.write_text(text, encoding="utf-8")
         try:

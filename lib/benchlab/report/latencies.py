@@ -1,0 +1,129 @@
+"""Latencies over trials with their intervals: as a frame, a table, and a chart of every percentile."""
+
+import altair as alt
+import polars as pl
+
+from benchlab import drivers
+from benchlab.numbers import number
+from benchlab.report import points, theme
+from benchlab.report.charts import concurrency
+from benchlab.report.points import with_curve
+from benchlab.store.results import POINT, Rerun
+from benchlab.study import DEFAULT_ENVELOPE, Study
+
+#: Metric of a latency → its name in tables and charts.
+LATENCIES = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9", "latency_max_us": "max"}
+
+#: What a chart has room for; the maximum stands in the table.
+PERCENTILES = ["p50", "p99", "p99.9"]
+
+_WIDTH, _HEIGHT = 170, 200
+
+
+def resolution(study: Study) -> float:
+    """Return the relative width that no percentile of a study's runs is finer than."""
+    names = {workload.driver for workload in study.workloads.values()}
+    return max(drivers.driver(name).resolution for name in names)
+
+
+def latencies(rerun: Rerun) -> pl.DataFrame:
+    """Return the latencies of each point over its trials, a row per point and percentile.
+
+    Columns: those of a point in the main envelope, ``curve``, ``percentile`` (one of
+    :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single trial), ``n``.
+    """
+    return of_runs(rerun.study, rerun.metrics.filter(envelope=DEFAULT_ENVELOPE), POINT)
+
+
+def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Return the latencies of runs; see :func:`latencies`.
+
+    Args:
+        study: whose runs they are.
+        per_run: their metrics.
+        by: columns that tell points apart.
+    """
+    frames = [
+        points.estimates(per_run, metric, by).select(
+            *by,
+            "n",
+            pl.lit(name).alias("percentile"),
+            *(
+                (pl.col(f"{metric}{bound}") / 1000).alias(f"ms{bound}")
+                for bound in ("", "_low", "_high")
+            ),
+        )
+        for metric, name in LATENCIES.items()
+    ]
+    found = with_curve(pl.concat(frames), study).drop("envelope")
+    return points.in_order(found, study, "concurrency")
+
+
+def table(rerun: Rerun) -> pl.DataFrame:
+    """Return :func:`latencies` for reading: a row per point, ``1.23 [1.10–1.38]`` per percentile."""
+    found = latencies(rerun).with_columns(
+        points.named(rerun.study),
+        pl.struct("ms", "ms_low", "ms_high")
+        .map_elements(_with_interval, return_dtype=pl.String)
+        .alias("text"),
+    )
+    index = ["curve", "workload", "concurrency"]
+    if found.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys((*index, *LATENCIES.values()), pl.String))
+    return found.pivot(on="percentile", index=index, values="text", maintain_order=True)
+
+
+def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChart:
+    """Latency against clients, a view per percentile, with 95 % intervals.
+
+    Args:
+        study: whose labels and looks the curves have.
+        latencies: see :func:`latencies`.
+        workload: only this one.
+    """
+    shown = latencies.filter(pl.col("percentile").is_in(PERCENTILES), workload=workload)
+    return by_percentile(study, shown, concurrency(shown["concurrency"], study.clients))
+
+
+def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Tooltip) -> alt.Chart:
+    """Latency against anything, a view per percentile, with 95 % intervals.
+
+    Args:
+        study: whose labels and looks the curves have.
+        shown: rows of latencies, of :data:`PERCENTILES`.
+        x: what against.
+        tooltip: said of a point beside its latency.
+    """
+    base = (
+        alt.Chart()
+        .properties(width=_WIDTH, height=_HEIGHT)
+        .encode(
+            x=x,
+            y=alt.Y(
+                "ms:Q",
+                title=None,
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(values=[0.1, 1, 10, 100, 1000, 10_000], format=",~g"),
+            ),
+            tooltip=[
+                alt.Tooltip("curve:N"),
+                alt.Tooltip("concurrency:Q", title=study.clients),
+                alt.Tooltip("ms:Q", format=",.3~r"),
+                alt.Tooltip("ms_low:Q", format=",.3~r", title="95 % low"),
+                alt.Tooltip("ms_high:Q", format=",.3~r", title="95 % high"),
+                alt.Tooltip("n:Q", title="trials"),
+                *tooltip,
+            ],
+        )
+    )
+    curves = theme.curves(base, theme.looks_of(study, shown), interval=("ms_low", "ms_high"))
+    curves.data = shown
+    facet = alt.Facet("percentile:N", title=None, sort=PERCENTILES)
+    return curves.facet(facet, columns=len(PERCENTILES), title="Latency (ms)")
+
+
+def _with_interval(row: dict[str, float | None]) -> str:
+    text = number(row["ms"])
+    if row["ms_low"] is None:
+        return text
+    return f"{text} [{number(row['ms_low'])}–{number(row['ms_high'])}]"

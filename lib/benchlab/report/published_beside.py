@@ -1,0 +1,151 @@
+"""Published numbers beside ours: those of an article that name one of our metrics and its point.
+
+Absolute numbers differ between machines; what carries over is how the ratio changes along a curve and
+between curves.
+"""
+
+import altair as alt
+import polars as pl
+
+from benchlab.claims import published
+from benchlab.claims.evidence import Evidence
+from benchlab.repo import Repo
+from benchlab.report import points, theme
+from benchlab.report.points import with_curve
+from benchlab.store.results import Rerun
+from benchlab.study import DEFAULT_ENVELOPE, Study
+from benchlab.study.vocabulary import METRICS
+
+_WIDTH, _HEIGHT = 260, 190
+
+_KEY = ("engine", "variant", "workload", "concurrency")
+
+_SCHEMA = {
+    **dict.fromkeys(("curve", "engine", "variant", "workload"), pl.String),
+    "clients": pl.Int64,
+    "concurrency": pl.Int64,
+    "metric": pl.String,
+    **dict.fromkeys(("article", "here", "here_low", "here_high", "ratio"), pl.Float64),
+}
+
+
+def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
+    """Return every number of the article that we have measured, too, with ours and the ratio.
+
+    Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``clients`` (the article's),
+    ``concurrency`` (ours that stands for it), ``metric``, ``article``, ``here`` with ``here_low`` and
+    ``here_high`` (median over trials, 95 %), ``ratio`` (here : article).
+    """
+    study = rerun.study
+    told = published.points(repo, study.study)
+    per_run = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
+    if told.is_empty() or per_run.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    here = Evidence(rerun).here
+    told = told.rename({"concurrency": "clients", "value": "article"}).with_columns(
+        pl.col("clients").map_elements(here, return_dtype=pl.Float64).alias("concurrency")
+    )
+    frames = [
+        points.estimates(per_run, metric, _KEY).select(
+            *_KEY[:-1],
+            pl.col("concurrency").cast(pl.Float64),
+            pl.lit(metric).alias("metric"),
+            *(pl.col(f"{metric}{end}").alias(f"here{end}") for end in ("", "_low", "_high")),
+        )
+        for metric in told["metric"].unique(maintain_order=True)
+    ]
+    both = told.join(pl.concat(frames), on=[*_KEY, "metric"], how="inner").with_columns(
+        (pl.col("here") / pl.col("article")).alias("ratio")
+    )
+    found = points.in_order(with_curve(both, study), study, "metric", "clients")
+    return found.select(*_SCHEMA).cast(_SCHEMA)
+
+
+def table(study: Study, found: pl.DataFrame) -> pl.DataFrame:
+    """Return :func:`beside` for reading: a row per point and metric, numbers in the metric's unit."""
+    clients = study.clients
+    names = {name: f"{metric.label} ({metric.unit})" for name, metric in METRICS.items()}
+    shown = found.select(
+        pl.col("metric").replace_strict(names, return_dtype=pl.String),
+        points.named(study),
+        "curve",
+        pl.col("clients").alias(f"{clients}, article"),
+        pl.col("concurrency").alias(f"{clients}, here"),
+        pl.col("article", "here").round_sig_figs(4),
+        pl.col("ratio").round_sig_figs(3).alias("here : article"),
+    )
+    # what all rows share is said once
+    same = found["clients"].equals(found["concurrency"])
+    if same:
+        shown = shown.drop(f"{clients}, article").rename({f"{clients}, here": clients})
+    return shown
+
+
+def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
+    """A metric against clients, a view per workload: the article's dashed and hollow, ours solid.
+
+    Both axes are logarithmic, so that curves of the same shape lie parallel.
+
+    Args:
+        study: whose labels and looks the curves have.
+        found: see :func:`beside`.
+        metric: one of its metrics.
+    """
+    of_metric = found.filter(metric=metric).with_columns(points.named(study))
+    shown = of_metric.unpivot(
+        on=["article", "here"],
+        index=["curve", "workload", "clients", "concurrency", "ratio"],
+        variable_name="of",
+        value_name="value",
+    )
+    looks = theme.looks_of(study, of_metric)
+    described = METRICS[metric]
+    color = alt.Scale(domain=[one.label for one in looks], range=[one.color for one in looks])
+    shape = alt.Scale(domain=[one.label for one in looks], range=[one.shape for one in looks])
+    ticks = sorted(set(shown["clients"]))
+    base = (
+        alt.Chart()
+        .properties(width=_WIDTH, height=_HEIGHT)
+        .encode(
+            x=alt.X(
+                "clients:Q",
+                title=f"{study.clients} of the article",
+                scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+                axis=alt.Axis(values=ticks, format="d"),
+            ),
+            y=alt.Y("value:Q", title=None, scale=alt.Scale(type="log"), axis=alt.Axis(format="~s")),
+            tooltip=[
+                "curve:N",
+                "of:N",
+                alt.Tooltip("clients:Q", title=f"{study.clients}, article"),
+                alt.Tooltip("concurrency:Q", title=f"{study.clients}, here"),
+                alt.Tooltip("value:Q", format=",.4~g"),
+                alt.Tooltip("ratio:Q", format=".3~g", title="here : article"),
+            ],
+        )
+    )
+    of = ["here", "article"]
+    lines = base.mark_line().encode(
+        color=alt.Color("curve:N", scale=color, legend=None),
+        detail="of:N",
+        strokeDash=alt.StrokeDash(
+            "of:N",
+            title=None,
+            scale=alt.Scale(domain=of, range=[[1, 0], [4, 3]]),
+            legend=alt.Legend(symbolType="stroke", symbolStrokeColor="#222222"),
+        ),
+    )
+    dots = base.mark_point().encode(
+        stroke=alt.Stroke("curve:N", title=None, scale=color),
+        shape=alt.Shape("curve:N", title=None, scale=shape),
+        fill=alt.condition(
+            "datum.of === 'article'", alt.value("#FFFFFF"), alt.Fill("curve:N", scale=color)
+        ),
+    )
+    layered = alt.layer(lines, dots, data=shown)
+    workloads = shown["workload"].unique(maintain_order=True).to_list()
+    return layered.facet(
+        alt.Facet("workload:N", title=None, sort=workloads),
+        columns=2,
+        title=f"{described.label[0].upper()}{described.label[1:]} ({described.unit})",
+    )

@@ -1,0 +1,34 @@
+"""What sessions waited for, as the session sampler saw them."""
+
+import polars as pl
+
+from benchlab.report import points
+from benchlab.report.points import with_curve
+from benchlab.store.results import Rerun
+
+#: Waits of a smaller share are left out.
+_LEAST_SHARE = 0.02
+
+
+def table(rerun: Rerun) -> pl.DataFrame:
+    """Return what the sessions did at the most clients of all: share of their samples by wait.
+
+    Columns: ``curve``, ``workload``, ``wait_class``, ``wait`` (as the engine names it), ``share``.
+    """
+    most = rerun.counted.filter(pl.col("concurrency") == pl.col("concurrency").max())
+    sampled = rerun.of_runs(
+        "SELECT run_id, wait_class, wait, sessions FROM engine_wait SEMI JOIN chosen USING (run_id)",
+        most,
+    )
+    of_point = ["engine", "variant", "workload"]
+    shares = (
+        sampled.join(most.select("run_id", *of_point), on="run_id")
+        .group_by(*of_point, "wait_class", "wait")
+        .agg(pl.col("sessions").sum())
+        .with_columns((pl.col("sessions") / pl.col("sessions").sum().over(of_point)).alias("share"))
+        .filter(pl.col("share") >= _LEAST_SHARE)
+        .sort("share", "wait", descending=[True, False])
+    )
+    return points.in_order(with_curve(shares, rerun.study), rerun.study).select(
+        "curve", points.named(rerun.study), "wait_class", "wait", pl.col("share").round(2)
+    )

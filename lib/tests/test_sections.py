@@ -1,0 +1,175 @@
+"""The paper of a study that has no Python and no text of its own, on recorded captures."""
+
+import re
+
+import pytest
+from benchlab import study
+from benchlab.repo import Repo
+from benchlab.report import findings, manuscript, paper, sections
+from benchlab.report.build import publish
+from conftest import CAPTURES, ROOT, mini_study
+from rich.console import Console
+from ruamel.yaml import YAML
+
+NAME = "wal_compression"
+VARIANTS = ("off", "pglz", "lz4")
+ENGINE = "postgres14"
+
+HOST = b'{"cpu_model": "A", "cores": 2, "memory_bytes": 8589934592, "kernel": "6.1"}'
+CLAIM = "Compression by lz4 makes writes faster."
+
+TOLD = (
+    "id,what,value,unit,qualifier,figure,where,engine,variant,workload,concurrency,metric\n"
+    "lz4_at_4,throughput,2000,transactions/s,about,2000,results,postgres14,lz4,writes,8,tps\n"
+    "cores,cores,8,cores,exact,8,set-up,,,,,\n"
+)
+
+
+@pytest.fixture
+def unregistered(checkout: Repo) -> str:
+    """Write a study's file, and what its article published; return its name."""
+    spec = mini_study() | {"study": NAME}
+    spec["article"] = {"title": "Should WAL be compressed?", "subject": "wal_compression"}
+    postgres = spec["engines"]["postgres"]
+    spec["engines"] = {
+        ENGINE: {
+            "label": "PostgreSQL 14",
+            "role": "postgres",
+            "load_variant": "off",
+            "variants": {name: {"wal_compression": name} for name in VARIANTS},
+            "settings": postgres["settings"],
+        }
+    }
+    spec["workloads"] = {"writes": spec["workloads"]["oltp_write_only"] | {"label": "many writes"}}
+    spec["matrix"] = [{"engines": [ENGINE], "variants": list(VARIANTS), "workloads": ["writes"]}]
+    smoke = spec["profiles"]["smoke"] | {"trials": 2, "concurrency": [1, 2]}
+    smoke.pop("overrides", None)
+    smoke.pop("intervention", None)
+    spec["profiles"] = {"standard": smoke}
+    spec["claims"] = [
+        {
+            "id": "lz4_is_faster",
+            "where": "results",
+            "claim": CLAIM,
+            "kind": "order",
+            "decided_by": {
+                "test": "above",
+                "of": {"engine": ENGINE, "variant": "lz4", "workload": "writes"},
+                "over": {"engine": ENGINE, "variant": "off", "workload": "writes"},
+            },
+        }
+    ]
+    with (checkout.studies / f"{NAME}.yml").open("w") as stream:
+        YAML(typ="safe").dump(spec, stream)
+    _published(checkout)
+    for folder in ("paper/sections", "paper/paper.md"):
+        (checkout.root / folder).symlink_to(ROOT / folder)
+    return NAME
+
+
+def _published(checkout: Repo) -> None:
+    theirs, ours = ROOT / "data" / "published", checkout.root / "data" / "published"
+    (ours / NAME).mkdir(parents=True)
+    for path in theirs.iterdir():
+        if path.is_dir():
+            (ours / path.name).symlink_to(path)
+    lines = {
+        "articles.csv": f"{NAME},a1,Should WAL be compressed?,,",
+        "sources.csv": f"{NAME}/told.csv,{NAME},a1,prose,2",
+        "columns.csv": "\n".join(
+            f"{NAME}/told.csv,{column},{kind},{of},,,0,,x"
+            for column, kind, of in (
+                ("id", "factor", "text"),
+                ("what", "text", "text"),
+                ("value", "value", "decimal"),
+                *((one, "text", "text") for one in ("unit", "qualifier", "figure", "where")),
+                *((one, "factor", "text") for one in ("engine", "variant", "workload")),
+                ("concurrency", "factor", "int"),
+                ("metric", "text", "text"),
+            )
+        ),
+    }
+    for name, added in lines.items():
+        (ours / name).write_text((theirs / name).read_text().rstrip("\n") + "\n" + added + "\n")
+    (ours / NAME / "told.csv").write_text(TOLD)
+
+
+@pytest.fixture
+def store(unregistered, measured):
+    throughput = {"off": 100.0, "pglz": 90.0, "lz4": 200.0}
+    curves = {
+        (ENGINE, variant, "writes"): {1: [tps, 1.01 * tps], 2: [2 * tps, 2.02 * tps]}
+        for variant, tps in throughput.items()
+    }
+    captured = {**CAPTURES, "host.json": HOST}
+    return measured(curves, study=unregistered, also=lambda _: captured)
+
+
+def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_path):
+    made = manuscript.content(checkout, store, None)
+    (it,) = made.context["studies"]
+    assert it["text"] == "sections/_default.md"
+    assert {"throughputs-writes", "latencies-writes", "cpu", "beside-article-tps"} <= set(
+        it["drawn"]
+    )
+    assert {"similitude", "costs", "evidence", "latencies", "verdicts", "beside-article"} <= set(
+        it["listed"]
+    )
+    built = paper.build(
+        checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
+    )
+    html = built.html.read_text()
+    assert "Should WAL be compressed?" in html
+    assert "PostgreSQL 14, lz4" in html  # the label of the study's file
+    assert "Throughput of many writes" in html
+    # 8 clients on 8 cores are 2 on 2; 404 and 400 a second here
+    beside = made.tables["wal-compression-beside-article"]
+    assert beside.select("threads, article", "threads, here", "article").row(0) == (8, 2, 2000)
+    assert beside["here : article"].to_list() == [pytest.approx(0.201, abs=0.001)]
+
+
+def test_the_findings_come_first_and_say_what_is_not_there(checkout, store, tmp_path):
+    made = manuscript.content(checkout, store, None)
+    by_study = {one["study"]: one for one in made.context["articles"]}
+    assert set(by_study) == set(study.names(checkout))
+    own = by_study[NAME]
+    assert own["state"] == ""
+    assert own["verdicts"] == {"reproduced": 1}
+    assert [one["claim"] for one in own["claims"]] == [CLAIM]
+    assert own["claims"][0]["found"].startswith("a ratio of 2.0")
+    assert by_study["postgres_vs_tidb"]["state"].startswith("not rerun here")
+    assert by_study["tpcc"]["state"] == "not rerun yet"
+    built = paper.build(
+        checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
+    )
+    headings = re.findall(r"<h1[^>]*>(?:<[^>]*>|[\s\d])*([^<]+)", built.html.read_text())
+    assert next(text.strip() for text in headings if "benchlab" not in text) == "What came out"
+
+
+def test_a_study_of_which_no_run_counts_is_withheld_with_the_reason(
+    checkout, unregistered, measured
+):
+    store = measured(
+        {(ENGINE, "off", "writes"): {1: [None]}, (ENGINE, "lz4", "writes"): {1: [None]}},
+        study=unregistered,
+    )
+    spec = study.load(checkout, unregistered)
+    said = findings.withheld(spec, store)
+    assert said == "withheld, since no run counts: 2 failed (it died)"
+
+
+def test_the_paper_is_built_in_several_processes(checkout, store):
+    store.close()
+    (checkout.root / "notebooks" / "analysis").mkdir(parents=True)
+    built = publish(checkout, Console(quiet=True))
+    assert "Should WAL be compressed?" in built.html.read_text()
+    assert built.pdf.read_bytes().startswith(b"%PDF-")
+
+
+def test_every_module_of_a_study_is_found_by_its_name():
+    repo = Repo(ROOT)
+    own = {name for name in study.names_rerun(repo) if sections.own_section(name)}
+    texts = {path.stem for path in (ROOT / "paper" / "sections").glob("[!_]*.md")}
+    assert own == texts != set()
+    assert sections.own_section("no such study") is None
+    assert sections.own_section("tpcc") is None  # it shows published numbers alone
