@@ -112,10 +112,8 @@ def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     if name in (CONCURRENCY, NONE):
         return _clients(timeline)
     if node is None and name not in SERIAL:
-        return (
-            {},
-            f"{RATES[name].words if name in RATES else name}: the server runs on none of the nodes, nobody can see it",
-        )
+        words = RATES[name].words if name in RATES else name
+        return {}, f"{words}: the server runs on none of the nodes, nobody can see it"
     if name == MEMORY:
         return _memory(timeline, place)
     if name in SERIAL:

@@ -65,6 +65,7 @@ def counted(repo: Repo) -> dict[str, _Rows]:
                     "kind": known.get("kind", ""),
                     "type": kind,
                     "unit": known.get("unit", ""),
+                    "metric": known.get("metric", ""),
                     "filled": str(len(cells)),
                     "sum": _sum(cells, file, name) if kind in _NUMERIC else "",
                     "what": known.get("what", ""),
