@@ -1,8 +1,17 @@
 """Servers that somebody else runs: what a DSN must say, and a PostgreSQL known by its address."""
 
+import json
 import os
+import shutil
+import signal
+import socket
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import psycopg
 import pytest
 from benchlab import target
 from benchlab.engines import engine_class
@@ -11,7 +20,7 @@ from benchlab.plan import AS_FOUND
 from benchlab.raw import folders
 from benchlab.store import open_store
 from benchlab.target import external, inventory
-from conftest import Machine, environment, mini_study
+from conftest import ETC, Machine, environment, mini_study, wait_for
 
 VARIABLE = "BENCHLAB_TEST_DSN"
 
@@ -104,6 +113,7 @@ def test_a_dsn_may_stand_in_the_vault(checkout, monkeypatch, tmp_path):
 
 
 STUDY = "somebody_elses"
+USER = "nobody"
 
 
 def somebody_elses() -> dict:
@@ -118,22 +128,43 @@ def somebody_elses() -> dict:
 
 
 class Cloud:
-    """A PostgreSQL that runs all along, with a database and a user without further rights."""
+    """A PostgreSQL that nobody here provisioned, with a database and a user without further rights."""
 
-    def __init__(self, machine: Machine):
-        self.machine = machine
-        session = machine.session("postgres")
-        machine.up()
-        session.cold("default", restore=f"empty-{self._init_key()}")
-        self.engine = session.engine
-        self.engine.query("CREATE ROLE ada LOGIN PASSWORD 's3cret-of-ada'")
-        self.engine.query("CREATE DATABASE bench OWNER ada")
-        self.port = self.engine.endpoint.port
+    def __init__(self, machine: Machine, folder: Path):
+        self.machine, self.folder = machine, folder
+        variants = json.loads((ETC / "engines/postgres.json").read_text())["variants"]
+        bin_dir = Path(variants["default"]["start"][0]).parent
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            self.port = unused.getsockname()[1]
+        shutil.chown(folder, USER)
+        data = folder / "data"
+        as_user = ("setpriv", "--pdeathsig", "KILL", f"--reuid={USER}", "--clear-groups")
+        initdb = (bin_dir / "initdb", "-D", data, "-U", "owner", "--auth=trust", "--no-sync")
+        subprocess.run([*as_user, *initdb], cwd="/", capture_output=True, check=True)
+        (data / "pg_hba.conf").write_text(
+            "host all owner 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        )
+        settings = f"-c port={self.port} -c unix_socket_directories= -c listen_addresses=127.0.0.1"
+        with (folder / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [*as_user, bin_dir / "postgres", "-D", data, *settings.split()],
+                cwd="/",
+                stdout=log,
+                stderr=log,
+            )
+        wait_for(self._answers, "a server of somebody else's")
+        self.run("CREATE ROLE ada LOGIN PASSWORD 's3cret-of-ada'")
+        self.run("CREATE DATABASE bench OWNER ada")
+        self.run("CREATE DATABASE closed")  # whose schema belongs to somebody else
 
-    def dsn(
-        self, user: str = "ada", password: str = "s3cret-of-ada", database: str = "bench"
-    ) -> str:
-        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+    def run(self, statement: str) -> None:
+        """Run a statement as the server's owner."""
+        where = f"postgresql://owner@127.0.0.1:{self.port}/postgres"
+        with psycopg.connect(where, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def dsn(self, password: str = "s3cret-of-ada", database: str = "bench") -> str:
+        return f"postgresql://ada:{password}@127.0.0.1:{self.port}/{database}"
 
     def session(self) -> external.External:
         """An engine that is known by its address only."""
@@ -144,17 +175,28 @@ class Cloud:
             target.Provisioned(deployment=on, hosts={}, engines={"cloud": found}), "cloud"
         )
 
-    def _init_key(self) -> str:
-        entries = self.machine.variables["benchlab_engines"]
-        return next(one["init_key"] for one in entries if one["engine"] == "postgres")
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        with suppress(psycopg.OperationalError):
+            self.run("SELECT 1")
+            return True
+        return False
 
 
 @pytest.fixture(scope="module")
-def cloud(machine) -> Cloud:
+def cloud(machine) -> Iterator[Cloud]:
+    machine.up()
     machine.write_study(STUDY, somebody_elses())
-    cloud = Cloud(machine)
-    yield cloud
-    machine.session("postgres").stop()
+    with tempfile.TemporaryDirectory(prefix="benchlab-test-", dir="/var/tmp") as folder:
+        cloud = Cloud(machine, Path(folder))
+        try:
+            yield cloud
+        finally:
+            cloud.end()
 
 
 @pytest.mark.machine
@@ -190,7 +232,6 @@ def test_a_sweep_loads_once_reads_back_and_says_what_it_cannot_see(cloud, monkey
     monkeypatch.setenv(VARIABLE, cloud.dsn())
     data = tmp_path / "data"
     run = ("run", STUDY, "--profile", "smoke", "--target", "external")
-    pid = cloud.machine.session("postgres").status()["pid"]
     code, said = cloud.machine.benchlab(data, *run)
     # of a variant that nobody can set there the runs fail, and no others
     assert code == 1, said
@@ -211,7 +252,7 @@ def test_a_sweep_loads_once_reads_back_and_says_what_it_cannot_see(cloud, monkey
         )
         assert found.filter(resource="commit latency")["utilisation"][0] is not None
     # the server ran on, and its dataset is there for the next sweep
-    assert cloud.machine.session("postgres").status()["pid"] == pid
+    assert cloud.process.poll() is None
     assert len(cloud.session().snapshots()) == 1
     for path in data.rglob("*"):
         assert not (path.is_file() and b"s3cret-of-ada" in path.read_bytes()), path
@@ -219,7 +260,6 @@ def test_a_sweep_loads_once_reads_back_and_says_what_it_cannot_see(cloud, monkey
 
 @pytest.mark.machine
 def test_rights_that_lack_fail_the_load_with_the_servers_words(cloud, monkeypatch, tmp_path):
-    cloud.engine.query("CREATE DATABASE closed")  # whose schema belongs to somebody else
     monkeypatch.setenv(VARIABLE, cloud.dsn(database="closed"))
     run = ("run", STUDY, "--profile", "smoke", "--target", "external", "--variant", "as_is")
     code, said = cloud.machine.benchlab(tmp_path / "data", *run)

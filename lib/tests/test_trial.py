@@ -92,6 +92,7 @@ def under_way(checkout, curves, tmp_path):
         made.mkdir()
         session = SimpleNamespace(
             engine=Server(error),
+            load=("one node",),
             node=lambda role, number=0: Node(made=made),
             client_argv=lambda argv, role, number: argv,
             status=lambda: {"pid": 1},

@@ -29,12 +29,11 @@ def root(deployment: Deployment) -> None:
 
 
 def check(deployment: Deployment, envelope: Envelope) -> None:
-    """Check every node for rights, and those of the database for disk, memory and cores, too.
+    """Check the nodes of the database for disk, memory and cores.
 
     Raises:
         TargetError: what is missing, how much of it is there and how much is needed.
     """
-    root(deployment)
     for node in deployment.databases:
         _size(node, envelope)
 
