@@ -155,7 +155,7 @@ def test_an_engine_with_a_role_has_the_flame_graph_of_its_role():
     with benchlab.open("reference") as lab:
         rerun = results.open_rerun(repo, lab, "spec_tree")
         assert rerun.study.role("postgres15") == "postgres"
-        made, _ = sections.every_study(sections.Source(repo, rerun, None))
+        made, _ = sections.common(sections.Source(repo, rerun, None))
     shown = [one["engine"] for one in made.context["profiled"]]
     assert len(shown) == len(set(shown)) == 4
     assert not made.tables["functions-postgres15"].is_empty()

@@ -259,7 +259,7 @@ def test_the_dictionary_is_what_the_files_have():
             ],
         ),
         (
-            "postgres,default,false,10,0.506,1.452,28320,0.506/1.452/28320\n",
+            "postgres,default,spec_tree,false,10,0.506,1.452,28320,0.506/1.452/28320\n",
             "",
             [
                 "sources.csv: spec_tree/results.csv: rows 27",
@@ -356,7 +356,7 @@ def test_numbers_are_all_cells_that_have_one():
         "table": "results",
         "engine": "postgres",
         "variant": "default",
-        "workload": None,
+        "workload": "spec_tree",
         "concurrency": 10,
         "factors": '{"partitioned": false}',
         "metric": "latency_p999_ms",

@@ -57,7 +57,7 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
     shown = points.filter(pl.col("workload") == workload)
     title = alt.Title(f"{study.study}, {study.workload_label(workload)}", fontSize=13)
     lines = _throughput_lines(study, shown, legend=alt.Legend(columns=2, labelFontSize=11))
-    return lines.properties(width=250, height=90, title=title)
+    return lines.properties(width=250, height=80, title=title)
 
 
 def _throughput_lines(

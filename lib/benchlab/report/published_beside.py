@@ -57,8 +57,9 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     both = told.join(pl.concat(frames), on=[*_KEY, "metric"], how="inner").with_columns(
         (pl.col("here") / pl.col("article")).alias("ratio")
     )
-    found = points.in_order(with_curve(both, study), study, "metric", "clients")
-    return found.select(*_SCHEMA).cast(_SCHEMA)
+    found = points.in_order(with_curve(both, study), study, "clients")
+    metrics = pl.col("metric").cast(pl.Enum(list(METRICS)))
+    return found.sort(metrics, maintain_order=True).select(*_SCHEMA).cast(_SCHEMA)
 
 
 def table(study: Study, found: pl.DataFrame) -> pl.DataFrame:
@@ -113,7 +114,12 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
                 scale=alt.Scale(type="log", base=2, nice=False, padding=14),
                 axis=alt.Axis(values=ticks, format="d"),
             ),
-            y=alt.Y("value:Q", title=None, scale=alt.Scale(type="log"), axis=alt.Axis(format="~s")),
+            y=alt.Y(
+                "value:Q",
+                title=None,
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(values=[10**power for power in range(13)], format="~s"),
+            ),
             tooltip=[
                 "curve:N",
                 "of:N",
@@ -142,7 +148,8 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
             "datum.of === 'article'", alt.value("#FFFFFF"), alt.Fill("curve:N", scale=color)
         ),
     )
-    layered = alt.layer(lines, dots, data=shown)
+    # a shared legend that one layer switches off is switched off for all
+    layered = alt.layer(lines, dots, data=shown).resolve_legend(color="independent")
     workloads = shown["workload"].unique(maintain_order=True).to_list()
     return layered.facet(
         alt.Facet("workload:N", title=None, sort=workloads),

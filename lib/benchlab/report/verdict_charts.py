@@ -49,7 +49,7 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
             x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="claims:Q"
         )
         layered = alt.layer(bars, numbers)
-        views.append(layered.properties(width=_WIDTH / 2, height=alt.Step(18), title=title))
+        views.append(layered.properties(width=_WIDTH / 2, height=alt.Step(16), title=title))
     return alt.hconcat(*views, spacing=16)
 
 
