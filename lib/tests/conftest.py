@@ -229,7 +229,7 @@ ETC = Path("/etc/benchlab")
 HOME = Path("/var/lib/benchlab")
 
 #: The longest that an event of a sweep is waited for; none is timed.
-_TIMEOUT_S = 300
+_TIMEOUT_S = 600
 
 
 def wait_for(condition: Callable[[], object], what: str, every_s: float = 0.02) -> object:

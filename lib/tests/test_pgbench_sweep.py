@@ -34,10 +34,10 @@ def write_study(machine: Machine) -> None:
     block = {"engines": ["postgres"], "variants": ["tuned"]}
     spec["matrix"] = [
         block | {"workloads": ["mix"]},
-        block | {"workloads": ["serializable"], "concurrency": [4]},
+        block | {"workloads": ["serializable"], "concurrency": [2]},
     ]
     smoke = spec["profiles"]["smoke"]
-    dataset = {"kind": "pgbench", "scale": 2}
+    dataset = {"kind": "pgbench", "scale": 5}
     spec["profiles"] = {
         "smoke": smoke | {"dataset": dataset, "concurrency": [1, 4], "measure_s": 4}
     }
@@ -84,7 +84,7 @@ def test_the_store_has_them_by_operation(swept):
         for run in store.runs(status="ok").iter_rows(named=True):
             operations = store.table("operation", run["run_id"])
             assert operations["transactions"].sum() == run["transactions"] > 0
-            assert json.loads(run["dataset"]) == {"kind": "pgbench", "scale": 2}
+            assert json.loads(run["dataset"]) == {"kind": "pgbench", "scale": 5}
             names = {"serializable"} if run["workload"] == "serializable" else set(MIX)
             for table in ("operation", "latency_bucket"):
                 assert set(store.table(table, run["run_id"])["operation"]) == names
