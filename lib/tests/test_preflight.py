@@ -22,7 +22,7 @@ ENVELOPE = Envelope(
 )
 NODE = Node(name="db1", roles=("db.primary", "load"))
 DEPLOYMENT = Deployment(name="local", nodes=(NODE,), instance=None, enforce=True)
-ENOUGH = {"nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
+ENOUGH = {"true": b"", "nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
 
 
 def answer(monkeypatch, **said) -> None:
