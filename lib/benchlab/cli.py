@@ -343,7 +343,6 @@ def noise_command(
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; must not exist.")],
     profile: Annotated[str | None, typer.Option(help="Only the runs of this profile.")] = None,
-    raw: Annotated[bool, typer.Option(help="Also what every program printed.")] = True,
 ) -> None:
     """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
     from benchlab import store
@@ -352,10 +351,10 @@ def export(
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
     checkout = repo.find()
-    with store.open_store(checkout.store) as opened:
+    with store.open_store(checkout.store, read_only=True) as opened:
         stored.write(checkout, opened)
         studies = opened.sql("SELECT DISTINCT study FROM run")["study"]
-        opened.export(folder, dict.fromkeys(studies, profile) if profile else None, raw)
+        opened.export(folder, dict.fromkeys(studies, profile) if profile else None)
     console.print(f"written to {folder}")
 
 

@@ -62,8 +62,8 @@ class Repo:
 
     @property
     def store(self) -> Path:
-        """The store, rebuildable from ``raw``."""
-        return self.data / "benchlab.duckdb"
+        """The store, a folder of Parquet files; rebuildable from ``raw``."""
+        return self.data / "store"
 
     @property
     def reference(self) -> Path:

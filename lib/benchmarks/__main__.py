@@ -1,9 +1,10 @@
 """Measure benchlab itself, as ratios within one run: `make bench`.
 
 Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
-engine that they watch, how much faster bulk loads are than single INSERTs, and what the Lua driver
-costs beside the query that it sends. Absolute times mean nothing on a shared machine; both sides of
-a ratio are measured alternately on the same one. Names of parts as arguments measure only these.
+engine that they watch, how much faster bulk loads are than single INSERTs, what the Lua driver costs
+beside the query that it sends, and what queries cost in a store of 10,000 runs and 10⁸ rows beside a
+small one. Absolute times mean nothing on a shared machine; both sides of a ratio are measured
+alternately on the same one. Names of parts as arguments measure only these.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 import bulk_load
 import lua_driver
 import observer_cost
+import store_queries
 import sweep_cost
 import time_shares
 from benchlab import repo, study
@@ -100,6 +102,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "observer_cost": _observer_cost,
     "bulk_load": _bulk_load,
     "lua_driver": _lua_driver,
+    "store_queries": store_queries.measure,
 }
 
 

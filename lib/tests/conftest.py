@@ -24,7 +24,7 @@ from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import planning, sweep
 from benchlab.run.planning import Selection
-from benchlab.store import Store, ingest, open_store, results
+from benchlab.store import RUN_TABLES, Store, ingest, open_store, results, schema, writer
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 from benchlab.target import Deployment, provision
@@ -119,6 +119,14 @@ CAPTURES = {
 MEASURED_PROFILE = "standard"
 
 
+def editable(store: Store) -> Store:
+    """Put tables in place of an open store's views, so that a test may change what runs measured."""
+    for name in RUN_TABLES:
+        store.connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM "{name}"')
+    store.connection.execute(schema.views().replace("CREATE OR REPLACE VIEW", "CREATE TEMP VIEW"))
+    return store
+
+
 @pytest.fixture
 def measured(checkout, close_run):
     """Return a store with the given throughputs, ``{(engine, variant, workload): {threads: [tps]}}``,
@@ -150,11 +158,15 @@ def measured(checkout, close_run):
                     )
                     expected[record.run_id] = value
         ingest.ingest_new(checkout)
-        store = open_store(checkout.store)
-        for run_id, value in expected.items():
-            store.connection.execute(
-                "UPDATE run SET tps = ?, target = ? WHERE run_id = ?", [value, target, run_id]
-            )
+        with editable(open_store(checkout.store)) as store:
+            for run_id, value in expected.items():
+                store.connection.execute(
+                    "UPDATE run SET tps = ?, target = ? WHERE run_id = ?", [value, target, run_id]
+                )
+            changed = {name: store.sql(f'FROM "{name}"') for name in (*RUN_TABLES, schema.PLANNED)}
+        with writer.rebuilding(checkout.store) as rebuilding:
+            rebuilding.add(changed)
+        store = editable(open_store(checkout.store))
         opened.append(store)
         return store
 

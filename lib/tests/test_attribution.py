@@ -329,8 +329,8 @@ def test_a_resource_without_a_limit_does_not_bind_whatever_it_does():
 
 
 def test_only_the_agents_own_samples_count():
-    """iostat sees the device below the throttle, under names of its own."""
-    device = samples({"disk write bandwidth": 1.0}).with_columns(observer=pl.lit("iostat"))
+    """Others see the device below the throttle, under names of their own."""
+    device = samples({"disk write bandwidth": 1.0}).with_columns(observer=pl.lit("vmstat"))
     frame = attribute({"run": run(), "os_sample": pl.concat([samples(IDLE), device])})
     assert binding(frame) == UNKNOWN
 

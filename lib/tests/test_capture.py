@@ -6,8 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-import duckdb
-import polars as pl
 import pytest
 from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import BenchlabError, ParseError
@@ -131,8 +129,7 @@ def test_a_run_that_counts_is_stored_as_its_programs_printed_it(checkout, close_
             ("gone", 3.0, None),
             ("pg_stat_wal.wal_bytes", 1.0, 5.5),
         ]
-        raw = store.table("raw_output", record.run_id)
-        assert dict(raw.select("file", "content").iter_rows()) == CAPTURES
+        assert {name: store.raw(record.run_id, name) for name in CAPTURES} == CAPTURES
 
 
 @pytest.mark.parametrize("broken", BROKEN)
@@ -144,8 +141,7 @@ def test_a_failed_run_is_kept_with_whatever_it_printed(checkout, close_run, brok
     with open_store(checkout.store, read_only=True) as store:
         run = store.runs().row(0, named=True)
         assert (run["status"], run["error"], run["tps"]) == ("failed", broken, None)
-        raw = store.table("raw_output", record.run_id)
-        assert raw.filter(pl.col("file") == "sysbench.out")["content"][0] == printed
+        assert store.raw(record.run_id, "sysbench.out") == printed
 
 
 def test_a_run_refused_before_it_began_is_stored(checkout, close_run):
@@ -315,18 +311,3 @@ def test_rebuilding_gives_the_same_rows(checkout, curves, close_run):
     assert all(before[name] for name in ("run", "interval", "os_sample", "attribution"))
     assert ingest.rebuild(checkout) == Ingested(2)
     assert contents(checkout) == before
-
-
-def test_a_store_whose_ingest_was_killed_can_be_rebuilt(checkout, close_run, tmp_path):
-    close_run()
-    ingest.ingest_new(checkout)
-    # what kill -9 leaves: a write-ahead log that was not yet brought into the file
-    log = checkout.store.with_name(f"{checkout.store.name}.wal")
-    writer = duckdb.connect(str(checkout.store))
-    writer.execute("INSERT INTO host VALUES ('killed', 'n', 'a', 'b')")
-    shutil.copy(log, tmp_path / "log")
-    writer.close()
-    shutil.copy(tmp_path / "log", log)
-    shutil.copy(tmp_path / "log", checkout.store.with_name("benchlab.rebuild.wal"))
-    assert ingest.rebuild(checkout) == Ingested(1)
-    assert len(contents(checkout)["run"]) == 1

@@ -43,7 +43,7 @@ def test_every_profile_and_study_is_in_the_readme():
 
 def test_every_path_that_is_named_exists():
     named = re.findall(r"`((?:lib|ansible|notebooks|paper|data)/[\w./-]+)`", README + CONTRIBUTING)
-    made = ("paper/build", "data/benchlab.duckdb", "data/raw")
+    made = ("paper/build", "data/store", "data/raw")
     generic = ("/<", "…")
     for path in named:
         if path.startswith(made) or any(mark in path for mark in generic):

@@ -4,12 +4,12 @@ Two sweeps hold them: one whose curves break each in its own way, and one that i
 every way and always gone on with.
 """
 
+import json
 import os
 import signal
 import socket
 from pathlib import Path
 
-import duckdb
 import pytest
 from benchlab.raw import folders
 from benchlab.raw.record import Record
@@ -109,7 +109,7 @@ def broken(faulty, tmp_path_factory) -> Broken:
     sweep.measured(curve.trials[0])
     os.kill(agent("engine", "postgres", "status")["pid"], signal.SIGKILL)
     # a notebook that has the store open is in nobody's way
-    with open_store(data / "benchlab.duckdb", read_only=True):
+    with open_store(data / "store", read_only=True):
         wait_for(lambda: len(records(data)) > 4, "another curve to end")
     code = sweep.end()
     return Broken(data, code, sweep.said, faulty.leftovers())
@@ -314,10 +314,9 @@ def test_too_small_a_machine_is_told_before_anything_starts(faulty, tmp_path, pr
 
 def test_a_store_of_a_newer_schema_is_told_before_anything_starts(faulty, tmp_path):
     data = tmp_path / "data"
-    data.mkdir()
-    with duckdb.connect(str(data / "benchlab.duckdb")) as connection:
-        connection.execute("CREATE TABLE meta (schema_version INTEGER)")
-        connection.execute("INSERT INTO meta VALUES (?)", [SCHEMA_VERSION + 1])
+    (data / "store").mkdir(parents=True)
+    newer = {"schema_version": SCHEMA_VERSION + 1}
+    (data / "store" / "catalogue.json").write_text(json.dumps(newer))
     code, said = faulty.benchlab(data, *BREAKING)
     assert code == 1
     assert said.count("\n") == 1

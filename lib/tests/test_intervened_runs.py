@@ -8,7 +8,7 @@ from benchlab.report import intervention_charts, interventions, points
 from benchlab.store import ingest, open_store
 from benchlab.store.results import largest_profile
 from benchlab.study.intervention import Intervention
-from conftest import CAPTURES, DATA, STUDY, rerun
+from conftest import CAPTURES, DATA, STUDY, editable, rerun
 
 ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 FILES = CAPTURES | {
@@ -118,7 +118,7 @@ def test_evidence_and_intervention_side_by_side(
 ):
     record = close_run(trial=perturbed[1], **FILES)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store) as store:
+    with editable(open_store(checkout.store)) as store:
         for table in ("attribution", "elasticity"):
             store.connection.execute(f"DELETE FROM {table}")
         for name in evidence:
@@ -148,7 +148,7 @@ def test_what_was_used_is_told_for_the_blocks_between_and_for_those_that_lowered
     # of each resource: in the blocks of none, and in its own
     cores, bytes_per_s = {None: 1.5, "CPU": 1.2}, {None: 30e6, "disk write bandwidth": 24e6}
     tps = {None: 1000, "CPU": 600, "disk write bandwidth": 800}
-    with open_store(checkout.store) as store:
+    with editable(open_store(checkout.store)) as store:
         store.connection.execute("DELETE FROM os_sample")
         samples = [
             # the first second of a block is of the limit before

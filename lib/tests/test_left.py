@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections import Counter
 from contextlib import contextmanager
 from typing import ClassVar
@@ -124,7 +125,7 @@ def test_a_damaged_run_is_told_and_its_trial_measured_again(sweeps, harm, ingest
     (folder,) = sweeps.checkout.raw.glob(f"*-{first.key[:8]}")
     harm(folder)
     if not ingested:
-        sweeps.checkout.store.unlink()  # it has the run as it was
+        shutil.rmtree(sweeps.checkout.store)  # it has the run as it was
     sweeps.executed.clear()
     outcome, said = sweeps.run()
     assert outcome == {"ok": 1}

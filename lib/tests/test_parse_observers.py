@@ -1,8 +1,8 @@
 """The observers' captures, recorded while sysbench wrote to PostgreSQL 15 on two CPUs.
 
-sysstat 12.6.1 and procps 4.0.2. ``killed`` files are of programs ended by SIGKILL. ``pidstat`` and
-``perf`` keep the lines of the benchmark's own processes and a few of the kernel's; ``two words 7``
-is a process of that name. ``sample`` holds the counters of the root groups, in the agent's form.
+procps 4.0.2. ``killed`` files are of programs ended by SIGKILL. ``perf`` keeps the lines of the
+benchmark's own processes and a few of the kernel's; ``two words 7`` is a process of that name.
+``sample`` holds the counters of the root groups, in the agent's form.
 """
 
 import json
@@ -11,18 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from benchlab.errors import ParseError
-from benchlab.observers import iostat, mpstat, pidstat, sample, vmstat
+from benchlab.observers import OBSERVERS, sample, vmstat
 from hypothesis import given
 from hypothesis import strategies as st
 
 DATA = Path(__file__).parent / "data"
 CAPTURES = {
-    "iostat/whole.json": iostat,
-    "iostat/killed.json": iostat,
-    "mpstat/whole.json": mpstat,
-    "mpstat/killed.json": mpstat,
     "vmstat/killed.txt": vmstat,
-    "pidstat/whole.txt": pidstat,
     "sample/whole.jsonl": sample,
 }
 
@@ -50,7 +45,7 @@ def test_rows_fit_the_store(name, module):
     assert frame.select("t", "subject", "metric").is_unique().all()
 
 
-@pytest.mark.parametrize("module", dict.fromkeys(CAPTURES.values()))
+@pytest.mark.parametrize("module", OBSERVERS.values())
 def test_commands_give_unambiguous_timestamps(module):
     assert module.ENVIRONMENT["TZ"] == "UTC"
     assert module.ENVIRONMENT["LC_ALL"] == "C"
@@ -79,85 +74,8 @@ def test_any_other_text_is_refused(module, text):
         module.samples(text + "\n?\n")
 
 
-@pytest.mark.parametrize("module", [iostat, mpstat])
-@pytest.mark.parametrize(
-    "content",
-    [
-        *({}, [], 1, {"sysstat": {"hosts": []}}),
-        {"sysstat": {"hosts": [{"date": "2026-11-21", "statistics": 1}]}},
-        {"sysstat": {"hosts": [{"date": "2026-11-21", "statistics": [1]}]}},
-    ],
-)
-def test_other_json_is_refused(module, content):
-    with pytest.raises(ParseError, match="line 1: "):
-        module.samples(json.dumps(content))
-
-
-@pytest.mark.parametrize("name", ["iostat/killed.json", "mpstat/killed.json"])
-def test_a_killed_program_leaves_the_brackets_open(name):
-    module = CAPTURES[name]
-    with pytest.raises(ParseError, match=f"{name.split('/')[0]}: line .* cut in the middle"):
-        module.samples(recorded(name))
-    assert module.samples(recorded(name), truncated_ok=True)["t"].n_unique() == 4
-
-
-@pytest.mark.parametrize("name", ["iostat/whole.json", "mpstat/whole.json"])
-def test_a_sample_broken_before_the_end_is_no_cut(name):
-    text = recorded(name).replace('"idle": ', '"idle" ', 1)
-    with pytest.raises(ParseError, match="line"):
-        CAPTURES[name].samples(text, truncated_ok=True)
-
-
 # 2026-11-21T01:08:51Z
 T = 1795223331.0
-
-
-def test_iostat():
-    frame = iostat.samples(recorded("iostat/whole.json"))
-    assert frame["t"].unique().sort().to_list() == [T, T + 1, T + 2, T + 3]
-    assert sorted(frame["subject"].unique()) == ["all", "loop0", "loop1", "loop2", "vda"]
-    assert frame.height == 4 * (6 + 4 * 22)
-    assert value(frame, T, "all", "user_percent") == 79.0
-    assert value(frame, T + 1, "all", "iowait_percent") == 1.03
-    assert value(frame, T, "vda", "writes_per_s") == 1402.0
-    assert value(frame, T, "vda", "flushes_per_s") == 477.0
-    assert value(frame, T, "vda", "write_bytes_per_s") == 47276 * 1024
-    assert value(frame, T, "vda", "read_await_ms") == 0.23
-    assert value(frame, T, "vda", "write_request_bytes") == pytest.approx(33.72 * 1024)
-    assert value(frame, T + 3, "vda", "queue_requests") == 0.11
-    assert value(frame, T + 3, "vda", "util_percent") == 7.6
-
-
-def test_iostat_without_a_time_zone_is_refused():
-    text = recorded("iostat/whole.json").replace("+0000", "")
-    with pytest.raises(ParseError, match="iostat: line 1: sample 1"):
-        iostat.samples(text)
-
-
-def test_mpstat():
-    frame = mpstat.samples(recorded("mpstat/whole.json"))
-    assert frame["t"].unique().sort().to_list() == [T, T + 1, T + 2, T + 3]
-    assert frame.height == 4 * 3 * 10
-    assert value(frame, T, "all", "user_percent") == 79.4
-    assert value(frame, T, "all", "softirq_percent") == 4.02
-    assert value(frame, T + 2, "1", "system_percent") == 40.4
-    assert value(frame, T + 3, "0", "idle_percent") == 42.0
-
-
-def test_mpstat_over_midnight():
-    text = recorded("mpstat/whole.json")
-    for old, new in (("01:08:51", "23:59:58"), ("01:08:52", "23:59:59")):
-        text = text.replace(old, new)
-    text = text.replace("01:08:53", "00:00:00").replace("01:08:54", "00:00:01")
-    begin = 1795305598.0  # 2026-11-21T23:59:58Z
-    times = mpstat.samples(text)["t"].unique().sort().to_list()
-    assert times == [begin, begin + 1, begin + 2, begin + 3]
-
-
-def test_mpstat_without_iso_dates_is_refused():
-    text = recorded("mpstat/whole.json").replace("2026-11-21", "11/21/26")
-    with pytest.raises(ParseError, match="S_TIME_FORMAT=ISO"):
-        mpstat.samples(text)
 
 
 def test_vmstat_leaves_out_the_means_since_boot():
@@ -179,31 +97,6 @@ def test_vmstat_in_another_time_zone_is_refused():
 def test_vmstat_with_a_missing_field_is_refused():
     with pytest.raises(ParseError, match="vmstat: line 5: 19 fields, not 20"):
         vmstat.samples(recorded("vmstat/killed.txt").replace(" 17380 ", " "))
-
-
-def test_pidstat():
-    frame = pidstat.samples(recorded("pidstat/whole.txt"))
-    begin = 1795223895.0
-    assert frame["t"].unique().sort().to_list() == [begin, begin + 1, begin + 2]
-    assert frame.height == (11 + 7 + 8) * 16
-    assert value(frame, begin, "7525 postgres", "user_percent") == 10.89
-    assert value(frame, begin, "7525 postgres", "cpu_wait_percent") == 35.64
-    assert value(frame, begin, "7525 postgres", "resident_bytes") == 23688 * 1024
-    assert value(frame, begin + 2, "7525 postgres", "write_bytes_per_s") == 11240 * 1024
-    assert value(frame, begin + 2, "7525 postgres", "voluntary_switches_per_s") == 7800
-    assert value(frame, begin, "7507 two words 7", "involuntary_switches_per_s") == 14.85
-
-
-def test_pidstat_prints_minus_one_for_what_it_may_not_read():
-    text = recorded("pidstat/whole.txt").replace("     0.00   8114.85", "    -1.00     -1.00", 1)
-    frame = pidstat.samples(text).filter(t=1795223895.0, subject="7525 postgres")
-    assert frame.height == 14
-    assert not frame["metric"].is_in(["read_bytes_per_s", "write_bytes_per_s"]).any()
-
-
-def test_pidstat_takes_a_process_without_a_name():
-    text = recorded("pidstat/whole.txt").replace("  two words 7", "  ")
-    assert "7507 " in pidstat.samples(text)["subject"].unique()
 
 
 def test_sample():

@@ -27,7 +27,10 @@ def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, t
             (STUDY, "standard"),
             ("spec_tree", "quick"),
         ]
-        assert taken.sql("FROM raw_output").is_empty()
+        # what programs printed stays where it is
+        assert not taken.sql("FROM raw_file").is_empty()
+        with pytest.raises(StoreError, match="are not here"):
+            taken.raw(taken.runs()["run_id"][0], "sysbench.out")
 
 
 def test_a_trial_that_a_smaller_profile_measured_is_there(checkout, close_run, tmp_path):

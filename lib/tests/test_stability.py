@@ -85,8 +85,8 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     code, said = command("verdicts", STUDY)
     assert code == 0
     assert f"{STUDY}: 3 reproduced, 6 not reproduced, 0 inconclusive" in said
-    kept = tmp_path / "kept.duckdb"
-    shutil.copy(checkout.store, kept)
+    kept = tmp_path / "kept"
+    shutil.copytree(checkout.store, kept)
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
@@ -95,7 +95,7 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     import benchlab
 
     folder = tmp_path / "exported"
-    assert command("export", str(folder), "--no-raw")[0] == 0
+    assert command("export", str(folder))[0] == 0
     with benchlab.open(str(folder)) as lab:
         assert lab.sql("SELECT count(*) AS n FROM verdict")["n"].item() > 100
         stored = lab.sql("SELECT verdict FROM verdict WHERE claim = 'postgres_insert_gain'")
@@ -104,10 +104,10 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
 
 def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_path):
     measured(STRONG).close()
-    kept = tmp_path / "kept.duckdb"
-    shutil.copy(checkout.store, kept)
+    kept = tmp_path / "kept"
+    shutil.copytree(checkout.store, kept)
     shutil.rmtree(checkout.raw)
-    checkout.store.unlink()
+    shutil.rmtree(checkout.store)
     measured(WEAK).close()
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert code == 1

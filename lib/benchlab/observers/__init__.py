@@ -14,12 +14,13 @@ an observer also holds the command line that gives such text:
 ``STOP_SIGNAL``
     what ends it so that its capture is whole.
 
-Every observer's ``samples(text, truncated_ok=False)`` returns rows of the table ``os_sample``:
+An observer whose capture becomes rows of the table ``os_sample`` has ``samples(text,
+truncated_ok=False)``, which returns them:
 
 ===========  ========================================================================
 ``t``        end of the interval in Unix seconds
 ``observer`` the program
-``subject``  device, CPU number, ``all``, ``pid command``, group
+``subject``  ``all``, group, device
 ``metric``   name with its unit
 ``value``    as measured; what the program could not measure has no row
 ===========  ========================================================================

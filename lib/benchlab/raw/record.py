@@ -4,7 +4,6 @@ A run is finished exactly when its folder holds ``run.json``, which is written l
 folder without it is what a killed rerun left; it is shown as such and never counted.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 import benchlab
 from benchlab.plan import Trial
+from benchlab.raw.files import sha256
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.roles import LOAD, PRIMARY
 
@@ -131,7 +131,7 @@ class RunFolder:
     def finish(self, status: Status, error: str | None = None) -> Record:
         """Close the folder: hash every file, write the record last and atomically."""
         files = {
-            str(path.relative_to(self.path)): hashlib.sha256(path.read_bytes()).hexdigest()
+            str(path.relative_to(self.path)): sha256(path)
             for path in sorted(self.path.rglob("*"))
             if path.is_file()
         }

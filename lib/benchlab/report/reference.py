@@ -23,8 +23,7 @@ _DRAWN = ("postgres_vs_tidb", "oltp_write_only")
 def make(repo: Repo, console: Console) -> None:
     """Replace ``data/reference`` by runs of this checkout's store: see :func:`take`.
 
-    The raw captures are left out for their size; everything derived from them is there. The analysis
-    notebooks are executed on it in place, so that nbval holds them to it.
+    The analysis notebooks are executed on it in place, so that nbval holds them to it.
 
     Raises:
         StoreError: the store has no run that counts.
@@ -56,7 +55,7 @@ def take(own: Store, folder: Path) -> dict[str, str]:
     if not profiles:
         raise StoreError("no run counts: `benchlab status` says why")
     shutil.rmtree(folder, ignore_errors=True)
-    own.export(folder, profiles, raw=False)
+    own.export(folder, profiles)
     return profiles
 
 

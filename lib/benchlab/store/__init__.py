@@ -1,12 +1,6 @@
 """The store: everything derived from the raw folders, in tables, and which of it counts."""
 
-from benchlab.store.database import (
-    RUN_TABLES,
-    SCHEMA_VERSION,
-    STUDY_TABLES,
-    Store,
-    open_any,
-    open_store,
-)
+from benchlab.store.database import Store, open_any, open_store
+from benchlab.store.schema import RUN_TABLES, SCHEMA_VERSION, STUDY_TABLES
 
 __all__ = ["RUN_TABLES", "SCHEMA_VERSION", "STUDY_TABLES", "Store", "open_any", "open_store"]

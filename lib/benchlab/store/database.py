@@ -1,64 +1,38 @@
-"""The store: one DuckDB file with everything derived from the raw folders, or a Parquet export of it.
+"""The store: everything derived from the raw folders, as Parquet files that DuckDB shows as tables.
 
-Whatever is in it can be made again with ``benchlab ingest --rebuild``; so an older schema is migrated
-by rebuilding, and a newer one is refused.
+This checkout's store, an export of it and the reference are the same thing: a folder, or an
+object-store URL, whose files views read in place. Whatever is in the store can be made again with
+``benchlab ingest --rebuild``; so an older schema is migrated by rebuilding, and a newer one is refused.
 """
 
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
 from benchlab.errors import StoreError
-
-# History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 4
-
-#: Columns that exports of older schemas lack; they are null there.
-_ADDED = {
-    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s"},
-    "attribution": {"saturation", "share", "confidence", "node"},
-    "host": {"node"},
-    "os_sample": {"node"},
-    "interval": {"operation"},
-    "latency_bucket": {"operation"},
-}
-
-#: Every table that runs fill, in the order in which an explorer would meet them.
-RUN_TABLES = (
-    "run",
-    "phase",
-    "node",
-    "host",
-    "engine_setting",
-    "interval",
-    "latency_bucket",
-    "operation",
-    "os_sample",
-    "perf_stack",
-    "engine_counter",
-    "engine_wait",
-    "query_plan",
-    "attribution",
-    "intervention_block",
-    "elasticity",
-    "raw_output",
-)
-
-#: The table that plans fill.
-PLANNED = "planned_trial"
-
-#: Tables of what articles tell and what was concluded of it.
-STUDY_TABLES = (PLANNED, "published", "claim", "verdict")
+from benchlab.raw.files import TRANSACTIONS, verified
+from benchlab.store import catalogue, writer
+from benchlab.store.export import export
+from benchlab.store.schema import execute
+from benchlab.store.views import show
+from benchlab.store.writer import Tables
 
 
 class Store:
-    """An open store. Use as a context manager, or close it."""
+    """An open store: views over its files as they were when it was opened.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection):
-        self.connection = connection
+    Nothing is locked: others may write meanwhile. Use as a context manager, or close it.
+    """
+
+    def __init__(self, location: str | Path):
+        self.connection, self._location = duckdb.connect(), location
+        try:
+            show(self.connection, location)
+        except Exception:
+            self.connection.close()
+            raise
 
     def __enter__(self) -> "Store":
         return self
@@ -67,7 +41,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Release the file."""
+        """Release its memory."""
         self.connection.close()
 
     def sql(
@@ -78,19 +52,33 @@ class Store:
         Args:
             query: in DuckDB's SQL.
             parameters: for its question marks.
-            chosen: ids of runs that the query finds in the column ``run_id`` of a table of this name,
-                so that it reads of other tables what these runs have.
+            chosen: ids of runs that the query finds in the column ``run_id`` of a table of this name.
+                ``… SEMI JOIN chosen USING (run_id)`` reads only the parts of files with these runs.
 
         Raises:
             StoreError: the query is wrong; the message is the first line of DuckDB's.
         """
         try:
             if chosen is not None:
-                ids = pl.DataFrame({"run_id": list(chosen)}, schema={"run_id": pl.String})
-                self.connection.register("chosen", ids.to_arrow())
-            return self.connection.sql(query, params=parameters or None).pl()
+                self._choose(chosen)
+            try:
+                return self._rows(query, parameters)
+            except duckdb.IOException:
+                # a writer has put other files in the place of these
+                show(self.connection, self._location)
+                return self._rows(query, parameters)
         except duckdb.Error as error:
             raise StoreError(f"query failed: {str(error).splitlines()[0]}") from error
+
+    def _rows(self, query: str, parameters: tuple) -> pl.DataFrame:
+        return self.connection.sql(query, params=parameters or None).pl()
+
+    def _choose(self, run_ids: Iterable[str]) -> None:
+        ids = pl.DataFrame({"run_id": list(run_ids)}, schema={"run_id": pl.String})
+        self.connection.register("chosen_ids", ids.to_arrow())
+        # of a table DuckDB knows the least and largest id, and leaves out the parts beyond them
+        execute(self.connection, "CREATE OR REPLACE TEMP TABLE chosen AS FROM chosen_ids")
+        self.connection.unregister("chosen_ids")
 
     def runs(self, **equals: object) -> pl.DataFrame:
         """Return the rows of ``run``, oldest first, where every named column has the given value.
@@ -110,43 +98,59 @@ class Store:
         """Ids of all runs in the store."""
         return set(self.sql("SELECT run_id FROM run")["run_id"])
 
-    def add(self, tables: dict[str, pl.DataFrame]) -> None:
+    def raw(self, run_id: str, file: str) -> bytes:
+        """Return what a program printed during a run, byte for byte.
+
+        Raises:
+            StoreError: the run has no such file, or its folder is not here.
+            ParseError: the file is gone from the run's folder, or was changed.
+        """
+        return self._file(run_id, file).read_bytes()
+
+    def transactions(self, run_ids: Iterable[str]) -> pl.LazyFrame:
+        """Return the recorded transactions of some runs, read in place: collect what you need of them.
+
+        Columns: ``run_id``, and those that any of the runs has; null where a run lacks one.
+
+        Raises:
+            StoreError: a run recorded none, or its folder is not here.
+            ParseError: the file is gone from the run's folder, or was changed.
+        """
+        frames = [
+            pl.scan_parquet(self._file(run_id, TRANSACTIONS)).select(
+                pl.lit(run_id).alias("run_id"), pl.all()
+            )
+            for run_id in run_ids
+        ]
+        return pl.concat(frames, how="diagonal") if frames else pl.LazyFrame()
+
+    def _file(self, run_id: str, file: str) -> Path:
+        folder = Path(self._location).parent / "raw" / run_id
+        known = dict(self.table("raw_file", run_id).select("file", "sha256").iter_rows())
+        if file not in known:
+            raise StoreError(
+                f"run {run_id} has no file {file}; it has: {', '.join(sorted(known)) or 'none'}"
+            )
+        if not folder.is_dir():
+            raise StoreError(f"the files of run {run_id} are not here: there is no {folder}")
+        return verified(folder, file, known[file])
+
+    def add(self, tables: Tables) -> None:
         """Add one run's rows, all or none.
 
         Raises:
             StoreError: the rows do not fit, or the run is there already.
         """
-        self._insert(tables)
+        with writer.adding(self._location) as adding:
+            adding.add(tables)
+        show(self.connection, self._location)
 
-    def replace(self, tables: dict[str, pl.DataFrame]) -> None:
-        """Put these rows in place of all that these tables hold, in all of them or in none.
+    def replace(self, tables: Tables) -> None:
+        """Put rows in place of what these tables hold; see :func:`benchlab.store.writer.replace`."""
+        writer.replace(self._location, tables)
+        show(self.connection, self._location)
 
-        Raises:
-            StoreError: the rows do not fit.
-        """
-        self._insert(tables, emptied=tables)
-
-    def _insert(self, tables: dict[str, pl.DataFrame], emptied: Iterable[str] = ()) -> None:
-        name = ""
-        try:
-            self.connection.begin()
-            for name in emptied:
-                _execute(self.connection, f'DELETE FROM "{name}"')
-            for name, frame in tables.items():
-                if not frame.is_empty():
-                    self.connection.register("incoming", frame.to_arrow())
-                    _execute(
-                        self.connection, f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming'
-                    )
-                    self.connection.unregister("incoming")
-            self.connection.commit()
-        except duckdb.Error as error:
-            self.connection.rollback()
-            raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
-
-    def export(
-        self, folder: Path, profiles: Mapping[str, str] | None = None, raw: bool = True
-    ) -> None:
+    def export(self, folder: Path, profiles: Mapping[str, str] | None = None) -> None:
         """Write every table as Parquet, partitioned by study and engine as Hive does.
 
         DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` takes it for
@@ -155,151 +159,41 @@ class Store:
         Args:
             folder: where to.
             profiles: study → profile, only the runs of trials that these plan; ``None``: all.
-            raw: also what the programs printed, byte for byte; most of the size.
         """
-        of_profiles, of_runs = "", ""
-        if profiles is not None:
-            either = [
-                f"(study = {_quoted(study)} AND profile = {_quoted(profile)})"
-                for study, profile in profiles.items()
-            ]
-            of_profiles = f"WHERE {' OR '.join(either) or 'false'}"
-            # not by the run's own profile: another one may have measured a trial first
-            of_runs = (
-                "WHERE (run.target, run.trial_key) IN"
-                f" (SELECT (target, trial_key) FROM planned {of_profiles})"
-            )
-        for name in RUN_TABLES:
-            if name == "raw_output" and not raw:
-                continue
-            columns = "run.*" if name == "run" else "run.study, run.engine, t.*"
-            joined = "" if name == "run" else f'JOIN "{name}" t USING (run_id)'
-            self._copy(
-                f"SELECT {columns} FROM run {joined} {of_runs}", folder / name, "study, engine"
-            )
-        for name in STUDY_TABLES:
-            chosen = of_profiles if name in (PLANNED, "verdict") else ""
-            self._copy(f'SELECT * FROM "{name}" {chosen}', folder / name, "study")
-
-    def _copy(self, query: str, folder: Path, partition: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        _execute(
-            self.connection,
-            f"COPY ({query} ORDER BY ALL) TO {_quoted(folder)} (FORMAT parquet, COMPRESSION zstd,"
-            f" PARTITION_BY ({partition}), OVERWRITE_OR_IGNORE)",
-        )
+        export(self, folder, profiles)
 
 
 def open_store(path: Path, read_only: bool = False) -> Store:
-    """Open the store, made new if there is none.
+    """Open this checkout's store.
+
+    Args:
+        path: its folder.
+        read_only: whether there must be one; else it is made.
 
     Raises:
-        StoreError: it is of a newer schema (upgrade benchlab), an older one (rebuild it), held by
-            another process, or no store at all. The file stays as it is.
+        StoreError: it is of a newer schema (upgrade benchlab), an older one (rebuild it), or no
+            store at all. What is there stays as it is.
     """
-    if read_only and not path.is_file():
-        raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_file() and not _is_duckdb(path):
-        raise StoreError(
-            f"{path} is no DuckDB file: move it away, then run `benchlab ingest --rebuild`"
-        )
-    try:
-        connection = duckdb.connect(str(path), read_only=read_only)
-    except duckdb.Error as error:
-        raise StoreError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
-    try:
-        if not read_only and not _execute(connection, "SHOW ALL TABLES"):
-            _create(connection)
-        _check_schema(connection, path)
-    except Exception:
-        connection.close()
-        raise
-    return Store(connection)
+    if catalogue.current(path) is None:
+        if read_only:
+            raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
+        with writer.adding(path):
+            pass
+    return Store(path)
 
 
 def open_any(location: str | Path) -> Store:
-    """Open a store file or a folder or object-store URL that ``benchlab export`` wrote; read-only.
+    """Open a store, or a folder or object-store URL that ``benchlab export`` wrote.
 
     Raises:
-        StoreError: it cannot be read, or is nothing that benchlab wrote; see also
-            :func:`open_store`.
+        StoreError: it cannot be read, or is nothing that benchlab wrote.
     """
-    if str(location).endswith(".duckdb"):
-        return open_store(Path(location), read_only=True)
-    connection = duckdb.connect()
-    _execute(connection, _schema())
-    for name in (*RUN_TABLES, *STUDY_TABLES):
-        exported = (
-            f"read_parquet({_quoted(f'{location}/{name}/**/*.parquet')}, hive_partitioning = true)"
-        )
-        try:
-            held = {row[0] for row in _execute(connection, f"DESCRIBE FROM {exported}")}
-            lacking = _ADDED.get(name, set()) - held
-            columns = [f'"{one}"' for one in _columns(connection, name) if one not in lacking]
-            _execute(
-                connection,
-                f'INSERT INTO "{name}" BY NAME SELECT {", ".join(columns)} FROM {exported}',
-            )
-        except duckdb.Error as error:
-            if "No files found" in str(error):
-                continue  # a table without rows, or one that older exports lack
-            raise StoreError(f"{location}: {name}: {str(error).splitlines()[0]}") from error
-    if not _execute(connection, "SELECT count(*) FROM run")[0][0]:
-        raise StoreError(f"{location} holds no runs: not a folder that `benchlab export` wrote")
-    return Store(connection)
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
-    return [row[1] for row in _execute(connection, f"PRAGMA table_info('{table}')")]
-
-
-def _execute(
-    connection: duckdb.DuckDBPyConnection, statement: str, parameters: list | None = None
-) -> list[tuple]:
-    """Run a statement to its end; DuckDB 2 begins nothing new while a result is unread."""
-    return connection.execute(statement, parameters).fetchall()
-
-
-def _quoted(text: object) -> str:
-    doubled = str(text).replace("'", "''")
-    return f"'{doubled}'"
-
-
-def _schema() -> str:
-    return files("benchlab.store").joinpath("schema.sql").read_text()
-
-
-def _is_duckdb(path: Path) -> bool:
-    """Whether a file begins as DuckDB's do: 8 bytes of checksum, then the magic word.
-
-    (DuckDB documentation, Internals, Storage Versions and Format.) DuckDB itself would take an SQLite
-    file, too, and look for an extension that reads it.
-    """
-    with path.open("rb") as stream:
-        return stream.read(12)[8:] == b"DUCK"
-
-
-def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables, all or none: killed in between, it would leave what looks like no store."""
-    connection.begin()
-    _execute(connection, _schema())
-    _execute(connection, "INSERT INTO meta VALUES (?)", [SCHEMA_VERSION])
-    connection.commit()
-
-
-def _check_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    try:
-        ((found,),) = _execute(connection, "SELECT schema_version::INTEGER FROM meta")
-    except (duckdb.Error, ValueError) as error:
+    if Path(location).is_file():
         raise StoreError(
-            f"{path} is a DuckDB database, but not benchlab's (it has no table meta with one"
-            " schema_version): move it away, then run `benchlab ingest --rebuild`"
-        ) from error
-    if found != SCHEMA_VERSION:
-        todo = (
-            "is newer than this benchlab knows: upgrade benchlab"
-            if found > SCHEMA_VERSION
-            else "is older: run `benchlab ingest --rebuild`"
+            f"{location} is a file; a store is a folder (data/store, which `benchlab ingest` makes)"
         )
-        raise StoreError(f"{path}: schema {found} (this benchlab: {SCHEMA_VERSION}) {todo}")
+    store = Store(location)
+    if store.sql("SELECT 1 FROM run LIMIT 1").is_empty():
+        store.close()
+        raise StoreError(f"{location} holds no runs: not a folder that `benchlab export` wrote")
+    return store

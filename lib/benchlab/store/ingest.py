@@ -1,8 +1,7 @@
 """Ingest: raw files in, rows out. Pure, so that a mended parser is run again over all history."""
 
-import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,12 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
+from benchlab.raw.files import verified
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record
 from benchlab.repo import Repo
-from benchlab.store.database import PLANNED, Store, open_store
+from benchlab.store import writer
+from benchlab.store.schema import PLANNED
+from benchlab.store.writer import Writer
 from benchlab.study import strict
 from benchlab.study.roles import LOAD, is_database
 
@@ -52,9 +54,8 @@ def ingest_new(repo: Repo) -> Ingested:
     Raises:
         BenchlabError: the store cannot be used, or a newer benchlab made a run.
     """
-    with open_store(repo.store) as store:
-        _add_plans(store, repo)
-        return _add(store, folders.finished(repo.raw), store.run_ids())
+    with writer.adding(repo.store) as adding:
+        return _add(adding, repo)
 
 
 def rebuild(repo: Repo) -> Ingested:
@@ -63,23 +64,28 @@ def rebuild(repo: Repo) -> Ingested:
     Raises:
         BenchlabError: a newer benchlab made a run.
     """
-    draft = repo.store.with_suffix(".rebuild")
-    for path in (draft, _write_ahead_log(draft)):
-        path.unlink(missing_ok=True)
-    with open_store(draft) as store:
-        _add_plans(store, repo)
-        done = _add(store, folders.finished(repo.raw), known=set())
-    # left by a killed ingest; DuckDB refuses to open the new store beside the old one's
-    _write_ahead_log(repo.store).unlink(missing_ok=True)
-    draft.replace(repo.store)
-    return done
+    with writer.rebuilding(repo.store) as adding:
+        return _add(adding, repo)
 
 
-def _add_plans(store: Store, repo: Repo) -> None:
-    known = set(store.sql("SELECT DISTINCT plan FROM planned_trial")["plan"])
+def _add(adding: Writer, repo: Repo) -> Ingested:
+    known = adding.plans
     for plan_id in plans.ids(repo):
         if plan_id not in known and (plan := plans.read(repo, plan_id)).whole:
-            store.add({PLANNED: _planned(plan)})
+            adding.add({PLANNED: _planned(plan)})
+    done = Ingested()
+    for folder in folders.finished(repo.raw):
+        try:
+            if folder.name in adding.runs:
+                folders.read(folder)  # without it a trial is not done, whatever the store has
+                continue
+            tables = rows(folder)
+        except ParseError as error:
+            done.damaged[folder.name] = str(error)
+        else:
+            adding.add(tables)
+            done.count += 1
+    return done
 
 
 def _planned(plan: Plan) -> pl.DataFrame:
@@ -111,26 +117,6 @@ def _planned(plan: Plan) -> pl.DataFrame:
     )
 
 
-def _add(store: Store, found: Iterable[Path], known: Collection[str]) -> Ingested:
-    done = Ingested()
-    for folder in found:
-        try:
-            if folder.name in known:
-                folders.read(folder)  # without it a trial is not done, whatever the store has
-                continue
-            tables = rows(folder)
-        except ParseError as error:
-            done.damaged[folder.name] = str(error)
-        else:
-            store.add(tables)
-            done.count += 1
-    return done
-
-
-def _write_ahead_log(store: Path) -> Path:
-    return store.with_name(f"{store.name}.wal")
-
-
 def rows(folder: Path) -> dict[str, pl.DataFrame]:
     """Return the rows of every table that one finished run fills.
 
@@ -141,8 +127,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         BenchlabError: a newer benchlab made the run.
     """
     record = folders.read(folder)
-    contents = _contents(folder, record)
-    text = {name: content.decode(errors="replace") for name, content in contents.items()}
+    text = _Captures(folder, record)
     workload = record.trial.point.workload
     try:
         driver = drivers.driver(workload.driver)
@@ -157,7 +142,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "engine_counter": _counters(text),
             "engine_wait": _waits(text, record.trial.point),
             "query_plan": _plan(text),
-            "raw_output": _raw_output(record, contents),
+            "raw_file": _raw_files(record, folder),
         }
         totals = None
         if record.status == "ok":
@@ -181,21 +166,22 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     return tables
 
 
-def _contents(folder: Path, record: Record) -> dict[str, bytes]:
-    contents = {}
-    for name, sha256 in record.files.items():
-        try:
-            content = (folder / name).read_bytes()
-        except FileNotFoundError as error:
-            raise ParseError(
-                f"{folder.name}: {name} was removed after the run had ended"
-            ) from error
-        except OSError as error:
-            raise ParseError(f"{folder.name}: {name}: {error.strerror}") from error
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise ParseError(f"{folder.name}: {name} was changed after the run had ended")
-        contents[name] = content
-    return contents
+class _Captures(Mapping[str, str]):
+    """File → what a program printed, read when it is asked for; all are held to their hashes first."""
+
+    def __init__(self, folder: Path, record: Record):
+        self._paths = {
+            name: verified(folder, name, sha256) for name, sha256 in record.files.items()
+        }
+
+    def __getitem__(self, name: str) -> str:
+        return self._paths[name].read_bytes().decode(errors="replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
 def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.DataFrame:
@@ -264,7 +250,7 @@ def _phases(record: Record) -> pl.DataFrame:
     )
 
 
-def _json(text: dict[str, str], name: str, kind: TypeAdapter) -> Any:
+def _json(text: Mapping[str, str], name: str, kind: TypeAdapter) -> Any:
     """Return what a JSON file of the run holds; ``None`` if there is no such file."""
     if name not in text:
         return None
@@ -274,7 +260,7 @@ def _json(text: dict[str, str], name: str, kind: TypeAdapter) -> Any:
         raise ParseError(f"{name}: {strict.problem(error)}") from error
 
 
-def _rate(text: dict[str, str]) -> float | None:
+def _rate(text: Mapping[str, str]) -> float | None:
     return _json(text, RATE, _RATE)["rate_per_s"] if RATE in text else None
 
 
@@ -284,7 +270,7 @@ def _nodes(record: Record) -> pl.DataFrame:
     )
 
 
-def _hosts(record: Record, text: dict[str, str]) -> pl.DataFrame:
+def _hosts(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame(
         [
             {
@@ -300,14 +286,14 @@ def _hosts(record: Record, text: dict[str, str]) -> pl.DataFrame:
     )
 
 
-def _settings(text: dict[str, str]) -> pl.DataFrame:
+def _settings(text: Mapping[str, str]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
     settings = _json(text, SETTINGS, _SETTINGS) or []
     return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
 
 
 def _interventions(
-    record: Record, text: dict[str, str], seconds: pl.DataFrame, total_time_s: float
+    record: Record, text: Mapping[str, str], seconds: pl.DataFrame, total_time_s: float
 ) -> dict[str, pl.DataFrame]:
     """Return the blocks in which limits were lowered, and what these turned out to be worth."""
     if record.trial.intervention is None:
@@ -328,7 +314,7 @@ def _interventions(
     }
 
 
-def _os_samples(record: Record, text: dict[str, str]) -> pl.DataFrame:
+def _os_samples(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
     frames = [
         _of_its_roles(module.samples(text[file], truncated_ok=True), roles).with_columns(
             pl.lit(node).alias("node")
@@ -348,7 +334,7 @@ def _of_its_roles(samples: pl.DataFrame, roles: Collection[str]) -> pl.DataFrame
     return samples.filter(~((pl.col("observer") == "sample") & pl.col("subject").is_in(unused)))
 
 
-def _counters(text: dict[str, str]) -> pl.DataFrame:
+def _counters(text: Mapping[str, str]) -> pl.DataFrame:
     begin, end = (
         _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
@@ -362,7 +348,7 @@ def _counters(text: dict[str, str]) -> pl.DataFrame:
     )
 
 
-def _waits(text: dict[str, str], point: Point) -> pl.DataFrame:
+def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:
     if WAITS not in text:
         return pl.DataFrame()
     return parse_waits.looks(
@@ -370,19 +356,14 @@ def _waits(text: dict[str, str], point: Point) -> pl.DataFrame:
     )
 
 
-def _plan(text: dict[str, str]) -> pl.DataFrame:
+def _plan(text: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame({"plan": [text[PLAN]]}) if PLAN in text else pl.DataFrame()
 
 
-def _raw_output(record: Record, contents: dict[str, bytes]) -> pl.DataFrame:
+def _raw_files(record: Record, folder: Path) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            {
-                "file": name,
-                "sha256": record.files[name],
-                "bytes": len(content),
-                "content": content,
-            }
-            for name, content in contents.items()
+            {"file": name, "sha256": sha256, "bytes": (folder / name).stat().st_size}
+            for name, sha256 in record.files.items()
         ]
     )

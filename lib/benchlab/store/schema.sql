@@ -3,11 +3,10 @@
 -- Version 2: engine_wait; attribution by interval, with saturation, share and confidence; runs with an
 -- intervention (run.intervention, intervention_block, elasticity); published, claim, verdict.
 -- Version 3: datasets that are not sysbench's (run.dataset), open loops (run.share_of_peak, rate_per_s); query_plan.
--- Version 4: planned_trial; transactions of several types (operation; interval.operation,
--- latency_bucket.operation); nodes (node, and a column of host, os_sample and attribution that is null in
--- exports of older schemas).
-
-CREATE TABLE meta (schema_version INTEGER NOT NULL);
+-- Version 4: Parquet files and a catalogue in place of one DuckDB file; planned_trial; transactions of several types
+-- (operation; interval.operation, latency_bucket.operation); nodes (node, and a column of host, os_sample and
+-- attribution that is null in exports of older schemas); outcome. raw_file in place of raw_output: files stay in the
+-- run's folder. os_sample has no rows of iostat, mpstat and pidstat any more, whose captures are kept.
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -80,21 +79,6 @@ CREATE TABLE planned_trial (
     intervened BOOLEAN NOT NULL         -- whether limits are lowered in it
 );
 
--- The trials whose runs are a profile's results on a target: those that were planned last. Runs that are
--- older than plans have their last definition.
-CREATE VIEW planned AS
-SELECT study, profile, target, trial_key FROM planned_trial
-QUALIFY planned = max(planned) OVER (PARTITION BY study, profile, target)
-UNION ALL (
-    SELECT study, profile, target, trial_key FROM run
-    WHERE (study, profile, target) NOT IN (SELECT (study, profile, target) FROM planned_trial)
-    QUALIFY row_number() OVER (
-        PARTITION BY study, profile, target, engine, variant, workload, envelope, concurrency, trial,
-            share_of_peak, intervention IS NULL
-        ORDER BY started DESC
-    ) = 1
-);
-
 CREATE TABLE phase (
     run_id VARCHAR NOT NULL,
     phase VARCHAR NOT NULL,             -- cold, read_in, warmup, measure
@@ -122,14 +106,6 @@ CREATE TABLE engine_setting (
     effective VARCHAR,
     unit VARCHAR,
     source VARCHAR
-);
-
-CREATE TABLE raw_output (
-    run_id VARCHAR NOT NULL,
-    file VARCHAR NOT NULL,
-    sha256 VARCHAR NOT NULL,
-    bytes BIGINT NOT NULL,
-    content BLOB NOT NULL
 );
 
 CREATE TABLE "interval" (
@@ -164,6 +140,14 @@ CREATE TABLE operation (
     retries BIGINT,                     -- null: the driver does not count them
     latency_mean_us DOUBLE,
     latency_max_us DOUBLE
+);
+
+CREATE TABLE outcome (
+    run_id VARCHAR NOT NULL,
+    "check" VARCHAR NOT NULL,           -- what was checked: a consistency condition, an isolation test
+    passed BOOLEAN,                     -- null: it could not be checked, and the answer says why
+    answer VARCHAR,                     -- what came out, in a few characters
+    detail VARCHAR
 );
 
 CREATE TABLE os_sample (
@@ -239,6 +223,13 @@ CREATE TABLE elasticity (
     blocks INTEGER NOT NULL,            -- that it rests on
     answer VARCHAR NOT NULL,
     reason VARCHAR                      -- why it cannot be said
+);
+
+CREATE TABLE raw_file (
+    run_id VARCHAR NOT NULL,
+    file VARCHAR NOT NULL,              -- in the run's folder
+    sha256 VARCHAR NOT NULL,
+    bytes BIGINT NOT NULL
 );
 
 -- What the articles tell and what was concluded of it: made anew from the study files, the published

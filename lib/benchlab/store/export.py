@@ -1,0 +1,83 @@
+"""An export: a store as Parquet, partitioned by study and engine as Hive does."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from benchlab.store import catalogue
+from benchlab.store.catalogue import Catalogue, Segment
+from benchlab.store.schema import (
+    PARQUET,
+    PLANNED,
+    RUN_TABLES,
+    SCHEMA_VERSION,
+    STUDY_TABLES,
+    execute,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from benchlab.store.database import Store
+
+
+def export(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> None:
+    """Write every table; see :meth:`benchlab.store.Store.export`."""
+    of_profiles, of_runs = "true", "true"
+    if profiles is not None:
+        either = [
+            f"(study = {quoted(study)} AND profile = {quoted(profile)})"
+            for study, profile in profiles.items()
+        ]
+        of_profiles = " OR ".join(either) or "false"
+        # not by the run's own profile: another one may have measured a trial first
+        of_runs = (
+            f"(target, trial_key) IN (SELECT (target, trial_key) FROM planned WHERE {of_profiles})"
+        )
+    runs = store.sql(f"SELECT study, engine, run_id FROM run WHERE {of_runs} ORDER BY ALL")
+    segments = [
+        _runs(store, folder, *partition, rows["run_id"].to_list())
+        for partition, rows in runs.group_by("study", "engine", maintain_order=True)
+    ]
+    studies = {one for table in STUDY_TABLES for one in store.sql(f"FROM {table}")["study"]}
+    segments += [_study(store, folder, study, of_profiles) for study in sorted(studies)]
+    folder.mkdir(parents=True, exist_ok=True)
+    catalogue.replace(folder, Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(segments)))
+
+
+def _runs(store: "Store", folder: Path, study: str, engine: str, run_ids: list[str]) -> Segment:
+    store.sql("FROM chosen", chosen=run_ids)
+    name = f"study={quote(study)}/engine={quote(engine)}/data_0"
+    queries = {
+        table: f'FROM "{table}" SEMI JOIN chosen USING (run_id)'
+        if table != "run"
+        else "SELECT * EXCLUDE (study, engine) FROM run SEMI JOIN chosen USING (run_id)"
+        for table in RUN_TABLES
+    }
+    return _segment(store, folder, name, run_ids, queries)
+
+
+def _study(store: "Store", folder: Path, study: str, of_profiles: str) -> Segment:
+    queries = {}
+    for table in STUDY_TABLES:
+        condition = f"({of_profiles})" if table in (PLANNED, "verdict") else "true"
+        queries[table] = (
+            f'SELECT * EXCLUDE (study) FROM "{table}" WHERE study = {quoted(study)} AND {condition}'
+        )
+    return _segment(store, folder, f"study={quote(study)}/data_0", (), queries)
+
+
+def _segment(
+    store: "Store", folder: Path, name: str, run_ids: Iterable[str], queries: dict[str, str]
+) -> Segment:
+    rows = {}
+    for table, query in queries.items():
+        path = folder / table / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ((rows[table],),) = execute(
+            store.connection, f"COPY ({query} ORDER BY ALL) TO {quoted(path)} {PARQUET}"
+        )
+        if not rows[table]:
+            path.unlink()
+            del rows[table]
+    return Segment(name=name, runs=tuple(run_ids), rows=rows)

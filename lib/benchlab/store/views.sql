@@ -1,0 +1,16 @@
+-- Views over the store's tables.
+
+-- The trials whose runs are a profile's results on a target: those that were planned last. Runs that are
+-- older than plans have their last definition.
+CREATE OR REPLACE VIEW planned AS
+SELECT study, profile, target, trial_key FROM planned_trial
+QUALIFY planned = max(planned) OVER (PARTITION BY study, profile, target)
+UNION ALL (
+    SELECT study, profile, target, trial_key FROM run
+    WHERE (study, profile, target) NOT IN (SELECT (study, profile, target) FROM planned_trial)
+    QUALIFY row_number() OVER (
+        PARTITION BY study, profile, target, engine, variant, workload, envelope, concurrency, trial,
+            share_of_peak, intervention IS NULL
+        ORDER BY started DESC
+    ) = 1
+);

@@ -1,0 +1,193 @@
+"""Writing to a store: new files first, then a catalogue that names them.
+
+Writers take turns, and none waits for a reader. Runs that come together make one segment. A new
+segment takes in those before it that are no larger than itself: so a store of n runs has about log n
+small segments however it came about, and a row is written about log n times at most.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from benchlab.errors import StoreError
+from benchlab.store import catalogue, schema
+from benchlab.store.catalogue import LOCK, Catalogue, Segment
+from benchlab.store.schema import CONCLUSIONS, PARQUET, PLANNED, SCHEMA_VERSION, execute, quoted
+
+#: Rows from which on a segment is written and never taken in; writing them takes seconds.
+LARGEST = 5_000_000
+
+_EMPTY = Catalogue(schema_version=SCHEMA_VERSION)
+
+Tables = dict[str, pl.DataFrame]
+
+
+@contextmanager
+def adding(folder: Path) -> Iterator["Writer"]:
+    """Add plans and runs to a store, which is made if there is none.
+
+    Whatever ends the adding, what was added until then stays.
+
+    Raises:
+        StoreError: the folder is no store, or one of another schema.
+    """
+    with _alone(folder):
+        found = catalogue.current(folder)
+        writer = Writer(folder, found or _EMPTY)
+        try:
+            yield writer
+        finally:
+            if (changed := writer.finish()) != found:
+                catalogue.replace(folder, changed)
+
+
+@contextmanager
+def rebuilding(folder: Path) -> Iterator["Writer"]:
+    """Put plans and runs in place of all that a store holds, which stays until the new one is whole.
+
+    Raises:
+        StoreError: the folder is no store.
+    """
+    with _alone(folder):
+        writer = Writer(folder, _EMPTY)
+        yield writer
+        catalogue.replace(folder, writer.finish())
+
+
+def replace(folder: Path, tables: Tables) -> None:
+    """Put conclusions in place of all that these tables hold, in all or in none.
+
+    Raises:
+        StoreError: the rows do not fit, or the folder is no store.
+    """
+    with _alone(folder):
+        found = catalogue.current(folder) or _EMPTY
+        others = [one for one in found.segments if not one.rows.keys() & tables.keys()]
+        writer = Writer(folder, found.model_copy(update={"segments": tuple(others)}))
+        for name, frame in tables.items():
+            writer.add({name: frame})
+            writer.spill(takes=False)
+        catalogue.replace(folder, writer.finish())
+
+
+class Writer:
+    """Files that are being added to a store; nobody sees them before the catalogue names them."""
+
+    def __init__(self, folder: Path, found: Catalogue):
+        self._folder, self._segments, self.runs = folder, list(found.segments), found.runs
+        # never that of a file which a reader may have open, or a killed writer left
+        self._number = max((int(path.stem) for path in catalogue.files(folder)), default=0)
+        self._plans = found.files(PLANNED)
+        self._stage()
+
+    @property
+    def plans(self) -> set[str]:
+        """Names of the plans that the store had."""
+        paths = [quoted(self._folder / file) for file in self._plans]
+        query = f"SELECT DISTINCT plan FROM read_parquet([{', '.join(paths)}])"
+        return {row[0] for row in execute(self._staged, query)} if paths else set()
+
+    def add(self, tables: Tables) -> None:
+        """Add rows, all or none: those of one run, or of a plan.
+
+        Raises:
+            StoreError: they do not fit, or their run is there already.
+        """
+        name = ""
+        ids = set(tables["run"]["run_id"]) if "run" in tables else set()
+        if again := self.runs & ids:
+            raise StoreError(f"run: {min(again)} is in the store already")
+        try:
+            self._staged.begin()
+            for name, frame in tables.items():
+                if not frame.is_empty():
+                    self._staged.register("incoming", frame.to_arrow())
+                    execute(self._staged, f'INSERT INTO "{name}" BY NAME FROM incoming')
+                    self._staged.unregister("incoming")
+            self._staged.commit()
+        except duckdb.Error as error:
+            self._staged.rollback()
+            raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
+        self.runs |= ids
+        self._size += sum(frame.height for frame in tables.values())
+        if self._size >= LARGEST:
+            self.spill()
+
+    def finish(self) -> Catalogue:
+        """Write what is staged; return the catalogue of all files."""
+        self._write_segment(takes=True)
+        self._staged.close()
+        return Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(self._segments))
+
+    def spill(self, takes: bool = True) -> None:
+        """Make a segment of what is staged.
+
+        Args:
+            takes: whether it takes in those before it that are no larger.
+        """
+        self._write_segment(takes)
+        self._staged.close()
+        self._stage()
+
+    def _write_segment(self, takes: bool) -> None:
+        if not self._size:
+            return
+        runs = [row[0] for row in execute(self._staged, "SELECT run_id FROM run")]
+        taken = self._take() if takes else []
+        self._number += 1
+        rows = {name: self._write(name, taken) for name in schema.columns()}
+        self._segments.append(
+            Segment(
+                name=f"{self._number:06d}",
+                runs=tuple(sorted([*runs, *(run for one in taken for run in one.runs)])),
+                rows={name: count for name, count in rows.items() if count},
+            )
+        )
+
+    def _stage(self) -> None:
+        """Make tables that check rows against the schema."""
+        self._staged, self._size = duckdb.connect(), 0
+        execute(self._staged, schema.sql())
+
+    def _take(self) -> list[Segment]:
+        """Take the last segments out, as long as each is no larger than all after it."""
+        taken, size = [], self._size
+        for one in reversed(self._segments):
+            if one.rows.keys() & set(CONCLUSIONS):
+                continue
+            if one.size > size or one.size + size > LARGEST:
+                break
+            size += one.size
+            taken.insert(0, one)
+        self._segments = [one for one in self._segments if one not in taken]
+        return taken
+
+    def _write(self, table: str, taken: list[Segment]) -> int:
+        """Write one table's file, segment after segment; return its number of rows."""
+        old = Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(taken)).files(table)
+        parts = [f"FROM read_parquet({quoted(self._folder / file)})" for file in old]
+        query = " UNION ALL ".join([*parts, f'(FROM "{table}" ORDER BY ALL)'])
+        if not execute(self._staged, f"SELECT 1 FROM ({query}) LIMIT 1"):
+            return 0
+        path = self._folder / table / f"{self._number:06d}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        ((count,),) = execute(self._staged, f"COPY ({query}) TO {quoted(path)} {PARQUET}")
+        return count
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a store's folder, made if there is none; wait for them first."""
+    catalogue.read(folder)  # nothing is put beside what is another's
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = (folder / LOCK).open("a")
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror}") from error
+    with stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
