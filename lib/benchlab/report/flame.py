@@ -10,6 +10,7 @@ nearest of these for every address: they are no functions that ran, and are all 
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 
 import altair as alt
 import polars as pl
@@ -283,6 +284,7 @@ def _stripped(stack: str, name: str) -> str:
     return ";".join([name, *frames[entered:]])
 
 
+@cache  # the same stacks are told apart for the chart, for its table and for whether there are any
 def _told(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
     for family, threads in rules.by_thread:
         if re.match(threads, comm):
