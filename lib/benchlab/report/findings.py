@@ -17,7 +17,7 @@ from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.study.claims import Audit
 
-#: How many claims of a study are shown where its file names none.
+#: How many claims of a study are shown where none of them is a headline.
 _CLAIMS = 3
 
 #: Verdicts that runs came to.
@@ -41,7 +41,7 @@ def panels(rerun: Rerun, measured: pl.DataFrame) -> list[alt.LayerChart]:
     main = measured.filter(envelope=DEFAULT_ENVELOPE)
     ran = set(main["workload"])
     spec = rerun.study
-    asked = spec.findings.workloads or [one for one in spec.workloads if one in ran][:1]
+    asked = spec.headlines or [one for one in spec.workloads if one in ran][:1]
     return [charts.small_throughput(spec, main, one) for one in asked if one in ran]
 
 
@@ -56,14 +56,15 @@ def side_by_side(panels: list[alt.LayerChart]) -> alt.ConcatChart:
     )
 
 
-def claims(spec: Study, judged: Iterable[Judgement]) -> list[dict[str, str]]:
-    """Return the claims that the study's file names, or the first ones that runs decided.
+def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
+    """Return the claims that are headlines of the study, or the first ones that runs decided.
 
     Each has ``claim``, ``verdict`` and ``found``.
     """
     of_runs = {one.claim.id: one for one in verdicts.of_runs(judged)}
     decided = [name for name, one in of_runs.items() if one.verdict in _DECIDED]
-    chosen = [name for name in spec.findings.claims if name in of_runs] or decided[:_CLAIMS]
+    headlines = [name for name, one in of_runs.items() if one.claim.headline]
+    chosen = headlines or decided[:_CLAIMS]
     return [
         {
             "claim": of_runs[name].claim.claim.strip(),
@@ -95,7 +96,7 @@ def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dic
         "subject": spec.article.subject[:1].upper() + spec.article.subject[1:],
         "state": state,
         "verdicts": Counter(one.verdict for one in verdicts.of_runs(judged)),
-        "claims": claims(spec, judged),
+        "claims": claims(judged),
         "audits": Counter(one.verdict for one in audits),
     }
 

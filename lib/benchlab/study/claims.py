@@ -203,6 +203,7 @@ class Claim(StrictModel):
     where: str = Field(description="section or table of the article")
     claim: str = Field(description="in our own words; figures carry over")
     kind: Kind
+    headline: bool = Field(False, description="whether the paper's first page has it")
     clients_per_core: bool | None = Field(
         None,
         description="whether its concurrency is as many clients a core here; none: as the study says",

@@ -228,13 +228,6 @@ class Article(StrictModel):
         return told.get(engine) if isinstance(told, dict) else told
 
 
-class Findings(StrictModel):
-    """What the first page of the paper shows of a study."""
-
-    workloads: list[str] = Field([], description="whose throughput; none: of the first ones")
-    claims: list[str] = Field([], description="ids; none: of the first ones that runs decided")
-
-
 class EnvelopeRule(StrictModel):
     """How an instance type's disk limits are put on a scaled machine."""
 
@@ -260,7 +253,9 @@ class Study(StrictModel):
     profiles: dict[ProfileName, Profile] = {}
     interventions: list[Perturbed] = []
     open_loops: list[OpenLoop] = []
-    findings: Findings = Findings()
+    headlines: list[str] = Field(
+        [], description="workloads whose throughput the paper's first page shows; none: the first"
+    )
     claims: list[Claim] = []
 
     @property
@@ -304,8 +299,8 @@ class Study(StrictModel):
             known("variant", one.variant, variants, (*where, "variant"))
             known("workload", one.workload, self.workloads, (*where, "workload"))
             known("envelope", one.envelope, self.envelopes, (*where, "envelope"))
-        for workload in self.findings.workloads:
-            known("workload", workload, self.workloads, ("findings", "workloads"))
+        for workload in self.headlines:
+            known("workload", workload, self.workloads, ("headlines",))
         return self
 
     @model_validator(mode="after")
@@ -352,8 +347,6 @@ class Study(StrictModel):
                 for resource in claim.decided_by.by:
                     where = ("claims", number, "decided_by", "by")
                     known("resource", resource, RESOURCES, where)
-        for name in self.findings.claims:
-            known("claim", name, ids, ("findings", "claims"))
         return self
 
     # not of the workload by itself: that is part of every record, and old ones stay readable
