@@ -51,7 +51,6 @@ def of_claim(checkout):
         spec = YAML(typ="safe").load(path)
         test = test if test["test"] == "none" else {"of": SERIES} | test
         claim = {"id": "one", "where": "here", "claim": "So it is.", "kind": "order"}
-        del spec["findings"]  # they name claims
         spec["claims"] = [claim | {"decided_by": test}]
         with path.open("w") as stream:
             YAML(typ="safe").dump(spec, stream)
