@@ -83,7 +83,9 @@ def test_another_version_of_an_engine_begins_anew(checkout, close_run):
         close_run(trial=trial)
     planned(checkout, STUDY, "quick").save(checkout)
     found = EngineFound(engine="postgres", version="15.19")
-    Provisioned(target=load(checkout, "local"), host={}, engines={"postgres": found}).save(checkout)
+    Provisioned(deployment=load(checkout, "local"), hosts={}, engines={"postgres": found}).save(
+        checkout
+    )
     (trial, *_) = trials_of(checkout, "quick")
     close_run(trial=trial)
     planned(checkout, STUDY, "quick").save(checkout)
