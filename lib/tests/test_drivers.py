@@ -16,12 +16,13 @@ from benchlab import drivers
 from benchlab.drivers.base import BUCKETS, MEASURE, OPERATIONS, SECONDS, Driver, Job, Process
 from benchlab.engines import ENGINES, Endpoint, Engine
 from benchlab.errors import ParseError, UnknownName
+from benchlab.store import ingest, open_store
 from benchlab.study import Scalar, Workload, kinds
 from benchlab.workloads import tables_of
 from benchlab.workloads.pgbench.dataset import PgbenchTables
 from benchlab.workloads.spec_tree.dataset import SpecTree
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
-from conftest import DATA
+from conftest import CAPTURES, DATA
 
 SECRET = "s3cret, with = and spaces"
 
@@ -442,3 +443,28 @@ def test_every_driver_keeps_the_contract():
 def test_an_unknown_driver_is_answered_with_the_choices():
     with pytest.raises(UnknownName, match=r"unknown driver 'nosuch'.*: pgbench, sysbench"):
         drivers.driver("nosuch")
+
+
+def test_a_run_of_pgbench_is_stored_by_operation(checkout, curves, close_run, tmp_path):
+    trial = curves()[0].trials[0]
+    workload = TestPgbench.whole["scripts"]
+    point = {"workload": workload, "workload_name": "mix", "dataset": PgbenchTables(scale=2)}
+    TestPgbench().leave("scripts", workload, tmp_path)
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    close_run(
+        trial=trial.model_copy(update={"point": trial.point.model_copy(update=point)}),
+        **{name: content for name, content in CAPTURES.items() if name != "sysbench.out"},
+        **files,
+    )
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store, read_only=True) as store:
+        (run,) = store.runs().to_dicts()
+        assert (run["status"], run["transactions"], run["queries"]) == ("ok", 929, None)
+        operations = store.table("operation", run["run_id"]).sort("operation")
+        counts = operations.select("operation", "transactions", "errors", "retries").rows()
+        assert counts == [("select-only", 834, 0, None), ("tpcb-like", 95, 0, None)]
+        for table in ("interval", "latency_bucket"):
+            rows = store.table(table, run["run_id"])
+            assert set(rows["operation"]) == {"select-only", "tpcb-like"}
+        assert rows["count"].sum() == 929
+        assert len(store.table("attribution", run["run_id"])) > 1
