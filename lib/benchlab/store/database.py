@@ -28,6 +28,8 @@ class Store:
 
     def __init__(self, location: str | Path):
         self.connection, self._location = duckdb.connect(), location
+        # files never change, so what stands at their ends is read once
+        execute(self.connection, "SET parquet_metadata_cache = true")
         try:
             show(self.connection, location)
         except Exception:
