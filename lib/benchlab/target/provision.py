@@ -15,7 +15,7 @@ import ansible_runner
 
 from benchlab import plan
 from benchlab.engines import engine_class
-from benchlab.errors import ProvisionError, TargetError
+from benchlab.errors import ProvisionError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
 from benchlab.study import Study
@@ -250,7 +250,7 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
         for name, earlier in provisioned(repo, deployment.name).engines.items():
             if earlier.external:
                 continue
-            with suppress(TargetError):
+            with suppress(TargetError, UnknownName):
                 known[name] = _found(deployment, name, earlier.role, earlier.nodes)
     return known
 
