@@ -370,7 +370,8 @@ class Machine:
         self.provisioned_before = ETC.exists()
         self._snapshots_before = self._snapshots()
         (root / "paper/studies").mkdir(parents=True)
-        for folder in ("ansible", "notebooks"):
+        (root / "data").mkdir()
+        for folder in ("ansible", "notebooks", "data/published"):
             (root / folder).symlink_to(ROOT / folder)
         self.write_study(MINI, mini_study())
         self.write_study(EVERY_ENGINE, every_engine())

@@ -117,5 +117,5 @@ def test_its_curve_is_attributed_and_drawn(machine, swept):
         assert curve["concurrency"].to_list() == [1, 4]
         assert (curve["tps"] > 0).all()
         assert (curve["p99_us"] > 0).all()
-        drawn = charts.throughput(measured, "mix").to_dict()
+        drawn = charts.throughput(spec, measured, "mix").to_dict()
     assert drawn["vconcat"]
