@@ -12,7 +12,7 @@ SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 .DEFAULT_GOAL := help
 .PHONY: help setup paper test test-without-root style lint lab bench bench-attribution lock clean teardown
 
-TEST := $(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/explore.ipynb
+TEST := $(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/*.ipynb
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -56,13 +56,6 @@ def execute_copy(
         raise NotebookError(f"{template.name} broke off: {' '.join(str(cause).split())}") from error
 
 
-def parameters(path: Path) -> set[str]:
-    """Names in the cell tagged ``parameters``; none if a notebook has no such cell."""
-    import papermill
-
-    return set(papermill.inspect_notebook(path))
-
-
 def execute_in_place(path: Path) -> None:
     """Execute a notebook with the defaults of its parameters cell, and store its outputs in it."""
     import nbformat

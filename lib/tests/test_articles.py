@@ -2,7 +2,6 @@
 
 import polars as pl
 import pytest
-from benchlab import notebooks
 from benchlab.claims import published
 from benchlab.repo import Repo
 from benchlab.report import audits, manuscript
@@ -146,9 +145,3 @@ def test_the_paper_has_a_table_of_audits_per_article(tmp_path):
 def test_a_chart_has_every_published_point(chart, curves):
     spec = specification("chart", chart(REPO))
     assert sum(len(rows) for rows in spec["datasets"].values()) == curves
-
-
-def test_the_notebook_of_the_published_numbers_takes_no_runs():
-    folder = ROOT / "notebooks" / "analysis"
-    assert notebooks.parameters(folder / "00-published.ipynb") == set()
-    assert notebooks.parameters(folder / "01-postgres-vs-tidb.ipynb") == {"source", "profile"}

@@ -1,7 +1,9 @@
 """The paper of a study that has no Python and no text of its own, on recorded captures."""
 
 import re
+import shutil
 
+import nbformat
 import pytest
 from benchlab import study
 from benchlab.repo import Repo
@@ -160,10 +162,15 @@ def test_a_study_of_which_no_run_counts_is_withheld_with_the_reason(
 
 def test_the_paper_is_built_in_several_processes(checkout, store):
     store.close()
-    (checkout.root / "notebooks" / "analysis").mkdir(parents=True)
+    checkout.notebooks.mkdir()
+    shutil.copy(ROOT / "notebooks" / "study.ipynb", checkout.notebooks)
     built = publish(checkout, Console(quiet=True))
     assert "Should WAL be compressed?" in built.html.read_text()
     assert built.pdf.read_bytes().startswith(b"%PDF-")
+    copy = nbformat.read(checkout.build / "wal-compression.ipynb", as_version=4)
+    printed = str([cell.get("outputs") for cell in copy.cells])
+    assert "Should WAL be compressed?" in printed
+    assert CLAIM in printed
 
 
 def test_every_module_of_a_study_is_found_by_its_name():

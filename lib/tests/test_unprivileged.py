@@ -23,7 +23,7 @@ from conftest import ROOT, repository_files, wait_for
 
 NOTEBOOKS = sorted(
     str(path.relative_to(ROOT))
-    for path in [*ROOT.glob("notebooks/analysis/*.ipynb"), ROOT / "notebooks/explore.ipynb"]
+    for path in [*ROOT.glob("notebooks/analysis/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")]
 )
 
 #: A sudo as it answers those who may not use it.

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchlab import notebooks, store
+from benchlab import notebooks, store, study
 from benchlab.claims import stored
 from benchlab.claims.judge import Judgement
 from benchlab.errors import BenchlabError, StoreError
@@ -36,7 +36,7 @@ def publish(repo: Repo, console: Console) -> Built:
         names = manuscript.counted(repo, own)
         stored.write(repo, own)
         profiles = {name: results.largest_profile(own, name) for name in names}
-    copies = sorted((repo.notebooks / "analysis").glob("*.ipynb"))
+    copies = _copies(repo, profiles)
     with _progress(console) as progress, _pool() as pool:
         bar = progress.add_task("building the paper", total=len(names) + len(copies) + 1)
 
@@ -49,7 +49,7 @@ def publish(repo: Repo, console: Console) -> Built:
             return future
 
         sections = {name: begin(f"section of {name}", _section, name) for name in names}
-        executed = [begin(path.name, _notebook, path, profiles) for path in copies]
+        executed = [begin(copy, _notebook, copy, *of_copy) for copy, of_copy in copies.items()]
         try:
             made = {name: section.result() for name, section in sections.items()}
             with store.open_store(repo.store, read_only=True) as own:
@@ -104,15 +104,30 @@ def _section(repo: Repo, name: str) -> tuple[Content, list[Judgement]]:
     return content, judged
 
 
-def _notebook(repo: Repo, path: Path, profiles: dict[str, str]) -> None:
-    """Execute an analysis notebook on the reader's runs, if there are any of its study."""
-    given = {}
-    if "profile" in notebooks.parameters(path):  # that of the published numbers reads no runs
-        study = path.stem.partition("-")[2].replace("-", "_")
-        if study not in profiles:
-            return
-        given = {"source": "store", "profile": profiles[study]}
-    notebooks.execute_copy(path, repo.build / path.name, given, repo.root)
+def _copies(repo: Repo, profiles: dict[str, str]) -> dict[str, tuple[Path, dict[str, str]]]:
+    """Return the name of every executed copy → its notebook and parameters.
+
+    Args:
+        repo: the checkout.
+        profiles: study → profile of the reader's runs. A study without an analysis notebook of its own
+            gets a copy of the one for any study.
+    """
+    copies, left = {}, dict(profiles)
+    for path in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
+        name = path.stem.partition("-")[2].replace("-", "_")
+        if name in left:
+            copies[path.name] = path, {"source": "store", "profile": left.pop(name)}
+        elif name not in study.names(repo):
+            copies[path.name] = path, {}  # about the published numbers, which need no runs
+    for name, profile in left.items():
+        given = {"study": name, "source": "store", "profile": profile}
+        copies[f"{name.replace('_', '-')}.ipynb"] = repo.notebooks / "study.ipynb", given
+    return copies
+
+
+def _notebook(repo: Repo, copy: str, template: Path, given: dict[str, str]) -> None:
+    """Execute a copy of an analysis notebook on the reader's runs."""
+    notebooks.execute_copy(template, repo.build / copy, given, repo.root)
 
 
 def _reference(repo: Repo) -> store.Store | None:
