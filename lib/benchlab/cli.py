@@ -198,7 +198,7 @@ def intervene(
     planned = partial(planning.intervention, where, asked, trial)
     sweep.run(checkout, selection, console, planned)
     (curve,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).curves
-    with store.open_store(checkout.store, read_only=True) as opened:
+    with store.open_store(checkout.store) as opened:
         done = opened.runs(trial_key=curve.trials[0].key, target=target_name, status="ok")
         if done.is_empty():
             raise BenchlabError("the run failed or was refused; `benchlab status` says why")
@@ -240,7 +240,7 @@ def status() -> None:
 
     checkout = repo.find()
     damaged = ingest.ingest_new(checkout).damaged
-    with store.open_store(checkout.store, read_only=True) as opened:
+    with store.open_store(checkout.store) as opened:
         counts = opened.sql(
             "SELECT study, profile, engine, variant,"
             " count(*) FILTER (status = 'ok' AND intervention IS NULL) AS ok,"
@@ -292,7 +292,7 @@ def verdicts(
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
-    with store.open_store(checkout.store, read_only=True) as opened, console.status("judging"):
+    with store.open_store(checkout.store) as opened, console.status("judging"):
         judged = {
             name: judge(checkout, name, _rerun(checkout, opened, name, profile, target_name))
             for name in names
@@ -328,7 +328,7 @@ def noise_command(
     checkout = repo.find()
     study.load_rerun(checkout, study_name)
     ingest.ingest_new(checkout)
-    with store.open_store(checkout.store, read_only=True) as opened:
+    with store.open_store(checkout.store) as opened:
         rerun = results.open_rerun(checkout, opened, study_name, profile, target_name)
         found = noise.table(rerun)
     if found.is_empty():
@@ -351,7 +351,7 @@ def export(
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
     checkout = repo.find()
-    with store.open_store(checkout.store, read_only=True) as opened:
+    with store.open_store(checkout.store) as opened:
         stored.write(checkout, opened)
         studies = opened.sql("SELECT DISTINCT study FROM run")["study"]
         opened.export(folder, dict.fromkeys(studies, profile) if profile else None)

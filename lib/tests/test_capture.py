@@ -20,7 +20,7 @@ BROKEN = ("client_killed", "connection_lost_mysql", "refused", "server_killed", 
 
 
 def contents(repo) -> dict[str, list[tuple]]:
-    with open_store(repo.store, read_only=True) as store:
+    with open_store(repo.store) as store:
         return {name: store.sql(f'FROM "{name}" ORDER BY ALL').rows() for name in RUN_TABLES}
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_counts_is_stored_as_its_programs_printed_it(checkout, close_
     assert ingest.ingest_new(checkout) == Ingested(1)
     assert ingest.ingest_new(checkout) == Ingested(0)
     printed = sysbench_output.summary(CAPTURES["sysbench.out"].decode())
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         run = store.runs(run_id=record.run_id).row(0, named=True)
         assert run["transactions"] == printed["transactions"]
         assert run["tps"] == pytest.approx(printed["transactions_per_s"], rel=1e-3)
@@ -138,7 +138,7 @@ def test_a_failed_run_is_kept_with_whatever_it_printed(checkout, close_run, brok
     cut = (DATA / "iostat" / "killed.json").read_bytes()
     record = close_run("failed", broken, **{"sysbench.out": printed, "iostat.json": cut})
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         run = store.runs().row(0, named=True)
         assert (run["status"], run["error"], run["tps"]) == ("failed", broken, None)
         assert store.raw(record.run_id, "sysbench.out") == printed
@@ -147,7 +147,7 @@ def test_a_failed_run_is_kept_with_whatever_it_printed(checkout, close_run, brok
 def test_a_run_refused_before_it_began_is_stored(checkout, close_run):
     close_run("refused", "no build of it")
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert store.runs(status="refused")["error"].to_list() == ["no build of it"]
 
 
@@ -159,7 +159,7 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
     due = close_run(trial=trial.model_copy(update={"point": point}), **CAPTURES, **{RATE: rate})
     assert "at 80% of the peak" in due.line()
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         both = rerun(store, trial.profile)
         (one,) = both.open_loop.to_dicts()
         assert (one["share_of_peak"], one["rate_per_s"]) == (0.8, 800)
@@ -178,7 +178,7 @@ def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):
     record = close_run(trial=trial.model_copy(update={"point": point}))
     assert folders.read(checkout.raw / record.run_id) == record
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         (run,) = store.runs().to_dicts()
     assert run["tables"] is None
     assert SpecTree.model_validate_json(run["dataset"]) == dataset
@@ -271,7 +271,7 @@ def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None
         assert list(done.damaged) == [damaged]
         assert done.damaged[damaged].startswith(f"{damaged}: {named}")
         assert "\n" not in done.damaged[damaged]
-        with open_store(checkout.store, read_only=True) as store:
+        with open_store(checkout.store) as store:
             assert store.run_ids() == whole
 
 

@@ -457,7 +457,7 @@ def test_a_run_of_pgbench_is_stored_by_operation(checkout, curves, close_run, tm
         **files,
     )
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         (run,) = store.runs().to_dicts()
         assert (run["status"], run["transactions"], run["queries"]) == ("ok", 929, None)
         operations = store.table("operation", run["run_id"]).sort("operation")

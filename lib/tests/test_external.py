@@ -241,7 +241,7 @@ def test_a_sweep_loads_once_reads_back_and_says_what_it_cannot_see(cloud, monkey
     assert one.nodes == {"localhost": ("load",)}
     assert one.trial.point.start == AS_FOUND
     assert "cold" not in one.phases
-    with open_store(data / "store", read_only=True) as store:
+    with open_store(data / "store") as store:
         assert set(store.table("os_sample", one.run_id)["subject"]) >= {"client", "host"}
         assert "engine" not in set(store.table("os_sample", one.run_id)["subject"])
         found = store.table("attribution", one.run_id)

@@ -109,7 +109,7 @@ def broken(faulty, tmp_path_factory) -> Broken:
     sweep.measured(curve.trials[0])
     os.kill(agent("engine", "postgres", "status")["pid"], signal.SIGKILL)
     # a notebook that has the store open is in nobody's way
-    with open_store(data / "store", read_only=True):
+    with open_store(data / "store"):
         wait_for(lambda: len(records(data)) > 4, "another curve to end")
     code = sweep.end()
     return Broken(data, code, sweep.said, faulty.leftovers())

@@ -59,7 +59,7 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
         "cores": 0.8 * envelope.cores,
         "write_bytes_per_s": int(0.8 * envelope.write_bytes_per_s),
     }
-    with open_store(data / "store", read_only=True) as store:
+    with open_store(data / "store") as store:
         blocks = store.sql("SELECT * FROM intervention_block ORDER BY number")
         assert len(blocks) == 5
         assert set(blocks["seconds"]) == {2}

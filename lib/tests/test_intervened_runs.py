@@ -30,7 +30,7 @@ def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, pertu
     record = close_run(trial=perturbed[1], **FILES)
     assert folders.read(checkout.raw / record.run_id) == record
     assert ingest.ingest_new(checkout).damaged == {}
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert len(store.table("intervention_block", record.run_id)) == 17
         found = store.table("elasticity", record.run_id)
         assert sorted(found["resource"]) == ["CPU", "disk write bandwidth"]
@@ -51,13 +51,13 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
     plain, lowered = perturbed
     close_run(trial=plain)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         alone = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
         assert interventions.answers(rerun(store, "quick")).is_empty()
     close_run("failed", "it died", trial=lowered)
     close_run(trial=lowered, **FILES)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         both = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
         assert len(store.runs()) == 3
         assert len(rerun(store, "quick").interventions) == 1
@@ -68,7 +68,7 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
 def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, perturbed):
     close_run(trial=perturbed[1], **FILES)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert rerun(store, "quick").runs.is_empty()
         with pytest.raises(StoreError, match="no run of study"):
             largest_profile(store, STUDY)
@@ -190,7 +190,7 @@ def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
     sizes = sorted(len(rows) for rows in over_time["datasets"].values())
     assert sizes == [8, 17, len(found.seconds)]
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         chart = intervention_charts.elasticities(
             interventions.elasticities(rerun(store, "quick"))
         ).to_dict()

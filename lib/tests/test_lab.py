@@ -199,7 +199,7 @@ def test_runs_count_and_have_captures_of_every_node(swept):
 
 
 def test_samples_and_attribution_name_their_node(swept):
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         for record in swept.records:
             stored = store.table("os_sample", record.run_id).filter(observer="sample")
             assert set(stored["node"]) == set(ROLES)
@@ -234,7 +234,7 @@ def test_the_standby_follows_and_the_primary_waits_for_it_if_asked(swept):
     for record in swept.records:
         assert "started streaming WAL from primary" in swept.text(record, "db2/engine.log")
         assert "pg_stat_replication.db2.replay_lag_bytes" in swept.text(record, "counters-end.json")
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         waits = store.sql(
             "SELECT DISTINCT variant FROM engine_wait JOIN run USING (run_id)"
             " WHERE wait = 'IPC:SyncRep'"

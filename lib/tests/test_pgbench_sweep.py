@@ -80,7 +80,7 @@ def test_the_password_is_in_no_file(machine, swept):
 
 
 def test_the_store_has_them_by_operation(swept):
-    with open_store(swept / "store", read_only=True) as store:
+    with open_store(swept / "store") as store:
         for run in store.runs(status="ok").iter_rows(named=True):
             operations = store.table("operation", run["run_id"])
             assert operations["transactions"].sum() == run["transactions"] > 0
@@ -105,7 +105,7 @@ def test_the_store_has_them_by_operation(swept):
 def test_its_curve_is_attributed_and_drawn(machine, swept):
     spec = study.load(machine.repo, STUDY)
     instance = target.instance_type(machine.repo, spec.instance)
-    with open_store(swept / "store", read_only=True) as store:
+    with open_store(swept / "store") as store:
         rerun = Rerun(store, spec, instance, "smoke", "local")
         for run_id in rerun.counted["run_id"]:
             found = store.table("attribution", run_id)

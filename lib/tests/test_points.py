@@ -80,7 +80,7 @@ def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, me
     close_run("failed", "it died", trial=folders.read(again).trial)
     store.close()
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         row = points.points(rerun(store)).row(0, named=True)
     assert (row["n"], row["tps"]) == (2, 115.0)
 
@@ -179,11 +179,11 @@ def test_without_runs_there_are_the_same_columns(checkout, close_run):
     ingest.ingest_new(checkout)
     spec = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, spec.instance)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         empty = schemas(Rerun(store, spec, instance, PROFILE, "local"))
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert schemas(rerun(store)) == empty
         assert not postgres_vs_tidb.similitude(rerun(store)).is_empty()
 
@@ -197,7 +197,7 @@ def test_an_engine_of_which_nothing_counts_has_a_column_for_every_variant(checko
     trials = first_trials(checkout, engines="postgres", variants="tuned")
     close_run("failed", "it died", trial=trials["main"])
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         tidb = settings.parameters(rerun(store), "tidb")
         assert tidb.is_empty()
         assert tidb.columns == ["setting", "default", "tuned"]
@@ -217,7 +217,7 @@ def test_similitude_is_that_of_the_main_envelope(checkout, close_run):
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
     spec = study.load(checkout, STUDY)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         found = postgres_vs_tidb.similitude(rerun(store))
     (row,) = found.filter(ratio="disk operations per core (1/s)").rows(named=True)
     assert row["ours"] == main.write_iops / main.cores
@@ -228,7 +228,7 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
     trials = first_trials(checkout, engines="postgres", workloads="oltp_write_only")
     close_run(trial=trials["main"], **POSTGRES)
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         (row,) = postgres_vs_tidb.checkpoints(rerun(store)).rows(named=True)
     assert row["checkpoints"] == 4
     assert (row["wal_mb"], row["wal_mb_per_checkpoint"]) == (8, 2)

@@ -28,7 +28,7 @@ def trials_of(checkout: Repo, profile: str) -> list:
 
 def opened(checkout: Repo) -> Store:
     ingest.ingest_new(checkout)
-    return open_store(checkout.store, read_only=True)
+    return open_store(checkout.store)
 
 
 def test_a_trial_that_two_profiles_share_is_a_result_of_both(checkout, close_run):

@@ -54,12 +54,11 @@ def of_schema(version: int) -> str:
     ("version", "todo"),
     [(SCHEMA_VERSION + 1, "upgrade benchlab"), (SCHEMA_VERSION - 1, "benchlab ingest --rebuild")],
 )
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_store_of_another_schema_is_refused_untouched(tmp_path, version, todo, read_only):
+def test_a_store_of_another_schema_is_refused_untouched(tmp_path, version, todo):
     (tmp_path / "catalogue.json").write_text(of_schema(version))
     before = files(tmp_path)
     with pytest.raises(StoreError, match=todo):
-        open_store(tmp_path, read_only)
+        open_store(tmp_path)
     assert files(tmp_path) == before
 
 
@@ -70,7 +69,7 @@ def test_a_store_of_an_older_schema_is_rebuilt(checkout, close_run):
     with pytest.raises(StoreError, match="is older"):
         ingest.ingest_new(checkout)
     assert ingest.rebuild(checkout).count == 1
-    with open_store(checkout.store, read_only=True) as opened:
+    with open_store(checkout.store) as opened:
         assert len(opened.run_ids()) == 1
 
 
@@ -101,7 +100,6 @@ NO_STORES = {
     "use",
     [
         lambda path: open_store(path),
-        lambda path: open_store(path, read_only=True),
         lambda path: writer.replace(path, {}),
         lambda path: writer.rebuilding(path).__enter__(),
     ],
@@ -123,7 +121,7 @@ def test_what_is_no_store_is_said_so_and_left_as_it_is(tmp_path, what, use):
 
 def test_what_is_missing_is_said_so_and_not_made(tmp_path):
     with pytest.raises(StoreError, match="no store at"):
-        open_store(tmp_path / "missing", read_only=True)
+        open_store(tmp_path / "missing")
     with pytest.raises(StoreError, match="not a folder that `benchlab export` wrote"):
         open_any(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -143,9 +141,9 @@ def test_what_a_killed_ingest_left_is_no_part_of_the_store(checkout, close_run, 
         ingest.ingest_new(checkout)
     assert list(checkout.store.glob("run/*.parquet"))
     with pytest.raises(StoreError, match="no store at"):
-        open_store(checkout.store, read_only=True)
+        open_store(checkout.store)
     assert ingest.ingest_new(checkout).count == 1
-    with open_store(checkout.store, read_only=True) as opened:
+    with open_store(checkout.store) as opened:
         assert opened.runs().height == 1
     assert len(list(checkout.store.glob("run/*.parquet"))) == 1
     # and of one that was there before
@@ -154,7 +152,7 @@ def test_what_a_killed_ingest_left_is_no_part_of_the_store(checkout, close_run, 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(writer.catalogue, "replace", killed)
         ingest.rebuild(checkout)
-    with open_store(checkout.store, read_only=True) as opened:
+    with open_store(checkout.store) as opened:
         assert opened.runs().height == 1
     assert before.items() <= files(checkout.store).items()
     assert ingest.ingest_new(checkout).count == 1
@@ -317,7 +315,7 @@ def test_recorded_transactions_are_read_in_place(checkout, curves, close_run):
     ids = [record.run_id for record in records]
     without = close_run(trial=trials[0]).run_id
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert store.transactions(ids).sort("run_id", "operation").collect().rows() == [
             (ids[0], "buy", 1.5, None),
             (ids[0], "sell", 2.5, None),
@@ -355,7 +353,7 @@ def run_of(number: int, samples: int) -> dict[str, pl.DataFrame]:
 
 
 @settings(max_examples=15)
-@given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), max_size=8))
+@given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_however_runs_come_the_store_holds_each_once_in_few_files(tmp_path_factory, batches):
     folder = tmp_path_factory.mktemp("store") / "store"
     expected: dict[str, int] = {}
@@ -391,11 +389,30 @@ def test_a_segment_has_a_largest_size(tmp_path, monkeypatch):
         assert store.runs().height == 21
 
 
+def test_a_query_of_chosen_runs_opens_only_the_files_that_hold_them(tmp_path):
+    folder = tmp_path / "store"
+    with writer.adding(folder) as adding:
+        for number in range(4):
+            adding.add(run_of(number, 3))
+            adding.spill(takes=False)
+    first, *others = sorted(folder.glob("os_sample/*"))
+    (run_id,) = pl.read_parquet(first)["run_id"].unique()
+    with open_store(folder) as store:
+        for path in others:
+            path.unlink()
+        query = (
+            "SELECT run_id, count(*) FROM os_sample SEMI JOIN chosen USING (run_id) GROUP BY ALL"
+        )
+        assert store.sql(query, chosen=[run_id]).rows() == [(run_id, 3)]
+        # only of that query: the next one sees every run
+        assert store.runs().height == 4
+
+
 def test_an_open_store_shows_what_there_was_or_what_there_is(checkout, curves, close_run):
     trials = curves()[0].trials
     close_run(trial=trials[0])
     ingest.ingest_new(checkout)
-    with open_store(checkout.store, read_only=True) as early:
+    with open_store(checkout.store) as early:
         for count, trial in enumerate(trials[1:4], start=2):
             close_run(trial=trial)
             ingest.ingest_new(checkout)

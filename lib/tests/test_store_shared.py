@@ -105,7 +105,7 @@ def test_every_command_works_beside_a_notebook(
         assert code == 0, said
         held, distinct, missing = notebook.asked()
         assert (distinct, missing) == (held, 0)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert store.runs().height == 2
 
 
@@ -133,7 +133,7 @@ def test_two_ingests_at_once_add_each_run_once(checkout, curves, close_run, star
         for one in both:
             one.tell()
         assert sum(one.answer()[0] for one in both) == 3
-        with open_store(checkout.store, read_only=True) as store:
+        with open_store(checkout.store) as store:
             assert store.runs().height == 3 * round_
             assert len(store.run_ids()) == 3 * round_
 

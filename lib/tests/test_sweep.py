@@ -34,7 +34,7 @@ class Swept:
 
     def tables(self) -> dict[str, list[tuple]]:
         """Every table of the store, sorted."""
-        with open_store(self.data / "store", read_only=True) as store:
+        with open_store(self.data / "store") as store:
             return {
                 name: store.sql(f'SELECT * FROM "{name}" ORDER BY ALL').rows()
                 for name in RUN_TABLES
@@ -88,7 +88,7 @@ def test_every_run_is_closed(swept):
 def test_every_table_has_rows_of_every_run_that_counts(swept):
     perf = json.loads((ETC / "observers.json").read_text())["perf_events"]["cpu-clock"]
     counted = {record.run_id for record in swept.records if record.status == "ok"}
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         assert store.run_ids() == {record.run_id for record in swept.records}
         for name in RUN_TABLES:
             # limits lowered: test_intervene.py; a query of its own: test_contract.py; no checks
@@ -100,7 +100,7 @@ def test_every_table_has_rows_of_every_run_that_counts(swept):
 
 
 def test_what_was_measured_is_what_was_asked(swept):
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         for run in store.runs(status="ok").iter_rows(named=True):
             assert (run["tables"], run["rows_per_table"], run["concurrency"]) == (2, 10_000, 2)
             assert run["transactions"] > 0
@@ -114,7 +114,7 @@ def test_what_was_measured_is_what_was_asked(swept):
 
 
 def test_every_run_that_counts_is_attributed(swept):
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         for run_id in store.runs(status="ok")["run_id"]:
             found = store.table("attribution", run_id)
             assert {"disk write bandwidth", "CPU of the engine", "CPU of the client"} <= set(
@@ -126,7 +126,7 @@ def test_every_run_that_counts_is_attributed(swept):
 
 
 def test_an_engine_that_cannot_be_had_is_recorded_with_its_reason(swept):
-    with open_store(swept.data / "store", read_only=True) as store:
+    with open_store(swept.data / "store") as store:
         refused = store.runs(status="refused")
     assert set(refused["engine"]) == {"tidb"}
     assert all("/nonexistent/tidb-server" in reason for reason in refused["error"])

@@ -52,7 +52,7 @@ def publish(repo: Repo, console: Console) -> Built:
         executed = [begin(copy, _notebook, copy, *of_copy) for copy, of_copy in copies.items()]
         try:
             made = {name: section.result() for name, section in sections.items()}
-            with store.open_store(repo.store, read_only=True) as own:
+            with store.open_store(repo.store) as own:
                 content = manuscript.whole(repo, own, made)
             built = paper.build(
                 repo.root / "paper" / "paper.md",
@@ -96,7 +96,7 @@ def _task(task: Callable, *arguments: Any) -> Any:
 
 def _section(repo: Repo, name: str) -> tuple[Content, list[Judgement]]:
     """Make one study's section with its charts drawn."""
-    with store.open_store(repo.store, read_only=True) as own:
+    with store.open_store(repo.store) as own:
         content, judged = manuscript.section(repo, own, _reference(repo), name)
         content.figures = {
             figure: charts.draw(figure, chart) for figure, chart in content.figures.items()

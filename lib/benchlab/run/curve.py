@@ -49,7 +49,7 @@ def _peak(checkout: Repo, plan: Plan, curve: Curve) -> float:
         if not one.is_open and not one.intervention and one.series == curve.series
         for key in one.keys
     }
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         peak_tps = results.peak(store, plan.target, closed)
     if peak_tps is None:
         raise StoreError(

@@ -6,6 +6,7 @@ lock: it sees the store as it was before a change or as it is after it.
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -57,6 +58,15 @@ class Catalogue(BaseModel):
     def runs(self) -> set[str]:
         """Ids of all runs."""
         return {run_id for segment in self.segments for run_id in segment.runs}
+
+    def having(self, run_ids: Collection[str]) -> "Catalogue":
+        """Return the same without the segments in which none of these runs is."""
+        wanted = set(run_ids)
+        return self.model_copy(
+            update={
+                "segments": tuple(one for one in self.segments if not wanted.isdisjoint(one.runs))
+            }
+        )
 
     def files(self, table: str) -> list[str]:
         """Return the files of a table, relative to the store's folder."""

@@ -16,7 +16,7 @@ from benchlab.raw.files import TRANSACTIONS, verified
 from benchlab.store import catalogue, writer
 from benchlab.store.export import export
 from benchlab.store.schema import execute
-from benchlab.store.views import show
+from benchlab.store.views import narrowed, show
 from benchlab.store.writer import Tables
 
 
@@ -31,7 +31,7 @@ class Store:
         # files never change, so what stands at their ends is read once
         execute(self.connection, "SET parquet_metadata_cache = true")
         try:
-            show(self.connection, location)
+            self._show()
         except Exception:
             self.connection.close()
             raise
@@ -55,28 +55,34 @@ class Store:
             query: in DuckDB's SQL.
             parameters: for its question marks.
             chosen: ids of runs that the query finds in the column ``run_id`` of a table of this name.
-                ``… SEMI JOIN chosen USING (run_id)`` reads only the parts of files with these runs.
+                ``… SEMI JOIN chosen USING (run_id)`` reads only the parts of files with these runs,
+                and sees no run of other files.
 
         Raises:
             StoreError: the query is wrong; the message is the first line of DuckDB's.
         """
+        run_ids = None if chosen is None else list(chosen)
         try:
-            if chosen is not None:
-                self._choose(chosen)
             try:
-                return self._rows(query, parameters)
+                return self._rows(query, parameters, run_ids)
             except duckdb.IOException:
-                # a writer has put other files in the place of these
-                show(self.connection, self._location)
-                return self._rows(query, parameters)
+                self._show()  # a writer has put other files in the place of these
+                return self._rows(query, parameters, run_ids)
         except duckdb.Error as error:
             raise StoreError(f"query failed: {str(error).splitlines()[0]}") from error
 
-    def _rows(self, query: str, parameters: tuple) -> pl.DataFrame:
-        return self.connection.sql(query, params=parameters or None).pl()
+    def _show(self) -> None:
+        self._catalogue = show(self.connection, self._location)
 
-    def _choose(self, run_ids: Iterable[str]) -> None:
-        ids = pl.DataFrame({"run_id": list(run_ids)}, schema={"run_id": pl.String})
+    def _rows(self, query: str, parameters: tuple, run_ids: list[str] | None) -> pl.DataFrame:
+        if run_ids is None:
+            return self.connection.sql(query, params=parameters or None).pl()
+        self._choose(run_ids)
+        with narrowed(self.connection, self._location, self._catalogue, query, run_ids):
+            return self.connection.sql(query, params=parameters or None).pl()
+
+    def _choose(self, run_ids: list[str]) -> None:
+        ids = pl.DataFrame({"run_id": run_ids}, schema={"run_id": pl.String})
         self.connection.register("chosen_ids", ids.to_arrow())
         # of a table DuckDB knows the least and largest id, and leaves out the parts beyond them
         execute(self.connection, "CREATE OR REPLACE TEMP TABLE chosen AS FROM chosen_ids")
@@ -145,12 +151,12 @@ class Store:
         """
         with writer.adding(self._location) as adding:
             adding.add(tables)
-        show(self.connection, self._location)
+        self._show()
 
     def replace(self, tables: Tables) -> None:
         """Put rows in place of what these tables hold; see :func:`benchlab.store.writer.replace`."""
         writer.replace(self._location, tables)
-        show(self.connection, self._location)
+        self._show()
 
     def export(self, folder: Path, profiles: Mapping[str, str] | None = None) -> None:
         """Write every table as Parquet, partitioned by study and engine as Hive does.
@@ -165,22 +171,15 @@ class Store:
         export(self, folder, profiles)
 
 
-def open_store(path: Path, read_only: bool = False) -> Store:
+def open_store(path: Path) -> Store:
     """Open this checkout's store.
 
-    Args:
-        path: its folder.
-        read_only: whether there must be one; else it is made.
-
     Raises:
-        StoreError: it is of a newer schema (upgrade benchlab), an older one (rebuild it), or no
-            store at all. What is there stays as it is.
+        StoreError: there is none, it is of a newer schema (upgrade benchlab), an older one (rebuild
+            it), or no store at all.
     """
     if catalogue.current(path) is None:
-        if read_only:
-            raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
-        with writer.adding(path):
-            pass
+        raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
     return Store(path)
 
 
