@@ -30,7 +30,7 @@ def measure(session: Session, point: Point) -> list[Row]:
     """
     tables = tables_of(point.dataset)
     session.cold(point.variant, restore=point.dataset_key)
-    session.engine.read_in(point.dataset)
+    session.engine.prewarm(point.dataset)
     for name, content in {**tables.files(session.engine), EMPTY.name: EMPTY.read_bytes()}.items():
         session.load[0].write(tables.folder / name, content)
     empty, queried, shares = [], [], []

@@ -54,7 +54,7 @@ def measure(session: Session, trial: Trial) -> Row:
     """
     point = trial.point
     session.cold(point.variant, restore=point.dataset_key)
-    session.engine.read_in(point.dataset)
+    session.engine.prewarm(point.dataset)
     order = random.Random(1)
     blocks = [on for _ in range(ROUNDS) for on in order.sample((True, False), 2)]
     duration_s = len(blocks) * BLOCK_S

@@ -206,6 +206,32 @@ def test_a_record_from_before_datasets_named_their_kind_is_read(checkout, close_
     assert ingest.ingest_new(checkout) == Ingested(1)
 
 
+def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, curves):
+    """``data/record_4`` is a run's folder and a plan as record version 4 had them."""
+    content = json.loads((DATA / "record_4" / RECORD_NAME).read_text())
+    folder = checkout.raw / content["run_id"]
+    folder.mkdir(parents=True)
+    for name, captured in CAPTURES.items():
+        (folder / name).write_bytes(captured)
+    for name in (RECORD_NAME, "settings.json"):
+        shutil.copy(DATA / "record_4" / name, folder)
+    record = folders.read(folder)
+    assert record.trial.point.start == "prewarm"
+    assert list(record.phases) == ["cold", "prewarm", "warmup", "measure"]
+    assert list(record.phases.values()) == [tuple(times) for times in content["phases"].values()]
+    # its trial is the one that is planned today
+    today = curves(profile="standard", engines=["postgres"])[0].trials[0]
+    assert record.trial == today
+    assert (record.trial_key, record.point_key) == (today.key, today.point.key)
+    assert record.trial_key != content["trial_key"]
+    # what was done and measured stays
+    assert (record.seed, record.files) == (content["seed"], content["files"])
+    assert ingest.ingest_new(checkout) == Ingested(1)
+    with open_store(checkout.store, read_only=True) as store:
+        assert store.runs(start_state="prewarm")["trial_key"].to_list() == [today.key]
+        assert "prewarm" in set(store.table("phase", record.run_id)["phase"])
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 

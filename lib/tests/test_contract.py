@@ -71,8 +71,8 @@ class EngineContract:
             rows = session.engine.query(f"SELECT COUNT(*) AS n FROM sbtest{number}")
             assert rows == [{"n": 10_000}]
 
-    def test_reading_in_changes_nothing(self, session, machine):
-        session.engine.read_in(self.point(machine).dataset)
+    def test_prewarming_changes_nothing(self, session, machine):
+        session.engine.prewarm(self.point(machine).dataset)
         assert self.ones(session) == 0
 
     def test_counters_are_numbers_and_grow_with_what_is_written(self, session):

@@ -16,7 +16,7 @@ from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, OpenLoop
 from benchlab.study.intervention import Intervention
 from benchlab.target import provision
-from conftest import ROOT, STUDY
+from conftest import DATA, ROOT, STUDY
 from conftest import planned as plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -361,6 +361,18 @@ def test_a_plan_is_written_once_and_read_again(checkout):
     assert plans.last(checkout) == other.id
     with pytest.raises(UnknownName, match=f"unknown plan 'nosuch'; choose one of: {plan.id}"):
         plans.read(checkout, "nosuch")
+
+
+def test_a_plan_from_before_prewarming_had_its_name_is_read(checkout):
+    text = (DATA / "record_4" / "plan.json").read_text()
+    assert text.count('"read_in"') == 2
+    checkout.plans.mkdir(parents=True)
+    (checkout.plans / "earlier.json").write_text(text)
+    plan = plans.read(checkout, "earlier")
+    # its trials are among those that are planned today
+    today = plan_of(checkout, profile="standard")
+    assert {trial.key for trial in plan.trials} < {trial.key for trial in today.trials}
+    assert [trial.intervention is None for trial in plan.trials] == [True, False]
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"study": 1}'])

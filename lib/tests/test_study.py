@@ -26,9 +26,9 @@ MISTAKES = {
     "not positive": ("concurrency: [1, 4]", "concurrency: [0, 4]", "greater than 0"),
     "unknown key": ("trials: 1", "trails: 1", "'trails'", "trials, warmup_s"),
     "unknown key within a value": ("{of_memory: 0.25}", "{of_memry: 0.25}", "'of_memry'"),
-    "key twice": ("start: read_in", "start: read_in\n    start: cold", "duplicate key"),
+    "key twice": ("start: prewarm", "start: prewarm\n    start: cold", "duplicate key"),
     "unknown profile": ("  smoke:", "  smoek:", "'smoke', 'quick', 'standard' or 'paper'"),
-    "unknown start": ("start: read_in", "start: warm", "'cold' or 'read_in'"),
+    "unknown start": ("start: prewarm", "start: warm", "'cold' or 'prewarm'"),
     "unknown engine in the matrix": (
         "engines: [postgres, tidb]",
         "engines: [postgres, tdib]",

@@ -81,7 +81,7 @@ def test_every_run_is_closed(swept):
     assert folders.unfinished(swept.data / "raw") == []
     for record in swept.records:
         if record.status == "ok":
-            assert list(record.phases) == ["cold", "read_in", "warmup", "measure"]
+            assert list(record.phases) == ["cold", "prewarm", "warmup", "measure"]
             assert "observers.json" not in record.files
 
 

@@ -229,8 +229,8 @@ class Engine(ABC):
         return 0
 
     @abstractmethod
-    def read_in(self, dataset: Dataset) -> None:
-        """Read the tables once, into the caches that a long run would have filled."""
+    def prewarm(self, dataset: Dataset) -> None:
+        """Read every table once, into the caches that a long run would have filled."""
 
     @abstractmethod
     def dataset_bytes(self) -> int:

@@ -77,8 +77,8 @@ class InnoDB(MySQLProtocol):
             return Wait.LOCK, state, sessions
         return Wait.LOG if state in _COMMITS else Wait.BUSY, state, sessions
 
-    def read_in(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.read_in`: a scan of every index, the clustered one among them."""
+    def prewarm(self, dataset: Dataset) -> None:
+        """See :meth:`Engine.prewarm`: a scan of every index, the clustered one among them."""
         del dataset  # the database holds nothing else
         for row in self.query(_INDEXES):
             self.query(

@@ -120,8 +120,8 @@ class OceanBase(MySQLProtocol):
                 counters[f"kvcache.{row['cache_name']}.{column}"] = float(row[column])
         return counters
 
-    def read_in(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.read_in`: rows out of every block, by their keys.
+    def prewarm(self, dataset: Dataset) -> None:
+        """See :meth:`Engine.prewarm`: rows out of every block, by their keys.
 
         A scan would be quicker, but leaves nothing in the block cache.
         """

@@ -136,8 +136,8 @@ class Postgres(PostgresProtocol):
             for step in ("write", "flush", "replay")
         }
 
-    def read_in(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.read_in`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""
+    def prewarm(self, dataset: Dataset) -> None:
+        """See :meth:`Engine.prewarm`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""
         del dataset  # the database holds nothing else
         self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self.query(

@@ -45,8 +45,8 @@ class TiDB(MySQLProtocol):
             "tikv_region_status.read_bytes": float(rows[0]["read_"] or 0),
         }
 
-    def read_in(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.read_in`: a scan of every table and of its index on k."""
+    def prewarm(self, dataset: Dataset) -> None:
+        """See :meth:`Engine.prewarm`: a scan of every table and of its index on k."""
         for number in range(1, dataset.tables + 1):
             self.query(f"SELECT COUNT(c), COUNT(pad) FROM sbtest{number}")
             self.query(f"SELECT SUM(k) FROM sbtest{number} USE INDEX (k_{number})")

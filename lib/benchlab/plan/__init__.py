@@ -2,7 +2,15 @@
 
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
-from benchlab.plan.point import AS_FOUND, Curve, Point, Trial, content_key, init_key
+from benchlab.plan.point import (
+    AS_FOUND,
+    Curve,
+    Point,
+    Trial,
+    content_key,
+    init_key,
+    upgraded_start,
+)
 
 __all__ = [
     "AS_FOUND",
@@ -17,4 +25,5 @@ __all__ = [
     "resolve_settings",
     "selected",
     "settings_of",
+    "upgraded_start",
 ]

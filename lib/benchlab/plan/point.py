@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from benchlab.plan.envelope import Envelope
 from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
@@ -35,6 +35,11 @@ def init_key(
     """Hash of what empty data directories are initialised with: their snapshots are ``empty-<key>``."""
     several = [nodes] if tuple(nodes) != ALONE else []
     return content_key([engine, role_vars, init, *several])
+
+
+def upgraded_start(name: str) -> str:
+    """Return the present name of a start, or of its phase; older records and plans have another."""
+    return "prewarm" if name == "read_in" else name
 
 
 class Point(BaseModel):
@@ -64,7 +69,7 @@ class Point(BaseModel):
     transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
     # of the highest throughput of the closed loop; left out of key and record where the loop is closed
     share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
-    start: str
+    start: Annotated[str, BeforeValidator(upgraded_start)]
     dataset_reset: str
 
     @property

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 import benchlab
-from benchlab.plan import Trial
+from benchlab.plan import Trial, upgraded_start
 from benchlab.raw.files import sha256
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.roles import LOAD, PRIMARY
@@ -27,7 +27,9 @@ from benchlab.study.roles import LOAD, PRIMARY
 # 3: datasets that are not sysbench's; requests that are due at times of their own
 # 4: a dataset names its kind; drivers other than sysbench, several scripts; nodes and their roles, in
 #    place of whether there was one host or two
-RECORD_VERSION = 4
+# 5: `prewarm` in place of `read_in`, as a start and as a phase; in settings.json `requested` in place
+#    of `asked`
+RECORD_VERSION = 5
 RECORD_NAME = "run.json"
 
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
@@ -162,16 +164,18 @@ class RunFolder:
 
 
 def upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what an older version's record says, in the form of this one."""
+    """Return an older version's record in the form of this one."""
     match content:
         case {"trial": {"point": {"dataset": dict(dataset)}}} if content["record_version"] < 4:
-            # there were two kinds, told by their keys
+            # there were two kinds, which differ in their keys
             kind = "spec_tree" if "operators" in dataset else "sysbench_oltp"
             dataset.setdefault("kind", kind)
     if "single_host" in content:
         alone = {"db": (PRIMARY, LOAD)}
         apart = {"db": (PRIMARY,), "load": (LOAD,)}
         content["nodes"] = alone if content["single_host"] else apart
+    if isinstance(phases := content.get("phases"), dict):
+        content["phases"] = {upgraded_start(name): times for name, times in phases.items()}
     return content
 
 

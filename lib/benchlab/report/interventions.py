@@ -194,8 +194,8 @@ def used(rerun: Rerun) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _change(values: Sequence[float], read_in: Amount) -> str:
-    return f"{' → '.join(number(value / read_in.scale) for value in values)} {read_in.unit}"
+def _change(values: Sequence[float], amount: Amount) -> str:
+    return f"{' → '.join(number(value / amount.scale) for value in values)} {amount.unit}"
 
 
 def _perturbed(

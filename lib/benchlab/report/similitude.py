@@ -182,7 +182,7 @@ def _time(both: _Both) -> Iterator[tuple]:
             yield (
                 f"time to read the dataset at random : run, {both.study.label(engine)}",
                 *_ratio(times, seconds),
-                "a scaled run is too short for that, so it begins with the data read in",
+                "a scaled run is too short for that, so it begins with prewarmed data",
             )
 
 

@@ -137,7 +137,7 @@ class _Run:
         )
 
     def start(self, restore: bool) -> None:
-        """Cold start, settings checked, data read in if the profile asks for it."""
+        """Cold start, settings checked, data prewarmed if the profile says so."""
         point, session = self.trial.point, self.session
         with self._phase("check" if point.start == AS_FOUND else "cold"):
             cold = session.cold(point.variant, point.dataset_key if restore else None)
@@ -147,9 +147,9 @@ class _Run:
         for name, content in self.tables.files(session.engine).items():
             for node in session.load:
                 node.write(self.tables.folder / name, content)
-        if point.start == "read_in":
-            with self._phase("read_in"):
-                session.engine.read_in(point.dataset)
+        if point.start == "prewarm":
+            with self._phase("prewarm"):
+                session.engine.prewarm(point.dataset)
         if query := self.tables.example_query(session.engine, point.workload):
             self.folder.write(PLAN, session.engine.explain(query).encode())
 

@@ -81,7 +81,7 @@ CREATE TABLE planned_trial (
 
 CREATE TABLE phase (
     run_id VARCHAR NOT NULL,
-    phase VARCHAR NOT NULL,             -- cold, read_in, warmup, measure
+    phase VARCHAR NOT NULL,             -- cold, prewarm, warmup, measure
     begin_s DOUBLE NOT NULL,            -- Unix seconds
     end_s DOUBLE NOT NULL
 );

@@ -198,8 +198,8 @@ class Profile(StrictModel):
         None,
         description="the measured part of a closed loop ends with so many, and after measure_s at last",
     )
-    start: Literal["cold", "read_in"] = Field(
-        description="cold: restarted, caches dropped; read_in: the same, then every table is read once"
+    start: Literal["cold", "prewarm"] = Field(
+        description="cold: restarted, caches dropped; prewarm: the same, then every table is read once"
     )
     dataset_reset: Literal["restore", "none"] = Field(
         description="restore: before every run of a workload that writes; none: before a curve only"

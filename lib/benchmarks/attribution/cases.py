@@ -52,7 +52,7 @@ class Case:
     variant: str = "roomy"
     rows: int | None = None
     """Of the dataset, where the study's is too small."""
-    start: str = "read_in"
+    start: str = "prewarm"
     options: dict[str, Scalar] = field(default_factory=dict)
     warmup_s: int = 0
     """Seconds until the bottleneck is there."""
@@ -66,7 +66,7 @@ class Case:
 
 
 #: At 1 MB/s or 100 pages a second an intervention ends long before an engine has read all of them.
-_NEVER_READ_IN = 2_400_000
+_NEVER_PREWARMED = 2_400_000
 
 # one row takes 0.9999 of the updates: (1/600,000) ** (ln 0.9999 / ln 0.0001)
 _HOT = {"rand-type": "pareto", "rand-pareto-h": 0.0001}
@@ -105,16 +105,16 @@ CASES = (
     ),
     *_each(
         *(_ALL, "read-bandwidth", "disk read bandwidth", "oltp_point_select", 16),
-        "nothing read in, reads held to 1 MB/s",
+        "no prewarming, reads held to 1 MB/s",
         disk={"read_bytes_per_s": _MB},
-        rows=_NEVER_READ_IN,
+        rows=_NEVER_PREWARMED,
         start="cold",
     ),
     *_each(
         *(_ALL, "read-iops", "disk read IOPS", "oltp_point_select", 16),
-        "nothing read in, read operations held to 100 a second",
+        "no prewarming, read operations held to 100 a second",
         disk={"read_iops": 100},
-        rows=_NEVER_READ_IN,
+        rows=_NEVER_PREWARMED,
         start="cold",
     ),
     *_each(
