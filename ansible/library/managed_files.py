@@ -130,7 +130,7 @@ def replace(path, content, uid, gid, mode):
 
 
 def entries(files, trees):
-    """Return every option of everything that is asked for.
+    """Return every option of all that is requested.
 
     Raises:
         ValueError: an option or state that there is not.

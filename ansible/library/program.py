@@ -89,8 +89,8 @@ def main():
     if given["_ansible_check_mode"]:
         result = {"skipped": True, "changed": False}
     else:
-        asked = {name: given[name] for name in given if not name.startswith("_ansible_")}
-        result = run(**asked) if asked.pop("wait", True) else begin(**asked)
+        arguments = {name: given[name] for name in given if not name.startswith("_ansible_")}
+        result = run(**arguments) if arguments.pop("wait", True) else begin(**arguments)
     print(json.dumps(result))
 
 

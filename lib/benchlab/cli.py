@@ -182,7 +182,7 @@ def intervene(
 
     checkout = repo.find()
     try:
-        asked = Intervention(
+        requested = Intervention(
             resources=tuple(resource or LOWERED), factor=factor, block_s=block_s, blocks=blocks
         )
         where = Perturbed(
@@ -195,7 +195,7 @@ def intervene(
     except ValidationError as error:
         raise BenchlabError(f"intervene: {strict.problem(error)}") from error
     selection = Selection(study_name, profile, target_name)
-    planned = partial(planning.intervention, where, asked, trial)
+    planned = partial(planning.intervention, where, requested, trial)
     sweep.run(checkout, selection, console, planned)
     (curve,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).curves
     with store.open_store(checkout.store) as opened:

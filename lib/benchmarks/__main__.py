@@ -51,15 +51,15 @@ def main() -> None:
     """Measure on this machine and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(PARTS)}")
-    asked = parser.parse_args().parts
-    if unknown := set(asked) - PARTS.keys():
+    parts = parser.parse_args().parts
+    if unknown := set(parts) - PARTS.keys():
         parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join(PARTS)}")
     console = Console()
     checkout = repo.find()
     # what is measured here is benchlab; its runs must not count as results of a study
     with tempfile.TemporaryDirectory(prefix="benchlab-bench-") as data:
         os.environ["BENCHLAB_DATA"] = data
-        rows = [row for name in asked or PARTS for row in PARTS[name](checkout, console)]
+        rows = [row for name in parts or PARTS for row in PARTS[name](checkout, console)]
     console.print(table(rows))
 
 

@@ -29,8 +29,8 @@ RUNS, ROWS = 10_000, 100_000_000
 #: Tables with a row for each second or sample, which longer runs have more of.
 REPEATED = ("interval", "os_sample", "engine_wait")
 
-#: Runs of a small store, those of which metrics are asked, and alternations of small and large.
-FEW, ASKED, ROUNDS = 40, 20, 3
+#: Runs of a small store, those whose metrics are computed, and alternations of small and large.
+FEW, CHOSEN, ROUNDS = 40, 20, 3
 
 #: Free disk that the store needs, and as much again while it is made.
 _NEEDED_BYTES = 2 << 30
@@ -140,15 +140,15 @@ def _metrics(few: Path, large: Path) -> Row:
     """Time of the metrics of some runs in the large store over that in the small one."""
     spent: dict[Path, list[float]] = {few: [], large: []}
     with open_any(few) as store:
-        asked = store.runs()["run_id"].tail(ASKED)
+        chosen = store.runs()["run_id"].tail(CHOSEN)
     for _ in range(ROUNDS * 3):
         for folder, times in spent.items():
             begin = time.monotonic()
             with open_any(folder) as store:
-                runs = store.sql("FROM run SEMI JOIN chosen USING (run_id)", chosen=asked)
+                runs = store.sql("FROM run SEMI JOIN chosen USING (run_id)", chosen=chosen)
                 metrics.of(store, runs)
             times.append(time.monotonic() - begin)
-    what = f"metrics of {ASKED} runs in {RUNS:,} runs ({_median(spent[large]):.2f} s) over {FEW}"
+    what = f"metrics of {CHOSEN} runs in {RUNS:,} runs ({_median(spent[large]):.2f} s) over {FEW}"
     return Row(what, stats.ratio(spent[large], spent[few]), "1")
 
 

@@ -13,7 +13,7 @@ class Row:
     what: str
     ratio: Estimate
     aim: str
-    """What it is to be; empty if nothing is asked of it."""
+    """The required value; empty if there is none."""
 
 
 def table(rows: list[Row]) -> Table:

@@ -108,7 +108,7 @@ CAPTURES = {
     "iostat.json": (DATA / "iostat" / "whole.json").read_bytes(),
     "vmstat.txt": (DATA / "vmstat" / "killed.txt").read_bytes(),
     "host.json": b'{"cpu_model": "A", "cores": 2}',
-    "settings.json": b'[{"name": "max_wal_size", "asked": "32MB", "effective": "32",'
+    "settings.json": b'[{"name": "max_wal_size", "requested": "32MB", "effective": "32",'
     b' "unit": "MB", "source": "configuration file"}]',
     "counters-begin.json": b'{"pg_stat_wal.wal_bytes": 1.0, "gone": 3.0}',
     "counters-end.json": b'{"pg_stat_wal.wal_bytes": 5.5}',

@@ -122,7 +122,7 @@ def test_without_enforce_nothing_is_limited(host):
 
 
 def test_another_image_size_is_refused(host):
-    with pytest.raises(AgentError, match="has 4096 bytes, 8192 are asked: run 'envelope down"):
+    with pytest.raises(AgentError, match="has 4096 bytes, 8192 are requested: run 'envelope down"):
         host.envelope(image_bytes=8192).up()
 
 

@@ -189,10 +189,10 @@ def test_a_program_that_was_begun_is_waited_for_by_the_next(program, tmp_path):
 @pytest.mark.parametrize("check", [False, True])
 def test_a_module_gets_its_arguments_as_text(tmp_path, check):
     """As Ansible puts them in; a dry run runs no program."""
-    asked = {"argv": ["cat"], "stdin": 'it\'s \\ """\n', "_ansible_check_mode": check}
+    given = {"argv": ["cat"], "stdin": 'it\'s \\ """\n', "_ansible_check_mode": check}
     text = (ANSIBLE / "library/program.py").read_text()
     module = tmp_path / "module.py"
-    module.write_text(text.replace("<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>", json.dumps(asked)))
+    module.write_text(text.replace("<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>", json.dumps(given)))
     said = subprocess.run([sys.executable, module], capture_output=True, check=True).stdout
     assert json.loads(said).get("stdout") == (None if check else 'it\'s \\ """')
 

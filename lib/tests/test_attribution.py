@@ -235,7 +235,7 @@ def test_a_disk_that_the_clients_do_not_wait_for_does_not_bind():
 
 
 def test_a_load_that_is_not_all_that_could_be_is_bound_by_nothing():
-    """Of 8 clients 2 wait for an answer, at whatever moment one looks: the rest were not asked."""
+    """Of 8 clients 2 wait for an answer, in every sample; the others sent no request."""
     row = bound(latency_mean_us=2000.0, looks={"client": 7, "cpu": 1})
     assert row["resource"] == NONE
     assert "2.0 of 8 clients waited for an answer" in row["evidence"]

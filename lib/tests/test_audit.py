@@ -30,14 +30,14 @@ def tables():
 
 def test_every_audit_of_every_study_is_decided():
     audited = audit.audit(REPO)
-    asked = [
+    requested = [
         (name, one.id)
         for name in published.articles(REPO)["study"]
         for one in study.load(REPO, name).claims
         if one.kind == "audit"
     ]
-    assert [(one.study, one.claim.id) for one in audited] == asked
-    assert len(asked) == 51
+    assert [(one.study, one.claim.id) for one in audited] == requested
+    assert len(requested) == 51
     # these stand as examples: a gain worked out with another table, and a sum that comes out
     verdicts = {(one.study, one.claim.id): (one.found, one.verdict) for one in audited}
     assert verdicts["cached_tables", "mixed_gains_follow"] == (36, "not reproduced")

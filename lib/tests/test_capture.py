@@ -230,6 +230,7 @@ def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, curves):
     with open_store(checkout.store, read_only=True) as store:
         assert store.runs(start_state="prewarm")["trial_key"].to_list() == [today.key]
         assert "prewarm" in set(store.table("phase", record.run_id)["phase"])
+        assert store.table("engine_setting", record.run_id)["requested"].to_list() == ["32MB"]
 
 
 def cut(path: Path) -> None:

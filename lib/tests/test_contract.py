@@ -103,7 +103,7 @@ class EngineContract:
             other("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
             with ThreadPoolExecutor(max_workers=1) as beside:
                 blocked = beside.submit(engine.query, "UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
-                # InnoDB looks at its transactions anew only a tenth of a second after it was asked
+                # InnoDB looks at its transactions anew only a tenth of a second after a query
                 wait_for(lambda: any(kind == Wait.LOCK for kind, _, _ in seen()), "a lock", 0.2)
                 other("ROLLBACK")
                 blocked.result()
@@ -118,14 +118,14 @@ class EngineContract:
         assert "\n" not in str(raised.value)
 
     def test_a_setting_that_did_not_take_effect_is_seen(self, session, machine):
-        asked = self.point(machine).settings
+        requested = self.point(machine).settings
         name, statements = self.override
-        assert name in asked
+        assert name in requested
         for sql in statements:
             session.engine.query(sql)
 
         def missed() -> set[str]:
-            found = session.engine.settings(asked | {"nosuchsetting": 1})
+            found = session.engine.settings(requested | {"nosuchsetting": 1})
             return {setting.name for setting in found if not setting.took_effect}
 
         wait_for(lambda: missed() == {name, "nosuchsetting"}, f"{name} to differ")

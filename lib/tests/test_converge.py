@@ -1,4 +1,4 @@
-"""The playbooks on the real machine: what they made of it, asked for what benchlab asks them for."""
+"""The playbooks on the real machine: what they make of it with benchlab's variables."""
 
 import json
 import os
@@ -90,15 +90,15 @@ def converged(machine) -> Machine:
     return machine
 
 
-def asked(machine: Machine, name: str) -> dict:
-    """Return what the playbooks are asked for of an engine."""
+def requested(machine: Machine, name: str) -> dict:
+    """Return the variables of an engine that the playbooks get."""
     (found,) = [one for one in machine.variables["benchlab_engines"] if one["engine"] == name]
     return found
 
 
 def empty(machine: Machine, name: str) -> str:
     """Return the key of the snapshot of an engine's empty data directory."""
-    return f"empty-{asked(machine, name)['init_key']}"
+    return f"empty-{requested(machine, name)['init_key']}"
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_engines_of_other_studies_are_installed_and_leave_those_of_this_one_alon
     converged, folder
 ):
     """Both studies name an engine postgres, of another version each."""
-    before, exact = engine("postgres"), asked(converged, "postgres13")
+    before, exact = engine("postgres"), requested(converged, "postgres13")
     assert before["version"] != exact["role_vars"]["postgres_version"]
     shutil.rmtree("/opt/benchlab/postgres-13.4")
     this = [one for one in converged.variables["benchlab_engines"] if one != exact]
@@ -202,7 +202,7 @@ def test_a_snapshot_comes_back(converged, folder):
 def test_other_settings_by_the_playbook_configure(converged, folder):
     converged.converged = False
     variants = {"default": {"settings": {"max_wal_size": "48MB", "log_line_prefix": "it's "}}}
-    variables = {"benchlab_engines": [asked(converged, "postgres") | {"variants": variants}]}
+    variables = {"benchlab_engines": [requested(converged, "postgres") | {"variants": variants}]}
     played("configure", converged.variables | variables, folder)
     agent("engine", "postgres", "cold", "--variant", "default")
     assert postgres("SHOW max_wal_size") == "48MB"

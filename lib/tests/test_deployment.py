@@ -114,20 +114,20 @@ def test_a_node_with_another_time_is_refused(monkeypatch, ahead_s):
         provision._check_clock(Host(name="load1"))
 
 
-# What is asked of which node
+# Which commands a node gets
 
 
 class Agents:
-    """The agents of some nodes, which say yes and keep what they were asked."""
+    """The agents of some nodes, which answer yes and keep the commands that they got."""
 
     def __init__(self, monkeypatch, answers: dict[str, dict] | None = None):
-        self.asked: list[tuple[str, ...]] = []
+        self.commands: list[tuple[str, ...]] = []
         monkeypatch.setattr(Session, "_wait_followed", lambda _: None)
         self.answers = answers or {}
         monkeypatch.setattr(Host, "agent", lambda host, *words: self.answer(host.name, *words))
 
     def answer(self, node: str, *words: str) -> bytes:
-        self.asked.append((node, *words[2:]) if words[0] == "engine" else (node, *words))
+        self.commands.append((node, *words[2:]) if words[0] == "engine" else (node, *words))
         return json.dumps(self.answers.get(node, {}) | {"log_begin": 7}).encode()
 
 
@@ -148,7 +148,7 @@ def test_an_engine_on_two_nodes_stops_where_clients_connect_and_starts_there_las
     agents = Agents(monkeypatch)
     done = session("db.primary", "db.standby").cold("tuned", "key")
     cold = ("cold", "--variant", "tuned", "--restore", "key")
-    assert agents.asked == [("db1", "stop"), ("db2", "stop"), ("db2", *cold), ("db1", *cold)]
+    assert agents.commands == [("db1", "stop"), ("db2", "stop"), ("db2", *cold), ("db1", *cold)]
     assert done.keys() == {"db1", "db2"}
 
 
@@ -157,10 +157,10 @@ def test_an_engine_on_one_node_is_nowhere_else(monkeypatch):
     alone = session("db.primary")
     alone.cold("tuned")
     alone.stop()
-    assert agents.asked == [("db1", "cold", "--variant", "tuned"), ("db1", "stop")]
-    agents.asked.clear()
+    assert agents.commands == [("db1", "cold", "--variant", "tuned"), ("db1", "stop")]
+    agents.commands.clear()
     alone.bring_up()
-    assert agents.asked == [(node, "envelope", "up") for node in ("db1", "db2", "load1")]
+    assert agents.commands == [(node, "envelope", "up") for node in ("db1", "db2", "load1")]
 
 
 def test_a_snapshot_counts_if_every_node_has_it(monkeypatch):

@@ -65,13 +65,13 @@ class DriverContract(ABC):
         """A job on a dataset, with the first of its scripts."""
         tables = tables_of(dataset)
         script = (dataset.scripts or ("oltp_write_only",))[0]
-        asked = {"workload": self.workload(script), "warmup_s": 5, "measure_s": 60} | changes
-        scripts = {name: tables.script(name) for name in asked["workload"].weights}
-        options: dict[str, Scalar] = {**asked["workload"].options, **tables.options()}
+        requested = {"workload": self.workload(script), "warmup_s": 5, "measure_s": 60} | changes
+        scripts = {name: tables.script(name) for name in requested["workload"].weights}
+        options: dict[str, Scalar] = {**requested["workload"].options, **tables.options()}
         return Job(
             **{"engine": engine_of(protocol), "clients": 8, "nodes": 1, "cores": 2.0, "seed": 7}
             | {"scripts": scripts, "options": options}
-            | asked
+            | requested
         )
 
     def workload(self, *scripts: str, **options: Scalar) -> Workload:
@@ -281,16 +281,16 @@ class TestSysbench(DriverContract):
     def test_nodes_share_the_clients_and_draw_other_numbers(self):
         (dataset, *_), (protocol, *_) = self.datasets, self.driver.protocols
         job = self.job(dataset, protocol, clients=5, nodes=2, transactions=500, rate_per_s=50)
-        asked = [process for stage in self.driver.stages(job) for process in stage.processes]
-        assert [process.node for process in asked] == [0, 1, 0, 1]
+        processes = [process for stage in self.driver.stages(job) for process in stage.processes]
+        assert [process.node for process in processes] == [0, 1, 0, 1]
         options = [
-            dict(word[2:].split("=", 1) for word in one.argv if "=" in word) for one in asked
+            dict(word[2:].split("=", 1) for word in one.argv if "=" in word) for one in processes
         ]
         assert [one["threads"] for one in options] == ["3", "2", "3", "2"]
         assert [one["rate"] for one in options] == ["30", "20", "30", "20"]
         assert [one["events"] for one in options] == ["0", "0", "300", "200"]
         assert len({one["rand-seed"] for one in options}) == 4
-        assert len({one.name for one in asked}) == 4
+        assert len({one.name for one in processes}) == 4
         # a node without a client has nothing to run
         (alone,) = self.driver.stages(self.job(dataset, protocol, clients=1, nodes=2, warmup_s=0))
         assert [process.node for process in alone.processes] == [0]

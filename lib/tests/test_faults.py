@@ -23,7 +23,7 @@ FAULTY = "faulty"
 BREAKING = ("run", FAULTY, "--profile", "smoke")
 INTERRUPTED = ("run", FAULTY, "--profile", "quick")
 
-#: sysbench scripts; each statement runs to its end, however long the run is asked to be.
+#: sysbench scripts; each statement runs to its end, however long the run is to be.
 SCRIPTS = {
     "missing_table": 'function event() con:query("SELECT * FROM nosuchtable") end',
     "full_disk": 'function event() con:query("INSERT INTO sbtest1 (k, c, pad)'
@@ -157,7 +157,10 @@ def test_a_setting_that_did_not_take_effect_fails_the_run(broken):
     assert len(broken.of("oltp_point_select", "wrong")) == 2
     for run in broken.of("oltp_point_select", "wrong"):
         assert run.status == "failed"
-        assert "setting wal_buffers did not take effect: asked -1, the server says " in run.error
+        assert (
+            "setting wal_buffers did not take effect: requested -1, the server reports "
+            in run.error
+        )
         assert '"name": "wal_buffers"' in broken.text(run, "settings.json")
         assert "sysbench.out" not in run.files
 

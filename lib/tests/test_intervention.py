@@ -36,25 +36,26 @@ INTERVENTIONS = st.builds(
 # The schedule
 
 
-@given(asked=INTERVENTIONS, seed=st.integers(0, 2**31))
-def test_every_resource_is_lowered_as_often_with_a_baseline_between(asked, seed):
-    order = schedule(asked, seed)
-    baseline = Block(None, 1.0, asked.block_s)
+@given(requested=INTERVENTIONS, seed=st.integers(0, 2**31))
+def test_every_resource_is_lowered_as_often_with_a_baseline_between(requested, seed):
+    order = schedule(requested, seed)
+    baseline = Block(None, 1.0, requested.block_s)
     assert order[::2] == [baseline] * (len(order) // 2 + 1)
     lowered = order[1::2]
     assert Counter(lowered) == {
-        Block(one, asked.factor, asked.block_s): asked.blocks for one in asked.resources
+        Block(one, requested.factor, requested.block_s): requested.blocks
+        for one in requested.resources
     }
-    size = len(asked.resources)
+    size = len(requested.resources)
     for at in range(0, len(lowered), size):
-        assert {block.resource for block in lowered[at : at + size]} == set(asked.resources)
-    assert sum(block.duration_s for block in order) == asked.duration_s
-    assert order == schedule(asked, seed)
+        assert {block.resource for block in lowered[at : at + size]} == set(requested.resources)
+    assert sum(block.duration_s for block in order) == requested.duration_s
+    assert order == schedule(requested, seed)
 
 
 def test_the_order_is_another_with_another_seed():
-    asked = Intervention(block_s=3, blocks=4)
-    orders = {tuple(schedule(asked, seed)) for seed in range(20)}
+    requested = Intervention(block_s=3, blocks=4)
+    orders = {tuple(schedule(requested, seed)) for seed in range(20)}
     assert len(orders) == 20
 
 
@@ -78,9 +79,9 @@ def test_an_intervention_that_makes_no_sense_is_refused(wrong, said):
 
 
 def test_without_an_envelope_the_cpu_alone_can_be_lowered():
-    asked = Intervention(block_s=4, blocks=2)
-    assert asked.within(True) == asked
-    assert asked.within(False).resources == ("cpu",)
+    requested = Intervention(block_s=4, blocks=2)
+    assert requested.within(True) == requested
+    assert requested.within(False).resources == ("cpu",)
     assert Intervention(resources=("read_iops",), block_s=4, blocks=2).within(False) is None
 
 
@@ -138,13 +139,13 @@ def test_what_the_agent_does_not_print_is_refused_with_its_line(text, said):
 # What the blocks show
 
 
-def run(asked: Intervention, tps: dict[str | None, float], late_s: float = 0.0) -> tuple:
+def run(requested: Intervention, tps: dict[str | None, float], late_s: float = 0.0) -> tuple:
     """Blocks and seconds of a run in which throughput follows at once, and whole seconds are in step.
 
     The first second of every block shows another throughput, which must not count.
     """
     rows, seconds, at = [], [], 1000.0 + late_s
-    for number, block in enumerate(schedule(asked, seed=1)):
+    for number, block in enumerate(schedule(requested, seed=1)):
         name = LOWERED[block.resource].name if block.resource else None
         rows.append((number, name, block.factor, None, None, at, at + block.duration_s))
         seconds += [1e9] + [tps[block.resource]] * (block.duration_s - 1)
@@ -154,36 +155,36 @@ def run(asked: Intervention, tps: dict[str | None, float], late_s: float = 0.0) 
     return frame, pl.DataFrame({"second": range(1, len(seconds) + 1), "tps": seconds})
 
 
-@given(asked=INTERVENTIONS, late_s=st.floats(0, 0.15))
-def test_seconds_behind_the_transient_count_and_no_others(asked, late_s):
-    tps = dict.fromkeys((None, *asked.resources), 100.0)
-    found = elasticity.block_throughput(*run(asked, tps, late_s), late_s)
-    assert set(found["seconds"]) == {asked.block_s - TRANSIENT_S}
+@given(requested=INTERVENTIONS, late_s=st.floats(0, 0.15))
+def test_seconds_behind_the_transient_count_and_no_others(requested, late_s):
+    tps = dict.fromkeys((None, *requested.resources), 100.0)
+    found = elasticity.block_throughput(*run(requested, tps, late_s), late_s)
+    assert set(found["seconds"]) == {requested.block_s - TRANSIENT_S}
     assert set(found["tps"]) == {100.0}
 
 
 def test_blocks_that_begin_between_two_seconds_have_one_less():
-    asked = Intervention(resources=("cpu",), block_s=5, blocks=1)
-    found = elasticity.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 0.5), 0.5)
+    requested = Intervention(resources=("cpu",), block_s=5, blocks=1)
+    found = elasticity.block_throughput(*run(requested, {None: 1.0, "cpu": 1.0}, 0.5), 0.5)
     assert set(found["seconds"]) == {5 - TRANSIENT_S - 1}
     # a whole second later they are in step again
-    found = elasticity.block_throughput(*run(asked, {None: 1.0, "cpu": 1.0}, 1.05), 1.05)
+    found = elasticity.block_throughput(*run(requested, {None: 1.0, "cpu": 1.0}, 1.05), 1.05)
     assert found["seconds"].to_list() == [4, 4, 4]
 
 
-@given(asked=INTERVENTIONS)
-def test_the_limit_that_throughput_follows_binds_and_no_other(asked):
-    binding, *others = asked.resources
-    tps = dict.fromkeys((None, *others), 100.0) | {binding: 100.0 * asked.factor}
+@given(requested=INTERVENTIONS)
+def test_the_limit_that_throughput_follows_binds_and_no_other(requested):
+    binding, *others = requested.resources
+    tps = dict.fromkeys((None, *others), 100.0) | {binding: 100.0 * requested.factor}
     found = elasticity.elasticities(
-        elasticity.block_throughput(*run(asked, tps)), asked, enforced=True
+        elasticity.block_throughput(*run(requested, tps)), requested, enforced=True
     )
-    assert len(found) == len(asked.resources)
+    assert len(found) == len(requested.resources)
     for row in found.iter_rows(named=True):
-        assert row["blocks"] == asked.blocks
+        assert row["blocks"] == requested.blocks
         binds = row["resource"] == LOWERED[binding].name
         assert row["elasticity"] == pytest.approx(1.0 if binds else 0.0, abs=1e-9)
-        if asked.blocks < 3:
+        if requested.blocks < 3:
             assert (row["answer"], row["reason"]) == (Answer.UNCLEAR, "too few blocks")
         else:
             assert row["answer"] == (Answer.BINDS if binds else Answer.DOES_NOT)
@@ -217,10 +218,10 @@ def test_a_run_that_was_cut_says_less_and_never_more(lines):
 
 
 def test_a_limit_that_is_not_in_force_is_not_testable():
-    asked = Intervention(block_s=4, blocks=4).within(False)
+    requested = Intervention(block_s=4, blocks=4).within(False)
     tps = {None: 100.0, "cpu": 80.0}
     found = elasticity.elasticities(
-        elasticity.block_throughput(*run(asked, tps)), asked, enforced=False
+        elasticity.block_throughput(*run(requested, tps)), requested, enforced=False
     )
     said = dict(found.select("resource", "answer").iter_rows())
     assert said.pop("CPU") == Answer.BINDS
@@ -230,9 +231,11 @@ def test_a_limit_that_is_not_in_force_is_not_testable():
 
 
 def test_a_load_that_stood_still_says_nothing():
-    asked = Intervention(resources=("cpu",), block_s=4, blocks=4)
+    requested = Intervention(resources=("cpu",), block_s=4, blocks=4)
     (row,) = elasticity.elasticities(
-        elasticity.block_throughput(*run(asked, {None: 0.0, "cpu": 0.0})), asked, enforced=True
+        elasticity.block_throughput(*run(requested, {None: 0.0, "cpu": 0.0})),
+        requested,
+        enforced=True,
     ).rows(named=True)
     assert (row["answer"], row["reason"]) == (Answer.UNCLEAR, "no throughput")
     assert row["elasticity"] is None

@@ -200,13 +200,13 @@ def test_a_study_file_that_changes_meanwhile_changes_nothing_of_what_runs(sweeps
 
 
 def test_a_variant_stops_at_once_if_the_server_does_not_know_a_setting(sweeps, monkeypatch):
-    unknown = EngineSetting(name="wal_compresion", asked="lz4", effective=None)
+    unknown = EngineSetting(name="wal_compresion", requested="lz4", effective=None)
     monkeypatch.setattr(Session, "said", [unknown])
     outcome, said = sweeps.run()
     assert outcome == {"failed": 2}
     assert sweeps.executed == []
     reason = (
-        "postgres: setting wal_compresion did not take effect: asked lz4, the server knows no such"
+        "postgres: setting wal_compresion did not take effect: requested lz4, the server knows no such"
         " setting"
     )
     assert said.count(reason) == 1

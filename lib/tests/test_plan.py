@@ -29,7 +29,7 @@ def trials(curves: list[Curve]) -> list[Trial]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
     spec = study.load(checkout, STUDY)
-    asked = [
+    requested = [
         (*combination, block.envelope, concurrency, number)
         for block in spec.matrix
         if profile in block.profiles
@@ -38,7 +38,7 @@ def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
         for number in range(1, spec.profiles[profile].trials + 1)
     ]
     planned = trials(curves(profile))
-    assert Counter(asked) == Counter(
+    assert Counter(requested) == Counter(
         (
             *(trial.point.engine, trial.point.variant, trial.point.workload_name),
             *(trial.point.envelope.name, trial.point.concurrency, trial.number),
@@ -78,11 +78,11 @@ def test_the_order_follows_from_the_seed_alone(curves):
 
 
 def test_a_selection_is_a_part_of_the_whole(curves):
-    asked = ("postgres", "tuned", "oltp_insert")
-    part = curves("standard", engines=asked[:1], variants=asked[1:2], workloads=asked[2:])
+    series = ("postgres", "tuned", "oltp_insert")
+    part = curves("standard", engines=series[:1], variants=series[1:2], workloads=series[2:])
     whole = curves("standard")
     # in the order of the whole, of the curves as of the concurrencies within them
-    assert part == [c for c in whole if (c.engine, c.variant, c.workload) == asked]
+    assert part == [c for c in whole if (c.engine, c.variant, c.workload) == series]
     assert 0 < len(part) < len(whole)
 
 
@@ -249,15 +249,15 @@ def test_limits_that_are_not_in_force_are_not_planned(checkout):
 
 def test_a_trial_with_an_intervention_is_another_one(curves):
     trial = curves()[0].trials[0]
-    asked = [
+    requested = [
         Intervention(block_s=4, blocks=2),
         Intervention(block_s=5, blocks=2),
         Intervention(block_s=4, blocks=3),
         Intervention(block_s=4, blocks=2, factor=0.7),
         Intervention(block_s=4, blocks=2, resources=("cpu",)),
     ]
-    perturbed = [trial.model_copy(update={"intervention": one}) for one in asked]
-    assert len({one.key for one in (trial, *perturbed)}) == len(asked) + 1
+    perturbed = [trial.model_copy(update={"intervention": one}) for one in requested]
+    assert len({one.key for one in (trial, *perturbed)}) == len(requested) + 1
     for one in (trial, *perturbed):
         again = Trial.model_validate_json(one.model_dump_json())
         assert again == one

@@ -23,8 +23,8 @@ PROFILE = MEASURED_PROFILE
 POSTGRES = CAPTURES | {
     "settings.json": json.dumps(
         [
-            {"name": "max_wal_size", "asked": "32MB", "effective": "32", "unit": "MB"},
-            {"name": "shared_buffers", "asked": "256MB", "effective": "32768", "unit": "8kB"},
+            {"name": "max_wal_size", "requested": "32MB", "effective": "32", "unit": "MB"},
+            {"name": "shared_buffers", "requested": "256MB", "effective": "32768", "unit": "8kB"},
         ]
     ).encode(),
     "counters-begin.json": b'{"pg_database_size": 6e8, "pg_stat_wal.wal_bytes": 1e6,'

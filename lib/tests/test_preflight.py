@@ -26,7 +26,7 @@ ENOUGH = {"true": b"", "nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib"
 
 
 def answer(monkeypatch, **said) -> None:
-    """Make the server answer as told; whatever else it is asked fails the test."""
+    """Give the server these answers; any other query fails the test."""
     said = ENOUGH | said
 
     def run(self: Host, command: str, *_: str) -> bytes:
@@ -88,14 +88,14 @@ def test_a_user_who_cannot_become_root_is_told_so(monkeypatch, tmp_path, sudo, s
     node = Node(name="here", roles=("db.primary", "load"))
     message = f"here: root is needed, directly or by sudo without a password ({said})"
     on = Deployment(name="local", nodes=(node,), instance=None, enforce=True)
-    for asked in (
+    for check in (
         lambda: preflight.root(on),
         lambda: preflight.check(on, ENVELOPE),
         node.provisioned,
         lambda: sweep.take_down(on),  # or it would say that nothing is running
     ):
         with pytest.raises(TargetError) as error:
-            asked()
+            check()
         assert str(error.value) == message
     assert doctor.examine(None, on) == [doctor.Finding("root", False, message)]
 

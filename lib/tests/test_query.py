@@ -25,7 +25,7 @@ class Connection:
         return self
 
     def execute(self, sql: str, parameters: tuple | None) -> None:
-        self.asked = (sql, parameters)
+        self.statement = (sql, parameters)
         if isinstance(self.answer, Exception):
             raise self.answer
 
@@ -62,7 +62,7 @@ def connected(request, monkeypatch):
 def test_a_query_gives_its_rows_and_leaves_no_connection(connected):
     engine, connection, _ = connected([{"a": 1}, {"a": 2}])
     assert engine.query("SELECT %s AS a", (1,)) == [{"a": 1}, {"a": 2}]
-    assert connection.asked == ("SELECT %s AS a", (1,))
+    assert connection.statement == ("SELECT %s AS a", (1,))
     assert connection.closed
 
 
@@ -70,7 +70,7 @@ def test_a_statement_without_rows_gives_none(connected):
     engine, connection, _ = connected(None)
     assert engine.query("CHECKPOINT") == []
     # no parameters: a percent sign in the statement is one
-    assert connection.asked == ("CHECKPOINT", None)
+    assert connection.statement == ("CHECKPOINT", None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Settings: what was asked and what a server says of itself are compared by meaning, not spelling."""
+"""Settings: requested and reported values are compared by meaning, not spelling."""
 
 import pytest
 from benchlab.engines import ENGINES, EngineSetting
@@ -16,8 +16,8 @@ SPELLINGS = {
 }
 
 
-def setting(asked: str | None, effective: str | None, unit: str | None = None) -> EngineSetting:
-    return EngineSetting(name="a", asked=asked, effective=effective, unit=unit)
+def setting(requested: str | None, effective: str | None, unit: str | None = None) -> EngineSetting:
+    return EngineSetting(name="a", requested=requested, effective=effective, unit=unit)
 
 
 @given(st.integers(1, 1 << 20), st.sampled_from(sorted(SPELLINGS)), st.data())
@@ -53,7 +53,7 @@ def test_every_engine_writes_switches_that_compare(engine, value):
 
 
 @pytest.mark.parametrize(
-    ("asked", "effective", "unit"),
+    ("requested", "effective", "unit"),
     [
         ("fdatasync", "fdatasync", None),
         ("ERROR", "error", None),
@@ -70,12 +70,12 @@ def test_every_engine_writes_switches_that_compare(engine, value):
         (None, "anything", None),
     ],
 )
-def test_took_effect(asked, effective, unit):
-    assert setting(asked, effective, unit).took_effect
+def test_took_effect(requested, effective, unit):
+    assert setting(requested, effective, unit).took_effect
 
 
 @pytest.mark.parametrize(
-    ("asked", "effective", "unit"),
+    ("requested", "effective", "unit"),
     [
         ("fdatasync", "fsync", None),
         ("warning", "error", None),
@@ -90,17 +90,17 @@ def test_took_effect(asked, effective, unit):
         ("on", None, None),
     ],
 )
-def test_did_not_take_effect(asked, effective, unit):
-    assert not setting(asked, effective, unit).took_effect
+def test_did_not_take_effect(requested, effective, unit):
+    assert not setting(requested, effective, unit).took_effect
 
 
 def test_a_setting_that_the_server_does_not_know_is_shown_and_has_not_taken_effect(monkeypatch):
     engine = ENGINES["postgres"](Endpoint(host="127.0.0.1", port=1, user="a"))
-    known = EngineSetting(name="max_wal_size", asked=None, effective="32", unit="MB")
+    known = EngineSetting(name="max_wal_size", requested=None, effective="32", unit="MB")
     monkeypatch.setattr(engine, "effective_settings", lambda names: [known])
-    asked = {"max_wal_size": 32 * MIB, "max_wall_size": 32 * MIB}
-    found = engine.settings(asked)
-    assert [(one.name, one.asked, one.took_effect) for one in found] == [
+    requested = {"max_wal_size": 32 * MIB, "max_wall_size": 32 * MIB}
+    found = engine.settings(requested)
+    assert [(one.name, one.requested, one.took_effect) for one in found] == [
         ("max_wal_size", "32MB", True),
         ("max_wall_size", "32MB", False),
     ]

@@ -1,4 +1,4 @@
-"""The product catalogues: what is generated, what is asked, and what an engine must answer."""
+"""The product catalogues: what is generated, what is queried, and what an engine must answer."""
 
 import json
 from datetime import datetime
@@ -183,7 +183,7 @@ class Server:
     name, protocol = "postgres", "postgres"
 
     def __init__(self, wrong_at: int | None):
-        self.wrong_at, self.asked = wrong_at, 0
+        self.wrong_at, self.queries = wrong_at, 0
         self.expected = answers.expected(SMALL)
 
     def asking(self) -> "Server":
@@ -196,17 +196,17 @@ class Server:
         pass
 
     def answer(self, text: str) -> list[dict]:
-        parameters = query.parameters(SMALL, CHECKED)[self.asked]
+        parameters = query.parameters(SMALL, CHECKED)[self.queries]
         assert text == query.filled_in("postgres", parameters)
         rows = [dict(enumerate(row)) for row in self.expected(parameters)]
-        self.asked += 1
-        return rows[1:] if self.asked - 1 == self.wrong_at else rows
+        self.queries += 1
+        return rows[1:] if self.queries - 1 == self.wrong_at else rows
 
 
 def test_an_engine_that_answers_as_it_should_is_asked_for_every_parameter(tmp_path):
     server = Server(wrong_at=None)
     SpecTreeTables(SMALL).check(server, tmp_path / "answers" / "kept.json")
-    assert server.asked == CHECKED
+    assert server.queries == CHECKED
     assert not list(tmp_path.iterdir())
 
 

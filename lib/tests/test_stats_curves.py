@@ -23,10 +23,11 @@ FLAT = [1] * 5
 OFTEN_ENOUGH = 0.95 - 3 * STANDARD_ERROR
 
 
-def covered(position, truth: int, levels, **asked) -> float:
+def covered(position, truth: int, levels, **options) -> float:
     """Share of simulated curves for which the true place is among the possible ones."""
     inside = [
-        truth in position(simulated(levels, seed, **asked)).possible for seed in range(SIMULATIONS)
+        truth in position(simulated(levels, seed, **options)).possible
+        for seed in range(SIMULATIONS)
     ]
     return float(np.mean(inside))
 

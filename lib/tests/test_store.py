@@ -229,6 +229,18 @@ def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path)
         assert not found["evidence"].is_null().any()
 
 
+def test_an_export_that_names_columns_otherwise_has_the_present_names(store, tmp_path):
+    store.export(tmp_path)
+    for table, names in schema.RENAMED.items():
+        assert names.keys() <= schema.columns()[table].keys()
+        for path in tmp_path.glob(f"{table}/**/*.parquet"):
+            pl.read_parquet(path).rename(names).write_parquet(path)
+    with open_any(tmp_path) as exported:
+        for table in schema.RENAMED:
+            query = f"FROM {table} ORDER BY ALL"
+            assert exported.sql(query).equals(store.sql(query))
+
+
 def test_an_export_of_the_first_schema_opens(store, tmp_path):
     """It knows of no interventions: none of its runs had one."""
     folder = tmp_path / "export"

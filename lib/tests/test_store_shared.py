@@ -51,7 +51,7 @@ class Process:
     def answer(self) -> list[int]:
         return [int(word) for word in self.process.stdout.readline().split()]
 
-    def asked(self) -> list[int]:
+    def counts(self) -> list[int]:
         self.tell()
         return self.answer()
 
@@ -103,7 +103,7 @@ def test_every_command_works_beside_a_notebook(
     ):
         code, said = command(*arguments)
         assert code == 0, said
-        held, distinct, missing = notebook.asked()
+        held, distinct, missing = notebook.counts()
         assert (distinct, missing) == (held, 0)
     with open_store(checkout.store) as store:
         assert store.runs().height == 2

@@ -39,18 +39,18 @@ def test_a_process_killed_for_want_of_memory_is_the_reason_told(checkout, curves
 
 
 class Server:
-    """An engine that counts how often it was asked."""
+    """An engine that counts its queries."""
 
     waits_query = ""
 
     def __init__(self, error: str | None = None):
-        self.asked, self.error = 0, error
+        self.queries, self.error = 0, error
 
     def counters(self) -> dict[str, int]:
         if self.error:
             raise EngineError(self.error)
-        self.asked += 1
-        return {"asked": self.asked}
+        self.queries += 1
+        return {"queries": self.queries}
 
 
 class Shell:
@@ -109,7 +109,7 @@ def shell(name: str, script: str, **process: object) -> Process:
 
 
 def counted(run: _Run, moment: str) -> int:
-    return json.loads((run.folder.path / f"counters-{moment}.json").read_text())["asked"]
+    return json.loads((run.folder.path / f"counters-{moment}.json").read_text())["queries"]
 
 
 def test_a_process_may_have_ramp_up_measured_part_and_ramp_down(under_way):

@@ -189,10 +189,10 @@ def test_jupyterlab_starts(owner):
         there = wait_for(told, "JupyterLab")
         assert there["hostname"] == "localhost"
         for path in ("api/status", "api/contents/explore.ipynb?content=0", "lab"):
-            asked = urllib.request.Request(
+            request = urllib.request.Request(
                 there["url"] + path, headers={"Authorization": f"token {there['token']}"}
             )
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 assert answer.status == 200
     finally:
         server.terminate()

@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = engine.add_subparsers(dest="verb", required=True, metavar="VERB")
     start = verbs.add_parser("start", help="start it and wait until it answers")
     verbs.add_parser("stop", help="stop it; returns when it is really down")
-    cold = verbs.add_parser("cold", help="stop, restore if asked, drop the caches, start")
+    cold = verbs.add_parser("cold", help="stop, restore if requested, drop the caches, start")
     for command in (start, cold):
         command.add_argument(
             "--variant", required=True, metavar="V", help="a variant of the engine's configuration"
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def call(options: argparse.Namespace) -> dict[str, Any]:
-    """Do what was asked; its result. `client` never returns: the program takes its place."""
+    """Do what was requested; its result. `client` never returns: the program takes its place."""
     envelope = Envelope(options.etc)
     if options.command == "envelope":
         return {
@@ -156,8 +156,8 @@ def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[Non
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, int]:
-    asked = {name: getattr(options, name) for name in DISK_LIMITS}
-    return {name: limit for name, limit in asked.items() if limit is not None}
+    requested = {name: getattr(options, name) for name in DISK_LIMITS}
+    return {name: limit for name, limit in requested.items() if limit is not None}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -43,7 +43,7 @@ class Roots:
 
 @dataclass(frozen=True)
 class EnvelopeConfig:
-    """What the envelope is asked to be. Sizes in bytes, rates per second; None is unlimited."""
+    """The requested envelope. Sizes in bytes, rates per second; None is unlimited."""
 
     home: Path
     image: Path

@@ -123,13 +123,13 @@ class Engine:
         began = time.monotonic()
         running, killed = bool(self._processes()), False
         if running:
-            asked: set[int] = set()
+            signalled: set[int] = set()
 
             def gone() -> bool:
-                # Children that have outlived the main process are asked once as well.
-                new = set(self._main_pids()) - asked
+                # Children that have outlived the main process get one signal as well.
+                new = set(self._main_pids()) - signalled
                 send(new, signal.Signals[config.stop_signal])
-                asked.update(new)
+                signalled.update(new)
                 return not new and not self._processes()
 
             killed = not wait_until(gone, config.stop_timeout_s)
@@ -150,7 +150,7 @@ class Engine:
         }
 
     def cold(self, variant: str, restore: str | None = None) -> dict[str, Any]:
-        """Stop, restore a snapshot if asked, drop the caches, start: nothing is warm after it.
+        """Stop, restore a snapshot if requested, drop the caches, start: nothing is warm after it.
 
         The disk limits are lifted and stay so: what follows is no measurement yet. Returns start()'s
         result with the seconds of each step, the log's size before it as "log_begin", and what the data

@@ -267,7 +267,7 @@ class Envelope:
         free = shutil.disk_usage(config.image.parent).free
         if free < config.image_bytes:
             raise AgentError(
-                f"image {config.image}: {config.image_bytes} bytes asked, {free} free there"
+                f"image {config.image}: {config.image_bytes} bytes requested, {free} free there"
             )
         partial = config.image.with_name(config.image.name + ".partial")
         partial.unlink(missing_ok=True)
@@ -281,7 +281,7 @@ class Envelope:
         size = self.config.image.stat().st_size
         if size != self.config.image_bytes:
             raise AgentError(
-                f"image {self.config.image} has {size} bytes, {self.config.image_bytes} are asked: "
+                f"image {self.config.image} has {size} bytes, {self.config.image_bytes} are requested: "
                 "run 'envelope down' first"
             )
 

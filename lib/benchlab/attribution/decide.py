@@ -89,14 +89,14 @@ def decide(timeline: Timeline) -> list[Place]:
         ]
         if timeline.occupied is not None and timeline.occupied < OCCUPIED:
             clients = [place for place in exhausted if place[0] == CLIENT_CPU]
-            found.append(clients[0] if clients else (NONE, timeline.asked))
+            found.append(clients[0] if clients else (NONE, timeline.sampled_node))
             continue
         concerned = {place: concern(timeline, place, number) for place in exhausted}
         binding = [place for place in exhausted if concerned[place] >= CONCERNED]
         if binding:
             found.append(max(binding, key=lambda place: pressure[place][number] * concerned[place]))
         else:
-            found.append((_in_series(timeline, number), timeline.asked))
+            found.append((_in_series(timeline, number), timeline.sampled_node))
     return found
 
 
@@ -105,7 +105,7 @@ def concern(timeline: Timeline, place: Place, number: int) -> float:
     if not timeline.waits:
         return 1.0
     resource, node = place
-    if node != timeline.asked and node in timeline.databases:
+    if node != timeline.sampled_node and node in timeline.databases:
         return _share(timeline, _SEEN_OF_ANOTHER, number)
     return _share(timeline, _SEEN_AS[resource], number)
 

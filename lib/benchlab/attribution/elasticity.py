@@ -100,7 +100,7 @@ def block_throughput(
     return pl.DataFrame(rows, schema=blocks.schema | {"seconds": pl.Int64, "tps": pl.Float64})
 
 
-def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> pl.DataFrame:
+def elasticities(blocks: pl.DataFrame, requested: Intervention, enforced: bool) -> pl.DataFrame:
     """Return one row per resource: elasticity, interval, number of blocks, and what that says.
 
     Every lowered block is held against the baseline blocks before and behind it; it does not count
@@ -109,12 +109,12 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
 
     Args:
         blocks: see :func:`block_throughput`, in the order of time.
-        asked: what the run was to lower.
+        requested: what the run was to lower.
         enforced: whether the envelope limits the disk.
     """
     from benchlab import stats
 
-    compared = {key: _compared(blocks, LOWERED[key].name) for key in asked.resources}
+    compared = {key: _compared(blocks, LOWERED[key].name) for key in requested.resources}
     prior = stats.in_common(
         stats.block_spread(one.lowered, one.beside)
         for one in compared.values()
@@ -125,7 +125,7 @@ def elasticities(blocks: pl.DataFrame, asked: Intervention, enforced: bool) -> p
         if not enforced and key not in WITHOUT_ENVELOPE:
             rows.append(_row(resource.name, Answer.NOT_TESTABLE, reason="no limit is in force"))
         elif key in compared:
-            rows.append(_tested(compared[key], resource.name, asked.factor, prior))
+            rows.append(_tested(compared[key], resource.name, requested.factor, prior))
     return pl.DataFrame(rows, schema=_ELASTICITY_SCHEMA)
 
 

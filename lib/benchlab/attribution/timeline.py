@@ -24,7 +24,7 @@ _SESSIONS_SEEN = 30
 #: waits for company, so that neighbouring seconds differ by more than what binds does.
 SMOOTHED = 3
 
-#: Interval that the sampler is asked for, for the first sample, which has none before it.
+#: Interval of the sampler, for the first sample, which has none before it.
 _INTERVAL_S = 1.0
 
 #: Of the kernel, in which refaults count.
@@ -84,13 +84,13 @@ class Timeline:
         return found or [None]
 
     @property
-    def asked(self) -> str | None:
-        """The node of the server whose sessions were looked at."""
+    def sampled_node(self) -> str | None:
+        """The node of the server whose sessions were sampled."""
         return self.databases[0]
 
     def places(self, resource: str) -> list[Place]:
         """Return where there is such a resource."""
-        nodes: list[str | None] = [self.asked]
+        nodes: list[str | None] = [self.sampled_node]
         if resource == NETWORK:
             nodes = list(self.nodes)
         elif resource == CLIENT_CPU:

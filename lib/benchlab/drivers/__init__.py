@@ -4,7 +4,7 @@
 ``driver``   its processes and how they end (:class:`~benchlab.drivers.base.Driver`, as ``DRIVER``)
 ``output``   the parser of what it prints
 
-This module imports none of them before it is asked for one.
+This module imports a driver when it is first needed.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """The contract of a driver: which processes make the load, and what the files say that they leave.
 
-A driver knows nothing of hosts, envelopes or notebooks. It is asked for the stages of a trial,
+A driver knows nothing of hosts, envelopes or notebooks. It returns the stages of a trial,
 tells when the clients of a stage have begun and what went wrong, and reads a run's folder: per
 transaction type (*operation*) the seconds, the latencies and the counts. A program without types
 has one operation, named as the workload's script.
@@ -120,7 +120,7 @@ class Stage:
     processes: Sequence[Process]
     phases: Sequence[Phase]
     duration_s: float
-    """That they are asked to run for."""
+    """How long they are to run."""
 
     @property
     def measured(self) -> Phase | None:

@@ -11,13 +11,21 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import polars as pl
 import psycopg
 import pymysql
 from psycopg.rows import dict_row
-from pydantic import BaseModel, ByteSize, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from benchlab.engines.plans import Access
 from benchlab.engines.waits import Wait
@@ -48,28 +56,29 @@ class Endpoint(BaseModel):
 
 
 class EngineSetting(BaseModel):
-    """One setting: what was asked for, and what the server says of itself."""
+    """One setting: the requested value, and the one that the server reports."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    asked: str | None
+    # a record of before version 5 names it `asked`
+    requested: Annotated[str | None, Field(validation_alias=AliasChoices("requested", "asked"))]
     effective: str | None
     unit: str | None = None
     source: str | None = None
 
     @property
     def took_effect(self) -> bool:
-        """Whether the effective value is the one asked for, in whatever unit each is written."""
-        if self.asked is None:
+        """Whether the effective value is the requested one, in whatever unit each is written."""
+        if self.requested is None:
             return True
         # a bare time is in the server's own unit, while a bare size is in bytes throughout benchlab
-        asked = canonical(self.asked, self.unit if self.unit in _SECONDS else None)
-        return self.effective is not None and asked == canonical(self.effective, self.unit)
+        requested = canonical(self.requested, self.unit if self.unit in _SECONDS else None)
+        return self.effective is not None and requested == canonical(self.effective, self.unit)
 
 
 def without_effect(engine: str, settings: Iterable[EngineSetting]) -> str | None:
-    """Say which setting did not take effect, if any did not.
+    """Return which setting did not take effect, in a line; ``None`` if all did.
 
     Args:
         engine: its name, for the message.
@@ -78,14 +87,14 @@ def without_effect(engine: str, settings: Iterable[EngineSetting]) -> str | None
     for setting in settings:
         if not setting.took_effect:
             unit = f" {setting.unit}" if setting.unit else ""
-            says = (
+            reported = (
                 "knows no such setting"
                 if setting.effective is None
-                else f"says {setting.effective}"
+                else f"reports {setting.effective}"
             )
             return (
                 f"{engine}: setting {setting.name} did not take effect:"
-                f" asked {setting.asked}, the server {says}{unit}"
+                f" requested {setting.requested}, the server {reported}{unit}"
             )
     return None
 
@@ -218,7 +227,10 @@ class Engine(ABC):
 
     @abstractmethod
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
-        """Return what the server says of ``names`` (``asked`` left empty), unknown names left out."""
+        """Return the values of ``names`` that the server reports, without names that it does not know.
+
+        ``requested`` is ``None`` in all of them.
+        """
 
     @abstractmethod
     def counters(self) -> dict[str, float]:
@@ -274,14 +286,14 @@ class Engine(ABC):
         """
         raise NotImplementedError(f"{cls.name} has no waits_query")
 
-    def settings(self, asked: Mapping[str, Scalar]) -> list[EngineSetting]:
-        """Return every asked-for setting beside its effective value; unknown ones have none."""
-        found = {setting.name: setting for setting in self.effective_settings(list(asked))}
+    def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
+        """Return every requested setting with its effective value; unknown ones have none."""
+        found = {setting.name: setting for setting in self.effective_settings(list(requested))}
         return [
-            found.get(name, EngineSetting(name=name, asked=None, effective=None)).model_copy(
-                update={"asked": self.render(value)}
+            found.get(name, EngineSetting(name=name, requested=None, effective=None)).model_copy(
+                update={"requested": self.render(value)}
             )
-            for name, value in asked.items()
+            for name, value in requested.items()
         ]
 
     @classmethod

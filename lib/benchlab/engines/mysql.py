@@ -49,7 +49,7 @@ class InnoDB(MySQLProtocol):
         """See :meth:`Engine.effective_settings`; from ``SHOW GLOBAL VARIABLES``."""
         rows = {row["Variable_name"]: row["Value"] for row in self.query("SHOW GLOBAL VARIABLES")}
         return [
-            EngineSetting(name=name, asked=None, effective=rows[name])
+            EngineSetting(name=name, requested=None, effective=rows[name])
             for name in names
             if name in rows
         ]

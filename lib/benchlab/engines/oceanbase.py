@@ -13,8 +13,8 @@ from benchlab.study import Dataset, Scalar
 #: newer version of it, a lock on it.
 _ROW_IS_TAKEN = (-6001, -6003, -6004, -6005)
 
-#: How many statements are braked the engine does not tell, but from when on: above a share of its
-#: memory for new rows. (Asked for by itself: with a column named, this table's answer is error 4019.)
+#: The engine does not report how many statements it throttles, only from when on it does: above a share
+#: of its memory for new rows. (A query that names a column of this table fails with error 4019.)
 _MEMSTORE = "SELECT * FROM oceanbase.__all_virtual_memstore_info LIMIT 1"
 _BRAKE = (
     "SELECT value AS brake_percentage FROM oceanbase.V$OB_PARAMETERS"
@@ -49,7 +49,7 @@ class OceanBase(MySQLProtocol):
         return [
             EngineSetting(
                 name=row["NAME"],
-                asked=None,
+                requested=None,
                 effective=row["VALUE"],
                 source="default" if row["ISDEFAULT"] == "YES" else "configured",
             )

@@ -64,7 +64,7 @@ class Postgres(PostgresProtocol):
         return [
             EngineSetting(
                 name=row["name"],
-                asked=None,
+                requested=None,
                 effective=row["setting"],
                 unit=row["unit"],
                 source=row["source"],

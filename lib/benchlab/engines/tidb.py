@@ -24,7 +24,9 @@ class TiDB(MySQLProtocol):
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
         """See :meth:`Engine.effective_settings`; from ``SHOW CONFIG`` of all components."""
         return [
-            EngineSetting(name=row["Name"], asked=None, effective=row["Value"], source=row["Type"])
+            EngineSetting(
+                name=row["Name"], requested=None, effective=row["Value"], source=row["Type"]
+            )
             for row in self.query("SHOW CONFIG")
             if row["Name"] in names
         ]

@@ -112,7 +112,7 @@ class Planner:
             and not self.study.engine(where.engine).external
         ]
 
-    def intervention(self, where: Perturbed, asked: Intervention, number: int = 1) -> Curve:
+    def intervention(self, where: Perturbed, requested: Intervention, number: int = 1) -> Curve:
         """Return one point under an intervention, as a curve of one trial as long as the blocks are.
 
         Resources whose limit is not in force on the target are left out.
@@ -132,7 +132,7 @@ class Planner:
             raise TargetError(
                 f"{where.engine}: somebody else runs it, nothing can be lowered there"
             )
-        intervention = asked.within(self.enforce)
+        intervention = requested.within(self.enforce)
         if intervention is None:
             raise TargetError(
                 "no limit is in force that could be lowered, since the target enforces no envelope;"
@@ -249,11 +249,11 @@ class Planner:
         )
 
 
-def resolve_settings(asked: Settings, memory_bytes: int) -> dict[str, Scalar]:
+def resolve_settings(requested: Settings, memory_bytes: int) -> dict[str, Scalar]:
     """Turn shares of memory into bytes."""
     return {
         name: value.resolve(memory_bytes) if isinstance(value, OfMemory) else value
-        for name, value in asked.items()
+        for name, value in requested.items()
     }
 
 

@@ -41,8 +41,8 @@ def panels(rerun: Rerun, measured: pl.DataFrame) -> list[alt.LayerChart]:
     main = measured.filter(envelope=DEFAULT_ENVELOPE)
     ran = set(main["workload"])
     spec = rerun.study
-    asked = spec.headlines or [one for one in spec.workloads if one in ran][:1]
-    return [charts.small_throughput(spec, main, one) for one in asked if one in ran]
+    headlines = spec.headlines or [one for one in spec.workloads if one in ran][:1]
+    return [charts.small_throughput(spec, main, one) for one in headlines if one in ran]
 
 
 def side_by_side(panels: list[alt.LayerChart]) -> alt.ConcatChart:

@@ -63,7 +63,7 @@ class Rules:
     """Name to give to all frames outside of the kernel, where their own are not to be believed."""
 
 
-#: What the kernel is asked for, where no function of the engine is known.
+#: System calls, where no function of the engine is known.
 _SYSTEM_CALLS = (
     (LOCK, r"(__x64_sys_futex|__GI___lll_lock|pthread_(mutex|cond|rwlock))"),
     (BUFFER, r"(__x64_sys_(io_submit|io_getevents|pread64|preadv)|iomap_dio_rw)"),
@@ -353,8 +353,8 @@ def _shortened(comm: str, stack: str) -> tuple[str, ...]:
     frames = stack.split(";") if stack else []
     for number, frame in enumerate(frames):
         if _ENTRY.match(frame):
-            asked = [name for name in frames[number:] if name.startswith("__x64_sys_")]
-            path.append(f"kernel: {asked[0].removeprefix('__x64_sys_') if asked else frame}")
+            calls = [name for name in frames[number:] if name.startswith("__x64_sys_")]
+            path.append(f"kernel: {calls[0].removeprefix('__x64_sys_') if calls else frame}")
             break
         if frame not in _OUTERMOST and frame != path[-1]:
             path.append(frame)

@@ -6,7 +6,7 @@ from benchlab.store.results import Rerun
 
 
 def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
-    """Return what was asked of an engine and what its server reported, a column per variant.
+    """Return the requested settings of an engine and the reported ones, a column per variant.
 
     Settings that differ between variants come first. A variant of which no run counts, as when it is
     refused, is null.
@@ -15,14 +15,14 @@ def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
     variants = sorted(set(latest["variant"]))
     ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
     settings = rerun.of_runs(
-        "SELECT run_id, name, asked, effective, unit FROM engine_setting"
+        "SELECT run_id, name, requested, effective, unit FROM engine_setting"
         " SEMI JOIN chosen USING (run_id)",
         ids,
     ).join(ids, on="run_id")
     unit = pl.col("unit").fill_null("")
     shown = settings.with_columns(
         pl.concat_str(
-            pl.col("asked"),
+            pl.col("requested"),
             pl.lit(" → "),
             pl.col("effective"),
             # PostgreSQL counts some settings in pages: 32768 × 8kB

@@ -82,7 +82,7 @@ class CurveRun:
         yield _reported(closing.result())
 
     def points(self) -> pl.DataFrame:
-        """One row per point: what is asked of it."""
+        """One row per point: what is requested."""
         return pl.DataFrame(
             [
                 {

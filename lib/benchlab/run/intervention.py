@@ -32,7 +32,7 @@ class Lowering:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._tell(json.dumps([_asked(block) for block in blocks]))
+        self._tell(json.dumps([_request(block) for block in blocks]))
         self._header = self._agent.stdout.readline()
         if not self._header:
             raise RunFailed(self.end()[1] or "intervention: the agent did not begin")
@@ -66,6 +66,6 @@ class Lowering:
             self._agent.stdin.flush()
 
 
-def _asked(block: Block) -> dict:
+def _request(block: Block) -> dict:
     limit = LOWERED[block.resource].limit.agent if block.resource else None
     return {"limit": limit, "factor": block.factor, "duration_s": block.duration_s}

@@ -118,7 +118,7 @@ class _Run:
 
     @property
     def _job(self) -> Job:
-        """What is asked of the driver."""
+        """What the driver is to run."""
         point = self.trial.point
         each = point.transactions_per_client
         return Job(

@@ -1,7 +1,7 @@
 """Statistics over trials, over the seconds of a run, and along the concurrencies of a curve.
 
 Where something is to be decided the answer has three values (``Answer``): it holds, it does not hold,
-or the data cannot say. Intervals are of 95 %, or of the confidence asked for. With too few values
+or the data cannot say. Intervals are of 95 %, or of the requested confidence. With too few values
 there is no interval, and none is made up: the bounds are ``None``, and nothing is decided by them.
 """
 

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from benchlab.stats.spread import Spread, spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, is_bootstrapped
 
-#: How often a ratio of the size asked for is to be seen (Cohen, Statistical Power Analysis for the
+#: How often a ratio of the requested size is to be seen (Cohen, Statistical Power Analysis for the
 #: Behavioral Sciences, 2nd edition, 1988, chapter 2).
 _POWER = 0.8
 

@@ -9,7 +9,7 @@ logarithms, for a ratio Welch's, as is the custom for few trials (Georges, Buyta
 long tail, so its logarithms come nearer to that than the values do. Where the other points of the
 rerun are known, too, what they tell of the spread makes it narrower (see :mod:`benchlab.stats.spread`).
 
-Where more than 95 % is asked for, since several intervals must hold at once, it is Student's and
+Where more than 95 % is requested, since several intervals must hold at once, it is Student's and
 Welch's with any number of trials: that far out the bootstrap's own tails are too short. (With fifteen
 trials its bound of 0.5 % is the fourth smallest, which is above the median in 1.8 % of cases.)
 """

@@ -167,7 +167,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
 
 
 class _Captures(Mapping[str, str]):
-    """File → what a program printed, read when it is asked for; all are held to their hashes first."""
+    """File → what a program printed, read when it is needed; all are held to their hashes first."""
 
     def __init__(self, folder: Path, record: Record):
         self._paths = {
@@ -287,7 +287,7 @@ def _hosts(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _settings(text: Mapping[str, str]) -> pl.DataFrame:
-    schema = dict.fromkeys(("name", "asked", "effective", "unit", "source"), pl.String)
+    schema = dict.fromkeys(("name", "requested", "effective", "unit", "source"), pl.String)
     settings = _json(text, SETTINGS, _SETTINGS) or []
     return pl.DataFrame([setting.model_dump() for setting in settings], schema=schema)
 

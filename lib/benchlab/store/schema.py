@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
@@ -17,6 +17,9 @@ ADDED = {
     "os_sample": {"node"},
     "attribution": {"node", "saturation", "share", "confidence"},
 }
+
+#: Columns that exports of schemas before version 5 name otherwise: name → that name.
+RENAMED = {"engine_setting": {"requested": "asked"}}
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (

@@ -7,6 +7,8 @@
 -- (operation; interval.operation, latency_bucket.operation); nodes (node, and a column of host, os_sample and
 -- attribution that is null in exports of older schemas); outcome. raw_file in place of raw_output: files stay in the
 -- run's folder. os_sample has no rows of iostat, mpstat and pidstat any more, whose captures are kept.
+-- Version 5: names. engine_setting.requested in place of asked, and claim.condition in place of told, which exports of
+-- older schemas have; prewarm in place of read_in as a start and as a phase, which these keep.
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -102,7 +104,7 @@ CREATE TABLE host (
 CREATE TABLE engine_setting (
     run_id VARCHAR NOT NULL,
     name VARCHAR NOT NULL,
-    asked VARCHAR,
+    requested VARCHAR,
     effective VARCHAR,
     unit VARCHAR,
     source VARCHAR

@@ -10,7 +10,7 @@ import duckdb
 from benchlab.errors import StoreError
 from benchlab.store import catalogue
 from benchlab.store.catalogue import Catalogue
-from benchlab.store.schema import ADDED, RUN_TABLES, columns, execute, quoted, views
+from benchlab.store.schema import ADDED, RENAMED, RUN_TABLES, columns, execute, quoted, views
 
 #: Columns that stand in the path are names, whatever they look like.
 _HIVE = "hive_partitioning = true, hive_types_autocast = false"
@@ -22,7 +22,8 @@ _TRIES = 5
 def show(connection: duckdb.DuckDBPyConnection, location: str | Path) -> Catalogue | None:
     """Make a view of every table over the files that are at a folder or object-store URL now.
 
-    A table without files is empty, and columns that an older schema lacks are null.
+    A table without files is empty. Columns that an older schema lacks are null, and those that it names
+    otherwise have the present name.
 
     Returns:
         The catalogue of these files; ``None``: there is none, as in exports of before schema 4.
@@ -89,8 +90,11 @@ def _body(
     types = columns()[table]
     # what every schema had must be there: an export of another is refused, not read in part
     shown = types.keys() - (ADDED.get(table, set()) - held) if held else set()
+    earlier = {new: old for new, old in RENAMED.get(table, {}).items() if new not in held}
     selected = ", ".join(
-        f'"{name}"::{kind} AS "{name}"' if name in shown else f'NULL::{kind} AS "{name}"'
+        f'"{earlier.get(name, name)}"::{kind} AS "{name}"'
+        if name in shown
+        else f'NULL::{kind} AS "{name}"'
         for name, kind in types.items()
     )
     return f"SELECT {selected} {f'FROM {source}' if held else 'LIMIT 0'}"

@@ -134,8 +134,8 @@ def _wal_rows(rerun: Rerun) -> list[tuple]:
         "SELECT run_id, at_end - at_begin AS wal FROM engine_counter SEMI JOIN chosen USING (run_id)"
         " WHERE name = 'pg_stat_wal.wal_bytes'"
     )
-    asked = rerun.of_runs(
-        "SELECT run_id, asked FROM engine_setting SEMI JOIN chosen USING (run_id)"
+    requested = rerun.of_runs(
+        "SELECT run_id, requested FROM engine_setting SEMI JOIN chosen USING (run_id)"
         " WHERE name = 'max_wal_size'"
     )
     for variant, note in (
@@ -147,12 +147,13 @@ def _wal_rows(rerun: Rerun) -> list[tuple]:
                 (pl.col("variant") == variant) & (pl.col("workload") == "oltp_write_only")
             )
             .join(written, on="run_id")
-            .join(asked, on="run_id")
+            .join(requested, on="run_id")
         )
         if joined.is_empty():
             continue
         ratios = [
-            wal / canonical(size) for wal, size in zip(joined["wal"], joined["asked"], strict=True)
+            wal / canonical(size)
+            for wal, size in zip(joined["wal"], joined["requested"], strict=True)
         ]
         rows.append((f"WAL in a write_only run : max_wal_size, {variant}", None, max(ratios), note))
     return rows

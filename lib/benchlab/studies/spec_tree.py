@@ -208,7 +208,7 @@ def article_ratios(repo: Repo) -> pl.DataFrame:
         key: group.select("concurrency", "throughput_max_per_s")
         for key, group in results.group_by("engine", "variant", "partitioned")
     }
-    asked = {
+    ratios = {
         "PostgreSQL : MariaDB tuned, not partitioned": (
             ("postgres", "default", False),
             ("mariadb", "tuned", False),
@@ -228,7 +228,7 @@ def article_ratios(repo: Repo) -> pl.DataFrame:
         ),
     }
     rows = []
-    for what, (over, under) in asked.items():
+    for what, (over, under) in ratios.items():
         both = curve[over].join(curve[under], on="concurrency", suffix="_under").sort("concurrency")
         above, below = both["throughput_max_per_s"], both["throughput_max_per_s_under"]
         at = dict(zip(map(str, both["concurrency"]), above / below, strict=True))

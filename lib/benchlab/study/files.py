@@ -37,18 +37,18 @@ def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]
         StudyError: no study has all of them.
     """
     specs = [spec for name in names(repo) if (spec := load(repo, name)).is_rerun]
-    for kind, asked in selected.items():
+    for kind, requested in selected.items():
         choices = set().union(*(spec.choices[kind] for spec in specs))
-        for name in asked:
+        for name in requested:
             if name not in choices:
                 raise UnknownName(kind, name, choices)
     found = [
         spec.study
         for spec in specs
-        if all(set(asked) <= spec.choices[kind] for kind, asked in selected.items())
+        if all(set(requested) <= spec.choices[kind] for kind, requested in selected.items())
     ]
     if not found:
-        wanted = ", ".join(name for asked in selected.values() for name in asked)
+        wanted = ", ".join(name for requested in selected.values() for name in requested)
         raise StudyError(f"no study has all of: {wanted}")
     return found
 

@@ -98,7 +98,7 @@ class External(Session):
         self.engine.query(f"INSERT INTO {_MARK} VALUES ('{key}')")
 
     def restore(self, key: str) -> None:
-        """Make sure that the database holds a dataset, or nothing if an empty one is asked for.
+        """Make sure that the database holds a dataset, or nothing if an empty one is requested.
 
         Raises:
             EngineError: it holds something else, which is not ours to delete.

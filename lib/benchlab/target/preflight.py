@@ -22,7 +22,7 @@ def root(deployment: Deployment) -> None:
 
     Raises:
         NoRoot: on a node they cannot.
-        Unreachable: a node cannot be asked.
+        Unreachable: a node cannot be reached.
     """
     for node in deployment.nodes:
         node.run("true")

@@ -40,7 +40,7 @@ def provision(
 ) -> Provisioned:
     """Install and tune the engines of a study on a target, and return what came of it.
 
-    Engines of other studies that will be asked for later are installed with them: packages in one
+    Engines of other studies that will be needed later are installed with them: packages in one
     transaction, downloads beside it. They are not tuned, so one name may mean two versions.
 
     Args:
@@ -63,8 +63,8 @@ def provision(
         repo, deployment, [one for name in engines if (one := study.engines[name].external)]
     )
     of_roles = provided(deployment, study, engines)
-    asked = variables(study, profile_name, envelope, of_roles, later)
-    playbook(repo, deployment.name, "provision", asked, on_task)
+    requested = variables(study, profile_name, envelope, of_roles, later)
+    playbook(repo, deployment.name, "provision", requested, on_task)
     found = Provisioned(
         deployment=deployment,
         hosts={node.name: _facts(node) for node in deployment.nodes},
@@ -100,7 +100,7 @@ def variables(
     engines: list[str],
     later: Sequence[dict] = (),
 ) -> dict:
-    """Return what the playbook ``provision`` is asked for; see ``ansible/README.md``."""
+    """Return the variables of the playbook ``provision``; see ``ansible/README.md``."""
     return {
         "benchlab_agent_source": str(Path(__file__).parents[1] / "agent"),
         "benchlab_engines": engine_variables(study, profile_name, envelope, engines),

@@ -66,7 +66,7 @@ class Session:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine's server where the load finds it; asked from here by way of the load's node.
+        """The engine's server where the load finds it; queried from here by way of the load's node.
 
         So it needs to listen to nobody but the load.
         """

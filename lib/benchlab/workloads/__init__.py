@@ -4,7 +4,7 @@
 ``tables``   how it is loaded and checked, what a load is told of it
              (:class:`~benchlab.workloads.base.Tables`, as ``TABLES``)
 
-Script files of its own lie beside them. This module imports none of them before it is asked for one.
+Script files of its own lie beside them. This module imports each when it is first needed.
 """
 
 from typing import TYPE_CHECKING

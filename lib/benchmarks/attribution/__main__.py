@@ -34,17 +34,17 @@ def main() -> None:
         "--method", choices=[method.name for method in METHODS], help="only this (default: both)"
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep there what they read")
-    asked = parser.parse_args()
-    if unknown := set(asked.cases) - {case.name for case in CASES}:
+    options = parser.parse_args()
+    if unknown := set(options.cases) - {case.name for case in CASES}:
         parser.error(f"no case {', '.join(sorted(unknown))}")
-    chosen = [case for case in CASES if not asked.cases or case.name in asked.cases]
+    chosen = [case for case in CASES if not options.cases or case.name in options.cases]
     console = Console()
     checkout = repo.find()
-    methods = [method for method in METHODS if asked.method in (None, method.name)]
+    methods = [method for method in METHODS if options.method in (None, method.name)]
     # runs of the labelled set must not count as results of a study
     os.environ["BENCHLAB_DATA"] = str(checkout.data / "attribution")
     tasks = [(case, method) for case in chosen for method in methods]
-    told = _held(checkout, tasks, asked.keep, console)
+    told = _held(checkout, tasks, options.keep, console)
     missed = False
     for method in methods:
         answers = told[method.name]

@@ -123,7 +123,7 @@ def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method
         options=options,
         tolerated_error_share=0.5,
     )
-    asked = method.intervention
+    requested = method.intervention
     rows = {"rows_per_table": case.rows} if case.rows else {}
     of_case = {
         "workload_name": case.name,
@@ -133,10 +133,10 @@ def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method
         "envelope": _limits(repo, spec, case.host).model_copy(update=case.disk),
         "start": case.start,
         "warmup_s": case.warmup_s,
-        "measure_s": asked.measure_s if asked else point.measure_s,
+        "measure_s": requested.measure_s if requested else point.measure_s,
     }
     return Trial(
-        point=point.model_copy(update=of_case), number=1, profile=PROFILE, intervention=asked
+        point=point.model_copy(update=of_case), number=1, profile=PROFILE, intervention=requested
     )
 
 

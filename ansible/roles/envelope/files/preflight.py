@@ -21,7 +21,7 @@ def missing_controllers():
 
 
 def in_force():
-    """The envelope that was asked for last; None where there is none or it cannot be read."""
+    """The envelope that was requested last; None where there is none or it cannot be read."""
     try:
         return json.loads(Path("/etc/benchlab/envelope.json").read_text())
     except (OSError, ValueError):

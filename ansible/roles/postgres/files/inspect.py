@@ -53,7 +53,7 @@ def main(version, exact, data_dir, pristine):
         major, programs = None, Path(exact) / "bin" if Path(exact).is_dir() else None
     else:
         available = [] if version in packaged else candidates()
-        # a distribution carries one major version; where that is another than asked, it is taken
+        # a distribution carries one major version; where that is not the requested one, it is taken
         major = version if version in [*packaged, *available] else next(reversed(available), None)
         programs = packaged.get(major)
     found = {

@@ -230,8 +230,8 @@ def _arguments(options: dict[str, Scalar]) -> list[str]:
 def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
     """Return the whole seconds of the measured part, by operation, from the log.
 
-    They count from the begin of the first transaction. Behind the last one that pgbench was asked
-    for only those end that were under way, so these seconds are left out.
+    They count from the begin of the first transaction. After the requested time only transactions end
+    that were under way, so these seconds are left out.
     """
     log = pl.scan_parquet(folder / TRANSACTIONS)
     (began,), (ended,) = (

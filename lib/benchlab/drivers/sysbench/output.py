@@ -11,7 +11,7 @@ Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``
 - Percentiles are read off that histogram, so they have its resolution; min, avg, max and sum have
   not.
 - An interval in which no event ended has no latency; sysbench prints 0.00.
-- The event in flight at the end is waited for: totals may be of more than the asked time, and of
+- The event in flight at the end is waited for: totals may be of more than the requested time, and of
   more events than the intervals show.
 - When its PostgreSQL driver loses the connection, 1.0.20 as packaged by Debian dies of a
   segmentation fault without a message: the exit status must be looked at too.

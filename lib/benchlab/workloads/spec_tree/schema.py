@@ -19,7 +19,7 @@ IDS = {
 
 
 def tables(dialect: str, dataset: SpecTree) -> list[str]:
-    """Return the statements that make the empty tables, partitioned by operator if asked for."""
+    """Return the statements that make the empty tables, partitioned by operator if requested."""
     id_, small = _ID[dialect], _SMALL[dialect]
     columns = {
         "specification": (

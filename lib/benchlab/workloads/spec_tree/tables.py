@@ -12,7 +12,7 @@ from benchlab.workloads.base import Tables
 from benchlab.workloads.spec_tree import answers, generate, query, schema
 from benchlab.workloads.spec_tree.dataset import SpecTree
 
-#: Queries that every engine is asked before anything is timed.
+#: Queries that every engine answers before anything is timed.
 CHECKED = 1000
 
 #: Different parameters that a load draws from.
