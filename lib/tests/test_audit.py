@@ -78,7 +78,7 @@ def test_a_truth_that_does_not_hold_says_what_there_is_instead():
 
 
 @pytest.mark.parametrize(
-    ("found", "told", "digits", "agree"),
+    ("found", "published", "digits", "agree"),
     [
         (12.8633, 12.86, 2, True),
         (8498.73, 8498, 0, True),  # cut off
@@ -99,8 +99,8 @@ def test_a_truth_that_does_not_hold_says_what_there_is_instead():
         (False, False, 2, True),
     ],
 )
-def test_a_rounding_is_no_contradiction(found, told, digits, agree):
-    assert audit.agrees(found, claim(value=told, digits=digits).decided_by) is agree
+def test_a_rounding_is_no_contradiction(found, published, digits, agree):
+    assert audit.agrees(found, claim(value=published, digits=digits).decided_by) is agree
 
 
 NUMBERS = st.decimals(-(10**9), 10**9, places=6)
@@ -109,22 +109,22 @@ NUMBERS = st.decimals(-(10**9), 10**9, places=6)
 @given(NUMBERS, st.integers(-3, 5))
 def test_a_number_agrees_with_itself_rounded_and_with_nothing_further_off(number, digits):
     unit = Decimal(1).scaleb(-digits)
-    told = number.quantize(unit)
-    test = claim(value=float(told), digits=digits).decided_by
+    published = number.quantize(unit)
+    test = claim(value=float(published), digits=digits).decided_by
     assert audit.agrees(float(number), test)
     for step in (-2, 2):
-        other = claim(value=float(told + step * unit), digits=digits).decided_by
+        other = claim(value=float(published + step * unit), digits=digits).decided_by
         assert not audit.agrees(float(number), other)
 
 
 @given(NUMBERS, NUMBERS, st.integers(-3, 5))
 def test_what_agrees_is_less_than_one_unit_of_the_last_digit_off(number, other, digits):
     unit = Decimal(1).scaleb(-digits)
-    told = other.quantize(unit)
-    test = claim(value=float(told), digits=digits).decided_by
+    published = other.quantize(unit)
+    test = claim(value=float(published), digits=digits).decided_by
     if audit.agrees(float(number), test):
-        assert abs(told - number) < unit
-    elif abs(told - number) < unit / 2:
+        assert abs(published - number) < unit
+    elif abs(published - number) < unit / 2:
         raise AssertionError("the nearest number to these digits does not agree")
 
 
@@ -161,11 +161,11 @@ def test_an_audit_is_decided_by_its_query(tables, query, value, found, verdict):
         ("SELECT concurrency AS found FROM spec_tree.results", 1, "more than one row"),
         ("SELECT 1 AS found, 2 AS more", 1, "found, more, and not with found alone"),
         ("SELECT 1 AS fuond", 1, "fuond, and not with found alone"),
-        ("SELECT NULL AS found", 1, "finds None, where the article tells a number"),
-        ("SELECT NULL AS found", True, "finds None, where the article tells a truth"),
-        ("SELECT true AS found", 1, "finds True, where the article tells a number"),
-        ("SELECT 1 AS found", True, "finds 1, where the article tells a truth"),
-        ("SELECT '1' AS found", 1, "finds '1', where the article tells a number"),
+        ("SELECT NULL AS found", 1, "finds None, where the article states a number"),
+        ("SELECT NULL AS found", True, "finds None, where the article states a truth value"),
+        ("SELECT true AS found", 1, "finds True, where the article states a number"),
+        ("SELECT 1 AS found", True, "finds 1, where the article states a truth value"),
+        ("SELECT '1' AS found", 1, "finds '1', where the article states a number"),
         ("SELECT 'nan'::DOUBLE AS found", 1, "finds nan, where"),
         ("SELECT 'inf'::DOUBLE AS found", 1, "finds inf, where"),
         ("SELECT count(*) AS found FROM read_csv('/etc/passwd')", 1, "disabled by configuration"),

@@ -151,7 +151,7 @@ DECIDED = {
         {},
         "inconclusive",
         "at 16 clients",
-        "cannot be told from 4, 16",
+        "cannot be distinguished from 4, 16",
     ),
     "peak of a ratio": (
         {"test": "peak", "first": 16, "last": 16},
@@ -252,7 +252,7 @@ NOT_TESTABLE = {
     "no capture": (
         {"test": "above", "over": OTHER | {"metric": "checkpoints_per_s"}},
         "order",
-        "no capture of postgres default oltp_insert tells checkpoints_per_s",
+        "no capture of postgres default oltp_insert gives checkpoints_per_s",
     ),
 }
 
@@ -326,7 +326,7 @@ def test_a_bottleneck_is_that_of_most_trials_at_each_concurrency(bound):
     assert bound({4: [DISK, DISK, CPU], 16: [DISK] * 3}).verdict == "reproduced"
 
 
-def test_another_bottleneck_at_one_concurrency_is_told_with_it(bound):
+def test_another_bottleneck_at_one_concurrency_is_reported_with_it(bound):
     one = bound({4: [DISK] * 3, 16: [CPU, CPU, "none"]})
     assert (one.verdict, one.found) == ("not reproduced", f"{CPU} or none")
     assert one.reason == "16 clients (the article's 64)"
@@ -350,7 +350,7 @@ def test_one_trial_shows_no_bottleneck(bound):
 def test_runs_whose_captures_do_not_tell_have_no_bottleneck(bound, resource, confidence):
     one = bound({4: [resource] * 3}, confidence=confidence)
     assert one.verdict == "not testable here"
-    assert one.reason == "no capture tells what bound postgres tuned oltp_insert"
+    assert one.reason == "no capture shows what bound postgres tuned oltp_insert"
 
 
 # The whole
@@ -398,7 +398,7 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     assert set(verdicts.filter(kind="audit")["verdict"]) == {"reproduced", "not reproduced"}
     by_id = {row["claim"]: row for row in verdicts.iter_rows(named=True)}
     gain = by_id["postgres_insert_gain"]
-    assert (gain["profile"], gain["target"], gain["told"]) == (
+    assert (gain["profile"], gain["target"], gain["condition"]) == (
         "standard",
         "local",
         "4 (3.20 to 5.00)",

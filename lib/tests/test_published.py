@@ -56,8 +56,8 @@ def cells(file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(opened))
 
 
-def told() -> list[dict[str, str]]:
-    return [row | {"study": name} for name in STUDIES for row in cells(f"{name}/told.csv")]
+def prose() -> list[dict[str, str]]:
+    return [row | {"study": name} for name in STUDIES for row in cells(f"{name}/numbers.csv")]
 
 
 FILES = [row["file"] for row in cells("sources.csv")]
@@ -90,7 +90,7 @@ def test_every_study_has_its_article_and_its_numbers():
         assert row["article"] == article[row["study"]]
         assert row["where"]
     for name in STUDIES:
-        assert published.tables(REPO, name)[-1] == "told"
+        assert published.tables(REPO, name)[-1] == "numbers"
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -111,7 +111,7 @@ def test_every_column_is_typed_and_every_number_has_a_unit(file):
 def test_no_factor_is_left_open():
     for column in (row for row in COLUMNS if row["kind"] == "factor"):
         file, name = column["file"], column["column"]
-        if (file, name) in MAY_BE_EMPTY or (file.endswith("/told.csv") and name != "id"):
+        if (file, name) in MAY_BE_EMPTY or (file.endswith("/numbers.csv") and name != "id"):
             continue
         assert all(row[name] for row in cells(file)), f"{file}: {name}"
 
@@ -156,25 +156,27 @@ def test_every_article_has_a_study_file_that_names_it_alike():
         assert row["title"] in (article.title, None)
 
 
-def test_what_a_claim_tells_is_what_the_article_tells():
-    article = {row["id"]: float(row["value"]) for row in cells(f"{STUDY}/told.csv") if row["value"]}
-    told = {
+def test_a_claim_has_the_number_of_the_article():
+    article = {
+        row["id"]: float(row["value"]) for row in cells(f"{STUDY}/numbers.csv") if row["value"]
+    }
+    claimed = {
         claim.id: claim.decided_by.value
         for claim in study.load(REPO, STUDY).claims
         if isinstance(claim.decided_by, Ratio | Level) and claim.id in article
     }
-    assert len(told) >= 5
-    assert told == {name: article[name] for name in told}
+    assert len(claimed) >= 5
+    assert claimed == {name: article[name] for name in claimed}
 
 
-def test_told_numbers_have_ids_of_their_own():
-    ids = [(row["study"], row["id"]) for row in told()]
+def test_numbers_of_the_prose_have_ids_of_their_own():
+    ids = [(row["study"], row["id"]) for row in prose()]
     assert len(ids) == len(set(ids))
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for _, name in ids)
 
 
-def test_a_told_value_is_what_its_figure_says():
-    for row in told():
+def test_a_value_of_the_prose_is_what_its_figure_says():
+    for row in prose():
         assert row["unit"] and row["what"] and row["where"]
         assert row["qualifier"] in QUALIFIERS
         if row["unit"] == "version":
@@ -190,7 +192,7 @@ def test_no_sentence_of_an_article_is_here():
             for column, cell in row.items():
                 if column != "figure":
                     assert not re.search(r"[\u3000-\u9fff]", cell), f"{file}: {column}"
-    assert max(len(row["figure"]) for row in told()) <= 10
+    assert max(len(row["figure"]) for row in prose()) <= 10
 
 
 # What the articles' own arithmetic says of the transcription: a row in a wrong place breaks it.
@@ -298,16 +300,16 @@ def test_a_new_table_is_described_but_for_what_only_its_author_knows(copy):
     with (folder / "articles.csv").open("a") as stream:
         stream.write("compression,005,,,\n")
     (folder / "compression").mkdir()
-    told = ["id,what,value,unit,qualifier,figure,where,engine,variant,workload,concurrency"]
-    told.append("lz4_gain,gain of lz4,21.5,%,exact,21.5,results,postgres,lz4,,")
-    (folder / "compression/told.csv").write_text("\n".join(told) + "\n")
+    lines = ["id,what,value,unit,qualifier,figure,where,engine,variant,workload,concurrency"]
+    lines.append("lz4_gain,gain of lz4,21.5,%,exact,21.5,results,postgres,lz4,,")
+    (folder / "compression/numbers.csv").write_text("\n".join(lines) + "\n")
     (folder / "compression/size.csv").write_text(
         "variant,wal_mib,kept\nlz4,1.5,true\noff,3.25,true\n"
     )
     left = dictionary.write(copy)
     assert left == [
         "sources.csv: compression/size.csv: where",
-        "sources.csv: compression/told.csv: where",
+        "sources.csv: compression/numbers.csv: where",
         *(
             f"columns.csv: compression/size.csv {cell}"
             for cell in (
@@ -324,7 +326,7 @@ def test_a_new_table_is_described_but_for_what_only_its_author_knows(copy):
     ]
     # the prose's numbers are described as every study's
     assert published.number(copy, "compression", "lz4_gain") == 21.5
-    assert published.tables(copy, "compression") == ["size", "told"]
+    assert published.tables(copy, "compression") == ["size", "numbers"]
 
 
 def test_a_table_of_an_unknown_article_or_with_words_for_numbers_is_refused(copy):
@@ -368,7 +370,7 @@ def test_numbers_are_all_cells_that_have_one():
 def test_a_number_of_the_prose_has_its_id_and_its_own_unit():
     found = published.numbers(REPO).filter(metric="tidb_tuned_peak_write_only")
     assert found.select("table", "engine", "unit", "value").rows() == [
-        ("told", "tidb", "transactions/s", 2000.0)
+        ("numbers", "tidb", "transactions/s", 2000.0)
     ]
 
 
@@ -376,7 +378,7 @@ def test_an_unknown_name_is_answered_with_the_choices():
     with pytest.raises(UnknownName, match=r"'tpch'; choose one of: cached_tables, .*, tpcc"):
         published.tables(REPO, "tpch")
     with pytest.raises(
-        UnknownName, match=r"spec_tree 'result'; choose one of: environment, results"
+        UnknownName, match=r"spec_tree 'result'; choose one of: environment, numbers, results"
     ):
         published.read(REPO, "spec_tree", "result")
 

@@ -20,7 +20,7 @@ ENGINE = "postgres14"
 HOST = b'{"cpu_model": "A", "cores": 2, "memory_bytes": 8589934592, "kernel": "6.1"}'
 CLAIM = "Compression by lz4 makes writes faster."
 
-TOLD = (
+NUMBERS = (
     "id,what,value,unit,qualifier,figure,where,engine,variant,workload,concurrency,metric\n"
     "lz4_at_4,throughput,2000,transactions/s,about,2000,results,postgres14,lz4,writes,8,tps\n"
     "cores,cores,8,cores,exact,8,set-up,,,,,\n"
@@ -77,9 +77,9 @@ def _published(checkout: Repo) -> None:
             (ours / path.name).symlink_to(path)
     lines = {
         "articles.csv": f"{NAME},a1,Should WAL be compressed?,,",
-        "sources.csv": f"{NAME}/told.csv,{NAME},a1,prose,2",
+        "sources.csv": f"{NAME}/numbers.csv,{NAME},a1,prose,2",
         "columns.csv": "\n".join(
-            f"{NAME}/told.csv,{column},{kind},{of},,,0,,x"
+            f"{NAME}/numbers.csv,{column},{kind},{of},,,0,,x"
             for column, kind, of in (
                 ("id", "factor", "text"),
                 ("what", "text", "text"),
@@ -93,7 +93,7 @@ def _published(checkout: Repo) -> None:
     }
     for name, added in lines.items():
         (ours / name).write_text((theirs / name).read_text().rstrip("\n") + "\n" + added + "\n")
-    (ours / NAME / "told.csv").write_text(TOLD)
+    (ours / NAME / "numbers.csv").write_text(NUMBERS)
 
 
 @pytest.fixture

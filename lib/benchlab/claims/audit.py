@@ -70,7 +70,7 @@ def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> 
         tables: see :func:`benchlab.claims.published.database`.
 
     Raises:
-        ClaimError: a query fails, or does not answer with one value of the type told.
+        ClaimError: a query fails, or does not return one value of the article's type.
     """
     test = claim.decided_by
     try:
@@ -84,12 +84,12 @@ def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> 
 
 
 def agrees(found: float | bool, test: Audit) -> bool:
-    """Whether the value told is the one found, or that one rounded or cut off to the digits told."""
+    """Whether the published value is the one found, or that rounded or cut off to as many digits."""
     if isinstance(found, bool):
         return found is test.value
     unit = Decimal(1).scaleb(-test.digits)
-    number, told = Decimal(str(found)), Decimal(str(test.value))
-    return told in (number.quantize(unit, how, _EXACT) for how in (ROUND_HALF_UP, ROUND_DOWN))
+    number, in_article = Decimal(str(found)), Decimal(str(test.value))
+    return in_article in (number.quantize(unit, how, _EXACT) for how in (ROUND_HALF_UP, ROUND_DOWN))
 
 
 def _answer(query: str, tables: duckdb.DuckDBPyConnection) -> object:
@@ -108,15 +108,15 @@ def _answer(query: str, tables: duckdb.DuckDBPyConnection) -> object:
 
 
 def _value(answer: object, test: Audit) -> float | bool:
-    """Return the answer if it is of the type told: a truth, or a finite number."""
+    """Return the answer if it is of the article's type: a truth value, or a finite number."""
     if isinstance(test.value, bool):
         if isinstance(answer, bool):
             return answer
-        raise ValueError(f"the query finds {answer!r}, where the article tells a truth")
+        raise ValueError(f"the query finds {answer!r}, where the article states a truth value")
     number = isinstance(answer, int | float | Decimal) and not isinstance(answer, bool)
     if number and isfinite(answer):
         return float(answer)
-    raise ValueError(f"the query finds {answer!r}, where the article tells a number")
+    raise ValueError(f"the query finds {answer!r}, where the article states a number")
 
 
 def _text(answer: object) -> str:

@@ -110,7 +110,7 @@ def _files(folder: Path, studies: list[str]) -> Iterator[Path]:
             )
     for study in studies:
         paths = (folder / study).glob("*.csv")
-        yield from sorted(paths, key=lambda path: (path.stem == published.TOLD, path.stem))
+        yield from sorted(paths, key=lambda path: (path.stem == published.NUMBERS, path.stem))
 
 
 def _type(cells: list[str]) -> str:

@@ -100,46 +100,46 @@ class Evidence:
         return self._spreads[metric]
 
     def bound(self, series: Series) -> dict[int, list[str]]:
-        """Return what bound each trial at each concurrency, of those whose captures tell.
+        """Return what bound each trial at each concurrency, of those whose captures show it.
 
         Raises:
-            NotTestable: no run counts, or the captures of none that does tell what bound it.
+            NotTestable: no run counts, or no captures show what bound it.
         """
         runs = self._of(series).join(self._attribution, on="run_id")
         if runs.is_empty():
-            raise NotTestable(f"no capture tells what bound {series}")
+            raise NotTestable(f"no capture shows what bound {series}")
         return self._by_concurrency(runs, "resource")
 
-    def here(self, told: int) -> float:
+    def here(self, in_article: int) -> float:
         """Return the concurrency here that stands for the article's."""
-        return told * self._share_of_cores
+        return in_article * self._share_of_cores
 
-    def told(self, here: int) -> float:
+    def in_article(self, here: int) -> float:
         """Return the article's concurrency that one here stands for."""
         return here / self._share_of_cores
 
-    def among(self, curve: dict, told: int) -> int:
+    def among(self, curve: dict, in_article: int) -> int:
         """Return the concurrency of a curve that stands for the article's.
 
         Raises:
             NotTestable: the curve does not have it.
         """
-        here = self.here(told)
+        here = self.here(in_article)
         if here not in curve:
             raise NotTestable(
-                f"the article's {told:,} clients are {here:,g} here, which were not run"
+                f"the article's {in_article:,} clients are {here:,g} here, which were not run"
             )
         return int(here)
 
-    def some(self, curve: dict, told: Sequence[int]) -> list[int]:
+    def some(self, curve: dict, in_article: Sequence[int]) -> list[int]:
         """Return the concurrencies of a curve that stand for any of the article's.
 
         Raises:
             NotTestable: the curve has none of them.
         """
-        found = [int(self.here(one)) for one in told if self.here(one) in curve]
+        found = [int(self.here(one)) for one in in_article if self.here(one) in curve]
         if not found:
-            here = ", ".join(f"{self.here(one):,g}" for one in told)
+            here = ", ".join(f"{self.here(one):,g}" for one in in_article)
             raise NotTestable(f"the article's clients are {here} here, of which none were run")
         return found
 
@@ -161,7 +161,7 @@ class Evidence:
         """Return the runs of a series that have a metric."""
         found = self._of(series).drop_nulls(metric)
         if found.is_empty():
-            raise NotTestable(f"no capture of {series} tells {metric}")
+            raise NotTestable(f"no capture of {series} gives {metric}")
         return found
 
     def _of(self, series: Series) -> pl.DataFrame:

@@ -89,10 +89,11 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
     return []
 
 
-def _clients(told: list[int], scale: float) -> str:
+def _clients(in_article: list[int], scale: float) -> str:
     """Name the article's clients, and how many these are here."""
     theirs, here = (
-        ", ".join(f"{one:,g}" for one in side) for side in (told, [one * scale for one in told])
+        ", ".join(f"{one:,g}" for one in side)
+        for side in (in_article, [one * scale for one in in_article])
     )
     return f"{here} clients" + (f" (the article's {theirs})" if here != theirs else "")
 

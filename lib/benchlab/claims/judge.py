@@ -202,7 +202,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
-    start, end = (evidence.among(curve, told) for told in (test.start, test.end))
+    start, end = (evidence.among(curve, one) for one in (test.start, test.end))
     sides = (curve[end], curve[start])
     prior = evidence.spread(test.of.metric)
     number = stats.ratio(*sides, prior=prior)
@@ -233,8 +233,8 @@ def _position(
 ) -> _Finding:
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
-        told = words.between(test.first, test.last)
-        raise NotTestable(f"no number of clients was run that stands for the article's {told}")
+        clients = words.between(test.first, test.last)
+        raise NotTestable(f"no number of clients was run that stands for the article's {clients}")
     answer = position.between(low, high)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
@@ -246,7 +246,7 @@ def _position(
     return _Finding(
         answer,
         f"at {_clients(evidence, position.value)}",
-        where=f"cannot be told from {possible}" if len(position.possible) > 1 else "",
+        where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
         trials_needed=None if None in needed else max(needed, default=None),
     )
 
@@ -351,7 +351,7 @@ def _inverse(number: Estimate) -> Estimate:
 
 def _clients(evidence: Evidence, *here: int) -> str:
     ours, theirs = (
-        ", ".join(f"{one:,g}" for one in side) for side in (here, map(evidence.told, here))
+        ", ".join(f"{one:,g}" for one in side) for side in (here, map(evidence.in_article, here))
     )
     text = f"{ours} {'client' if here == (1,) else 'clients'}"
     return text if ours == theirs else f"{text} (the article's {theirs})"

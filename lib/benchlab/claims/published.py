@@ -1,9 +1,9 @@
 """The articles' own numbers: ``data/published``, tidy CSV with one folder per study.
 
-``articles.csv`` names the articles, ``sources.csv`` says of every file what it was taken from and how
-many rows it has, and ``columns.csv`` is the dictionary of all columns: kind (a factor says what was
-measured, a value what came out, text is the rest), type, unit, which metric of ours it is (that of its
-own name, if none is given), cells filled and their sum as published.
+``articles.csv`` names the articles. ``sources.csv`` names the source of every file and the number of
+its rows. ``columns.csv`` is the dictionary of all columns: kind (a factor is what was varied, a value
+what was measured, text is the rest), type, unit, which metric of ours it is (that of its own name, if
+none is given), cells filled and their sum as published.
 A file is read as the dictionary types it, so a cell of another type is an error and not a text column.
 """
 
@@ -18,7 +18,7 @@ from benchlab.repo import Repo
 from benchlab.study.vocabulary import METRICS
 
 #: The file of each study that holds the numbers of its article's prose.
-TOLD = "told"
+NUMBERS = "numbers"
 
 #: Factors with a column of their own in :func:`numbers`; the others stand in ``factors``.
 POINT = ("engine", "variant", "workload", "concurrency")
@@ -52,7 +52,7 @@ def folder(repo: Repo) -> Path:
 
 
 def articles(repo: Repo) -> pl.DataFrame:
-    """One row per article: study, article, title, author, date; null where its text does not say."""
+    """One row per article: study, article, title, author, date; null where its text lacks it."""
     names = ("study", "article", "title", "author", "date")
     return _read(folder(repo) / "articles.csv", dict.fromkeys(names, pl.String))
 
@@ -98,18 +98,18 @@ def read(repo: Repo, study: str, table: str) -> pl.DataFrame:
     return _read(folder(repo) / study / f"{table}.csv", schema)
 
 
-def told(repo: Repo, study: str) -> pl.DataFrame:
+def prose_numbers(repo: Repo, study: str) -> pl.DataFrame:
     """Return the numbers of an article's prose: id, what, value, unit, qualifier, figure, where, point.
 
     ``qualifier`` is exact, about, over (or at least), under (or nearly) or up_to; ``figure`` is the
     numeral as printed; ``value`` is null for a version.
     """
-    return read(repo, study, TOLD)
+    return read(repo, study, NUMBERS)
 
 
 def number(repo: Repo, study: str, name: str) -> float:
     """Return one number of an article's prose, by its id."""
-    return told(repo, study).filter(id=name)["value"].item()
+    return prose_numbers(repo, study).filter(id=name)["value"].item()
 
 
 def numbers(repo: Repo) -> pl.DataFrame:
@@ -124,7 +124,7 @@ def numbers(repo: Repo) -> pl.DataFrame:
         for table in tables(repo, study):
             described = columns(repo).filter(file=f"{study}/{table}.csv")
             frame = read(repo, study, table).with_row_index("row", offset=1)
-            if table == TOLD:
+            if table == NUMBERS:
                 frames.append(_long(frame, study, table, pl.col("id"), pl.col("unit"), "value", []))
                 continue
             factors = described.filter(kind="factor")["column"].to_list()
@@ -169,7 +169,7 @@ def points(repo: Repo, study: str) -> pl.DataFrame:
         if not set(POINT) <= set(table.columns):
             continue
         for column, unit, metric in of_file.select("column", "unit", "metric").iter_rows():
-            if Path(file).stem == TOLD and "metric" in table.columns:
+            if Path(file).stem == NUMBERS and "metric" in table.columns:
                 of_metric = table.drop_nulls("metric").group_by("unit", "metric")
             elif metric or column in METRICS:
                 of_metric = [((unit, metric or column), table)]

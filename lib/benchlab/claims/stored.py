@@ -1,4 +1,4 @@
-"""The tables ``published``, ``claim`` and ``verdict``: what articles tell, and what runs say of it."""
+"""The tables ``published``, ``claim`` and ``verdict``: what articles claim, and what runs show."""
 
 import polars as pl
 
@@ -17,7 +17,7 @@ _CLAIM = {
     "kind": pl.String,
     "text": pl.String,
     "test": pl.String,
-    "told": pl.String,
+    "condition": pl.String,
 }
 
 _VERDICT = {
@@ -56,7 +56,7 @@ def write(repo: Repo, store: Store) -> None:
 
 
 def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
-    """Return every claim of these studies, with what its test claims; ``position`` is in its file."""
+    """Return every claim of these studies and its test's condition; ``position`` is in its file."""
     rows = [
         (
             name,
@@ -66,7 +66,7 @@ def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
             claim.kind,
             claim.claim,
             claim.decided_by.test,
-            words.told(claim.decided_by),
+            words.condition(claim.decided_by),
         )
         for name in names
         for position, claim in enumerate(study.load(repo, name).claims)

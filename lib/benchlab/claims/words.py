@@ -1,4 +1,4 @@
-"""Words: what a test claims and what was found, in a few characters for a table."""
+"""Words: what a test requires and what was found, in a few characters for a table."""
 
 from math import inf
 
@@ -18,14 +18,14 @@ from benchlab.study.claims import (
 )
 
 
-def told(test: Test) -> str:
-    """Say what a test claims: a bound, a number with what still agrees with it, clients, a resource."""
+def condition(test: Test) -> str:
+    """Write what a test requires: a bound, a number with its tolerance, clients, a resource."""
     if isinstance(test, OfCurves) and len(test.parts) > 1:
-        return f"{_told(test)}, {test.take} of {len(test.parts)}"
-    return _told(test)
+        return f"{_condition(test)}, {test.take} of {len(test.parts)}"
+    return _condition(test)
 
 
-def _told(test: Test) -> str:
+def _condition(test: Test) -> str:
     match test:
         case Above():
             return f"> {test.by:g}"

@@ -23,8 +23,8 @@ def tables(repo: Repo) -> pl.DataFrame:
 def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
     """Return every audit, those that the article's numbers contradict first.
 
-    Columns: ``study``, ``where``, ``claim``, ``told``, ``found``, ``verdict``, ``source`` (of a fact
-    that no published table holds). A truth is told as "yes"; what was found says what there is.
+    Columns: ``study``, ``where``, ``claim``, ``published``, ``found``, ``verdict``, ``source`` (of a
+    fact that no published table holds). A truth value is published as "yes"; ``found`` gives details.
 
     Args:
         repo: the checkout.
@@ -37,7 +37,7 @@ def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
                     "study": one.study,
                     "where": one.claim.where,
                     "claim": one.claim.claim,
-                    "told": words.told(one.test),
+                    "published": words.condition(one.test),
                     "found": words.audited(one.test, one.found, more_digits=2)
                     + (f"; {one.detail}" if one.detail else ""),
                     "verdict": one.verdict,

@@ -111,7 +111,9 @@ def audited(repo: Repo) -> tuple[list[dict[str, Any]], dict[str, pl.DataFrame]]:
     explained = pl.concat_str("found", pl.lit(" ("), "source", pl.lit(")"))
     found = pl.when(pl.col("source") == "").then("found").otherwise(explained)
     shown = {
-        one["table"]: every.filter(study=one["study"]).select("claim", "told", found, "verdict")
+        one["table"]: every.filter(study=one["study"]).select(
+            "claim", "published", found, "verdict"
+        )
         for one in listed
     }
     return listed, {"audit-summary": summary, **shown}

@@ -37,12 +37,12 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     ``here_high`` (median over trials, 95 %), ``ratio`` (here : article).
     """
     study = rerun.study
-    told = published.points(repo, study.study)
+    theirs = published.points(repo, study.study)
     per_run = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
-    if told.is_empty() or per_run.is_empty():
+    if theirs.is_empty() or per_run.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     here = Evidence(rerun).here
-    told = told.rename({"concurrency": "clients", "value": "article"}).with_columns(
+    theirs = theirs.rename({"concurrency": "clients", "value": "article"}).with_columns(
         pl.col("clients").map_elements(here, return_dtype=pl.Float64).alias("concurrency")
     )
     frames = [
@@ -52,9 +52,9 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             pl.lit(metric).alias("metric"),
             *(pl.col(f"{metric}{end}").alias(f"here{end}") for end in ("", "_low", "_high")),
         )
-        for metric in told["metric"].unique(maintain_order=True)
+        for metric in theirs["metric"].unique(maintain_order=True)
     ]
-    both = told.join(pl.concat(frames), on=[*_KEY, "metric"], how="inner").with_columns(
+    both = theirs.join(pl.concat(frames), on=[*_KEY, "metric"], how="inner").with_columns(
         (pl.col("here") / pl.col("article")).alias("ratio")
     )
     found = points.in_order(with_curve(both, study), study, "clients")

@@ -131,10 +131,10 @@ def _sizes(both: _Both, engine: str) -> Iterator[tuple[str, str, Sides]]:
         for name, value in (spec.settings | spec.variants[variant]).items():
             if name != pool and not isinstance(value, OfMemory):
                 continue
-            told = _bytes(value, memory)
+            theirs = _bytes(value, memory)
             rows = effective.filter(variant=variant, name=name)
             ours = _bytes(canonical(*rows.row(0)[2:])) if len(rows) else None
-            found.setdefault((name, (told, ours)), []).append(variant)
+            found.setdefault((name, (theirs, ours)), []).append(variant)
     for (name, sides), variants in found.items():
         whose = None if variants == ran else " and ".join(variants)
         yield name, both.study.label(engine, whose), sides

@@ -24,7 +24,7 @@ def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
     ``why`` (where the deciding number is, or what is missing).
     """
     rows = [
-        (one.claim.claim, words.told(one.claim.decided_by), one.found, one.verdict, _why(one))
+        (one.claim.claim, words.condition(one.claim.decided_by), one.found, one.verdict, _why(one))
         for one in judgements
     ]
     columns = ("claim", "article", "here", "verdict", "why")

@@ -19,7 +19,7 @@ ADDED = {
 }
 
 #: Columns that exports of schemas before version 5 name otherwise: name → that name.
-RENAMED = {"engine_setting": {"requested": "asked"}}
+RENAMED = {"engine_setting": {"requested": "asked"}, "claim": {"condition": "told"}}
 
 #: Every table that runs fill, in the order in which an explorer would meet them.
 RUN_TABLES = (
@@ -49,7 +49,7 @@ PARQUET = "(FORMAT parquet, COMPRESSION zstd)"
 #: The table that plans fill.
 PLANNED = "planned_trial"
 
-#: Tables of what articles tell and what was concluded of it: whole, or replaced as a whole.
+#: Tables of what articles claim and what was concluded of it: whole, or replaced as a whole.
 CONCLUSIONS = ("published", "claim", "verdict")
 
 #: Tables of studies.

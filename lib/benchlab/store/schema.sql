@@ -113,7 +113,7 @@ CREATE TABLE engine_setting (
 CREATE TABLE "interval" (
     run_id VARCHAR NOT NULL,
     phase VARCHAR NOT NULL,             -- warmup, measure
-    operation VARCHAR,                  -- type of transaction; null: all together, not told apart
+    operation VARCHAR,                  -- type of transaction; null: all of them together
     second INTEGER NOT NULL,            -- end of the second, counted from the phase's begin
     threads INTEGER,
     tps DOUBLE,
@@ -234,7 +234,7 @@ CREATE TABLE raw_file (
     bytes BIGINT NOT NULL
 );
 
--- What the articles tell and what was concluded of it: made anew from the study files, the published
+-- What the articles claim and what was concluded of it: made anew from the study files, the published
 -- tables and all runs by `benchlab paper` and `benchlab export`.
 
 CREATE TABLE published (
@@ -259,7 +259,7 @@ CREATE TABLE claim (
     kind VARCHAR NOT NULL,
     "text" VARCHAR NOT NULL,
     test VARCHAR NOT NULL,
-    told VARCHAR NOT NULL               -- what the test claims, in a few characters
+    condition VARCHAR NOT NULL          -- of the test, in a few characters
 );
 
 CREATE TABLE verdict (

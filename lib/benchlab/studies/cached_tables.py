@@ -13,8 +13,8 @@ def ratios(repo: Repo) -> pl.DataFrame:
     """Return the throughput of a cached table over that of a plain one at each of the 80 points.
 
     Columns: ``kind`` (reads, mixes), ``rows_per_table``, ``workload``, ``concurrency``, ``plain``,
-    ``cached`` (1/s), ``ratio``, ``told`` and ``found`` (gain in %, cut off after two decimals as the
-    article does), ``other`` (the same over the plain table of the other size).
+    ``cached`` (1/s), ``ratio``, ``published`` and ``found`` (gain in %, cut off after two decimals as
+    in the article), ``other`` (the same over the plain table of the other size).
     """
     reads = published.read(repo, "cached_tables", "read"), "read_gain", pl.col("workload")
     selects = pl.format("{} point selects", pl.col("point_selects"))
@@ -23,13 +23,15 @@ def ratios(repo: Repo) -> pl.DataFrame:
     for kind, (qps, gains, workload) in (("reads", reads), ("mixes", mixes)):
         point = ["rows_per_table", "workload", "concurrency"]
         wide = qps.with_columns(workload=workload).pivot(on="variant", index=point, values="qps")
-        told = published.read(repo, "cached_tables", gains).with_columns(workload=workload)
+        theirs = published.read(repo, "cached_tables", gains).with_columns(workload=workload)
         sizes = wide["rows_per_table"].unique().sort().to_list()
         other = wide.select(
             pl.col("rows_per_table").replace(sizes, sizes[::-1]), *point[1:], other="plain"
         )
         frames.append(
-            wide.join(told.select(*point, told="gain_percent"), on=point, maintain_order="left")
+            wide.join(
+                theirs.select(*point, published="gain_percent"), on=point, maintain_order="left"
+            )
             .join(other, on=point, maintain_order="left")
             .select(
                 pl.lit(kind).alias("kind"),
@@ -37,7 +39,7 @@ def ratios(repo: Repo) -> pl.DataFrame:
                 "plain",
                 "cached",
                 (pl.col("cached") / pl.col("plain")).alias("ratio"),
-                "told",
+                "published",
                 _gain("plain").alias("found"),
                 _gain("other").alias("other"),
             )

@@ -13,7 +13,7 @@ from benchlab.report.sections import Content, Source, digits
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
-#: Concurrency at which the effect of the tuning is told in the text.
+#: Concurrency at which the text reports the effect of the tuning.
 _EFFECT_CONCURRENCY = 16
 
 #: Figure → workload and variants of its curves.

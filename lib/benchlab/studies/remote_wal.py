@@ -60,9 +60,9 @@ def peaks(repo: Repo) -> pl.DataFrame:
 
 
 def wal_shape(repo: Repo) -> pl.DataFrame:
-    """Return what the WAL tables say of each point: writes at a time, and their part in a transaction.
+    """Return each point's WAL writes at a time and their part in a transaction, from the WAL tables.
 
-    Columns: ``concurrency_told`` and ``concurrency_found`` (mean number of WAL writes under way),
+    Columns: ``concurrency_published`` and ``concurrency_found`` (mean number of WAL writes under way),
     ``wal_ms`` and ``transaction_ms`` (mean times; a transaction's by Little's law), ``share`` (of the
     first in the second), ``wal_bytes_per_transaction``, ``transactions_per_write``.
     """
@@ -72,7 +72,7 @@ def wal_shape(repo: Repo) -> pl.DataFrame:
     return published.read(repo, "remote_wal", "wal").select(
         "workload",
         "concurrency",
-        pl.col("wal_write_concurrency").alias("concurrency_told"),
+        pl.col("wal_write_concurrency").alias("concurrency_published"),
         (pl.col("wal_write_time_us") / 1e6 / seconds).round(2).alias("concurrency_found"),
         (wal_us / 1000).round_sig_figs(DIGITS).alias("wal_ms"),
         (transaction_us / 1000).round_sig_figs(DIGITS).alias("transaction_ms"),

@@ -153,8 +153,8 @@ def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     theirs = published.read(repo, STUDY, "results").filter(
         engine="mariadb", partitioned=False, concurrency=10
     )
-    told = dict(theirs.select("variant", "throughput_max_per_s").iter_rows())
-    found.append(("article, not partitioned", float(told["default"]), float(told["tuned"])))
+    peaks = dict(theirs.select("variant", "throughput_max_per_s").iter_rows())
+    found.append(("article, not partitioned", float(peaks["default"]), float(peaks["tuned"])))
     schema = {"read": pl.String, "pool of 128 MB": pl.Float64, "large pool": pl.Float64}
     return pl.DataFrame(found, schema=schema, orient="row").with_columns(
         (pl.col("large pool") / pl.col("pool of 128 MB")).alias("large : small")
@@ -202,7 +202,7 @@ def article_law(repo: Repo) -> pl.DataFrame:
 
 
 def article_ratios(repo: Repo) -> pl.DataFrame:
-    """Return ratios of throughput that the article tells or leaves out, a column per connections."""
+    """Return ratios of throughput that the article states or leaves out, a column per connections."""
     results = published.read(repo, STUDY, "results")
     curve = {
         key: group.select("concurrency", "throughput_max_per_s")

@@ -17,29 +17,29 @@ _PACING = ((0.45, 18 + 12), (0.43, 3 + 12), (0.04, 2 + 10), (0.04, 2 + 5), (0.04
 def chain(repo: Repo) -> pl.DataFrame:
     """Return what follows from OceanBase's terminals and result, step by step.
 
-    Columns: ``what``, ``told`` (null where the article does not say), ``found``, ``unit``.
+    Columns: ``what``, ``published`` (null where the article does not give it), ``found``, ``unit``.
     """
 
-    def told(name: str) -> float:
+    def stated(name: str) -> float:
         return published.number(repo, "tpcc", name)
 
     cycle = sum(share * seconds for share, seconds in _PACING)
     new_order = _PACING[0][0]
     cap = _TERMINALS * new_order * 60 / cycle
-    warehouses = told("terminals") / _TERMINALS
-    rate = told("tpmc") / warehouses
-    clients = told("rte_clients")
+    warehouses = stated("terminals") / _TERMINALS
+    rate = stated("tpmc") / warehouses
+    clients = stated("rte_clients")
     rows = [
         ("terminals : ten a warehouse", None, warehouses, "warehouses"),
-        ("cap of a warehouse", told("tpmc_per_warehouse_max"), cap, "tpmC/warehouse"),
+        ("cap of a warehouse", stated("tpmc_per_warehouse_max"), cap, "tpmC/warehouse"),
         (
             "cap of them all",
             None,
-            warehouses * told("tpmc_per_warehouse_max") / 1e6,
+            warehouses * stated("tpmc_per_warehouse_max") / 1e6,
             "million tpmC",
         ),
         ("tpmC : warehouses", None, rate, "tpmC/warehouse"),
-        ("efficiency", None, 100 * rate / told("tpmc_per_warehouse_max"), "%"),
+        ("efficiency", None, 100 * rate / stated("tpmc_per_warehouse_max"), "%"),
         (
             "response time that this leaves a transaction",
             None,
@@ -49,31 +49,31 @@ def chain(repo: Repo) -> pl.DataFrame:
         (
             "of that, the delays for web and display",
             None,
-            told("web_delay") + told("display_delay"),
+            stated("web_delay") + stated("display_delay"),
             "ms",
         ),
-        ("terminals : RTE clients", None, told("terminals") / clients, "terminals"),
+        ("terminals : RTE clients", None, stated("terminals") / clients, "terminals"),
         (
             "terminals : cores of the RTE",
             None,
-            told("terminals") / told("rte_servers") / told("rte_cores_per_server"),
+            stated("terminals") / stated("rte_servers") / stated("rte_cores_per_server"),
             "terminals",
         ),
-        ("warehouses : data nodes", None, warehouses / told("data_nodes"), "warehouses"),
+        ("warehouses : data nodes", None, warehouses / stated("data_nodes"), "warehouses"),
         (
             "cores : processor, Oracle's database",
             None,
-            told("oracle_cores") / told("oracle_processors"),
+            stated("oracle_cores") / stated("oracle_processors"),
             "cores",
         ),
         (
             "cores : processor, Oracle's storage",
             None,
-            told("oracle_storage_cores") / told("oracle_storage_processors"),
+            stated("oracle_storage_cores") / stated("oracle_storage_processors"),
             "cores",
         ),
     ]
-    schema = {"what": pl.String, "told": pl.Float64, "found": pl.Float64, "unit": pl.String}
+    schema = {"what": pl.String, "published": pl.Float64, "found": pl.Float64, "unit": pl.String}
     found = pl.col("found")
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
         pl.when(found >= 1000).then(found.round()).otherwise(found.round_sig_figs(4))

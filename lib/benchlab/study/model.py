@@ -224,8 +224,8 @@ class Article(StrictModel):
 
     def dataset_of(self, engine: str) -> float | None:
         """Return the bytes that the article gives for an engine's dataset, if it gives any."""
-        told = self.dataset_bytes
-        return told.get(engine) if isinstance(told, dict) else told
+        given = self.dataset_bytes
+        return given.get(engine) if isinstance(given, dict) else given
 
 
 class EnvelopeRule(StrictModel):
