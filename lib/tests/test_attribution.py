@@ -81,21 +81,21 @@ def samples(used: dict[str, float | list[float]], begin: float = BEGIN) -> pl.Da
 
 
 def waits(**sessions: int) -> pl.DataFrame:
-    """Two looks a second: wait class → sessions."""
+    """Two samples a second: wait class → sessions."""
     return pl.DataFrame(
         [
-            {"t": BEGIN + look / 2, "wait_class": name, "wait": name, "sessions": number}
-            for look in range(1, 2 * SECONDS)
+            {"t": BEGIN + sample / 2, "wait_class": name, "wait": name, "sessions": number}
+            for sample in range(1, 2 * SECONDS)
             for name, number in sessions.items()
         ]
     )
 
 
-def bound(used: dict | None = None, looks: dict | None = None, **of_run) -> dict:
+def bound(used: dict | None = None, sessions: dict | None = None, **of_run) -> dict:
     """The row of the resource that binds; empty if none does."""
     tables = {"run": run(**of_run), "os_sample": samples(IDLE | (used or {}))}
-    if looks:
-        tables["engine_wait"] = waits(**looks)
+    if sessions:
+        tables["engine_wait"] = waits(**sessions)
     rows = attribute(tables).filter("binds").rows(named=True)
     assert len(rows) <= 1
     return rows[0] if rows else {}
@@ -198,7 +198,7 @@ def test_a_client_held_back_by_a_quota_of_its_own_binds():
         sample("client", "cpu_throttled_periods_per_s", [49.0] * SECONDS),
     ]
     os_sample = pl.concat([samples(IDLE), *quota])
-    # it may even look idle: what it does not send nobody waits for
+    # it may even seem idle: what it does not send nobody waits for
     for occupied in (8000.0, 2000.0):
         tables = {"run": run(latency_mean_us=occupied), "os_sample": os_sample}
         tables["engine_wait"] = waits(client=7, cpu=1)
@@ -206,7 +206,7 @@ def test_a_client_held_back_by_a_quota_of_its_own_binds():
 
 
 @pytest.mark.parametrize(
-    ("looks", "binds"),
+    ("sessions", "binds"),
     [
         ({"log": 6, "cpu": 2}, "commit latency"),
         ({"lock": 7, "log": 1}, "locks"),
@@ -216,8 +216,8 @@ def test_a_client_held_back_by_a_quota_of_its_own_binds():
         ({"data": 5, "cpu": 3}, "concurrency"),
     ],
 )
-def test_where_nothing_is_used_up_the_largest_part_of_the_response_time_binds(looks, binds):
-    row = bound(looks=looks)
+def test_where_nothing_is_used_up_the_largest_part_of_the_response_time_binds(sessions, binds):
+    row = bound(sessions=sessions)
     assert (row["resource"], row["share"], row["confidence"]) == (binds, 1, 1)
     if binds != "concurrency":
         assert "of the sessions waited for" in row["evidence"]
@@ -230,20 +230,20 @@ def test_a_disk_that_the_clients_do_not_wait_for_does_not_bind():
     """A checkpoint may fill it while they run from memory."""
     used = {"disk write bandwidth": 1.0, "CPU of the engine": 0.85}
     assert bound(used)["resource"] == "disk write bandwidth"
-    assert bound(used, looks={"cpu": 8})["resource"] == "CPU of the engine"
-    assert bound(used, looks={"cpu": 2, "log": 6})["resource"] == "disk write bandwidth"
+    assert bound(used, sessions={"cpu": 8})["resource"] == "CPU of the engine"
+    assert bound(used, sessions={"cpu": 2, "log": 6})["resource"] == "disk write bandwidth"
 
 
 def test_a_load_that_is_not_all_that_could_be_is_bound_by_nothing():
     """Of 8 clients 2 wait for an answer, in every sample; the others sent no request."""
-    row = bound(latency_mean_us=2000.0, looks={"client": 7, "cpu": 1})
+    row = bound(latency_mean_us=2000.0, sessions={"client": 7, "cpu": 1})
     assert row["resource"] == NONE
     assert "2.0 of 8 clients waited for an answer" in row["evidence"]
     checkpoint = bound({"disk write bandwidth": 1.0}, latency_mean_us=2000.0)
     assert checkpoint["resource"] == NONE
 
 
-def test_without_a_look_at_the_sessions_it_is_less_sure():
+def test_without_samples_of_the_sessions_it_is_less_sure():
     found = attributed(IDLE, concurrency=1, latency_mean_us=1000.0)
     assert found["concurrency"]["binds"]
     assert found["concurrency"]["confidence"] == 0.5
@@ -379,7 +379,7 @@ ENGINE = {name: 0.1 for name in IDLE if name != "CPU of the client"}
 
 
 @pytest.mark.parametrize(
-    ("node", "resource", "looks"),
+    ("node", "resource", "sessions"),
     [
         ("db2", "disk write bandwidth", {"log": 7, "cpu": 1}),  # a standby must confirm
         ("db1", "disk write bandwidth", {"log": 7, "cpu": 1}),
@@ -387,7 +387,7 @@ ENGINE = {name: 0.1 for name in IDLE if name != "CPU of the client"}
         ("load2", "CPU of the client", {"client": 7, "cpu": 1}),
     ],
 )
-def test_the_node_whose_resource_is_used_up_is_named(node, resource, looks):
+def test_the_node_whose_resource_is_used_up_is_named(node, resource, sessions):
     nodes = {
         "db1": ENGINE,
         "db2": ENGINE,
@@ -400,7 +400,7 @@ def test_the_node_whose_resource_is_used_up_is_named(node, resource, looks):
         "run": run(),
         "host": pl.DataFrame(cores),
         "os_sample": pl.concat([on(name, used) for name, used in nodes.items()]),
-        "engine_wait": waits(**looks),
+        "engine_wait": waits(**sessions),
     }
     frame = attribute(tables, MANY)
     row = frame.filter("binds").row(0, named=True)
@@ -457,10 +457,10 @@ shares = st.floats(0, 1.2, allow_nan=False)
     st.fixed_dictionaries({name: st.lists(shares, min_size=10, max_size=10) for name in SAMPLED}),
     st.dictionaries(st.sampled_from(["cpu", "client", "lock", "log", "data"]), st.integers(0, 9)),
 )
-def test_whatever_was_sampled_shares_add_up_and_the_largest_binds(used, looks):
+def test_whatever_was_sampled_shares_add_up_and_the_largest_binds(used, sessions):
     tables = {"run": run(), "os_sample": samples(used)}
-    if looks:
-        tables["engine_wait"] = waits(**looks)
+    if sessions:
+        tables["engine_wait"] = waits(**sessions)
     frame = attribute(tables)
     assert frame["share"].sum() <= 1 + 1e-9
     if binding(frame) != UNKNOWN:

@@ -98,14 +98,14 @@ def test_a_record_of_a_newer_version_is_one_line_that_says_what_to_do(checkout, 
     newer = RECORD_VERSION + 1
     # nothing else of it is known
     (folder / RECORD_NAME).write_text(json.dumps({"record_version": newer, "runs": []}))
-    for look in (
+    for read in (
         lambda: folders.read(folder),
         lambda: folders.latest_status(checkout.raw, "local"),
         lambda: ingest.ingest_new(checkout),
         lambda: ingest.rebuild(checkout),
     ):
         with pytest.raises(BenchlabError, match="upgrade benchlab") as raised:
-            look()
+            read()
         # it is whole: neither left out nor measured again
         assert not isinstance(raised.value, ParseError)
         assert str(raised.value).startswith(f"{folder}: record version {newer} is newer ")

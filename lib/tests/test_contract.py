@@ -93,7 +93,7 @@ class EngineContract:
             other("SELECT 1")
 
             def seen() -> list:
-                return [found for row in engine.look(ask) if (found := engine.wait(row))]
+                return [found for row in engine.sample_sessions(ask) if (found := engine.wait(row))]
 
             # the other session waits for its client
             wait_for(lambda: any(kind == Wait.CLIENT for kind, _, _ in seen()), "an idle session")

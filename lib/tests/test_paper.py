@@ -86,7 +86,7 @@ def tps_chart() -> alt.LayerChart:
         y=alt.Y("tps:Q", title=theme.axis_title("tps")),
         tooltip=["curve", "threads", "tps"],
     )
-    return theme.curves(base, [theme.look(*pair) for pair in pairs], interval=("low", "high"))
+    return theme.curves(base, [theme.style(*pair) for pair in pairs], interval=("low", "high"))
 
 
 def disk_chart() -> alt.Chart:
@@ -352,18 +352,18 @@ def test_table_cells_are_typst_strings():
         cells("t", pl.DataFrame())
 
 
-def test_theme_keeps_an_engines_looks():
-    looks = [theme.look(engine) for engine in theme.ENGINES]
-    assert theme.look("postgres").color == "#0072B2"
-    assert theme.look("postgres", "tuned").color != theme.look("postgres").color
-    assert len({one.color for one in looks}) == len({one.shape for one in looks}) == len(looks)
-    assert theme.look("postgres", "large").dash not in theme.DASHES.values()
+def test_theme_keeps_an_engines_styles():
+    styles = [theme.style(engine) for engine in theme.ENGINES]
+    assert theme.style("postgres").color == "#0072B2"
+    assert theme.style("postgres", "tuned").color != theme.style("postgres").color
+    assert len({one.color for one in styles}) == len({one.shape for one in styles}) == len(styles)
+    assert theme.style("postgres", "large").dash not in theme.DASHES.values()
     assert theme.label("tidb", "tuned") == "TiDB, tuned"
     assert theme.label("external") == "external"
 
 
 def study_of(engines: dict[str, list[str]]) -> Study:
-    """Return a study of these engines and variants, as far as looks need one."""
+    """Return a study of these engines and variants, as far as styles need one."""
     specs = {
         name: EngineSpec(
             label=f"The {name}",
@@ -379,25 +379,25 @@ def study_of(engines: dict[str, list[str]]) -> Study:
 
 def test_engines_of_no_table_have_looks_and_labels_of_their_own():
     study = study_of({"pg14": ["default"], "pg16": ["default", "tuned"], "postgres": ["default"]})
-    looks = theme.looks(study)
-    assert looks["pg16", "tuned"].label == "The pg16, tuned"
-    assert looks["postgres", "default"].color == theme.look("postgres").color
-    defaults = [looks[name, "default"] for name in study.engines]
+    styles = theme.styles(study)
+    assert styles["pg16", "tuned"].label == "The pg16, tuned"
+    assert styles["postgres", "default"].color == theme.style("postgres").color
+    defaults = [styles[name, "default"] for name in study.engines]
     assert len({(one.color, one.shape) for one in defaults}) == 3
     # also in a chart that lacks one of them
     frame = pl.DataFrame({"engine": ["pg16"], "variant": ["default"]})
-    assert theme.looks_of(study, frame) == [looks["pg16", "default"]]
+    assert theme.styles_of(study, frame) == [styles["pg16", "default"]]
 
 
 def test_variants_of_a_single_engine_are_told_apart_by_colour_and_shape():
-    looks = theme.looks(study_of({"postgres": ["off", "pglz", "lz4", "zstd"]})).values()
-    assert len({one.color for one in looks}) == len({one.shape for one in looks}) == 4
+    styles = theme.styles(study_of({"postgres": ["off", "pglz", "lz4", "zstd"]})).values()
+    assert len({one.color for one in styles}) == len({one.shape for one in styles}) == 4
 
 
 def test_what_a_study_has_lost_is_still_drawn():
     frame = pl.DataFrame({"engine": ["gone"], "variant": ["default"]})
-    (look,) = theme.looks_of(study_of({"postgres": ["default"]}), frame)
-    assert look.label == "gone, default"
+    (style,) = theme.styles_of(study_of({"postgres": ["default"]}), frame)
+    assert style.label == "gone, default"
 
 
 def test_theme_is_enabled_for_a_while_or_for_good():

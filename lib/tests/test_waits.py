@@ -123,7 +123,7 @@ def line(t: float, *sessions: dict) -> str:
     return json.dumps({"t": t, "sessions": sessions}) + "\n"
 
 
-def test_a_look_has_a_row_for_each_wait():
+def test_a_sample_has_a_row_for_each_wait():
     text = line(
         5.5,
         of_postgres((CLIENT, "active", "IO", "WALSync"), 2),
@@ -131,33 +131,33 @@ def test_a_look_has_a_row_for_each_wait():
         of_postgres((CLIENT, "idle", None, None), 1),
         of_postgres(("walwriter", None, "LWLock", "WALWrite"), 1),
     ) + line(6.0, of_postgres((CLIENT, "active", "IO", "WALSync"), 4))
-    assert parse_waits.looks(text, Postgres.wait).rows() == [
+    assert parse_waits.samples(text, Postgres.wait).rows() == [
         (5.5, "log", "IO:WALSync", 2),
         (5.5, "client", "idle", 4),
         (6.0, "log", "IO:WALSync", 4),
     ]
 
 
-def test_a_cut_capture_gives_its_whole_looks():
+def test_a_cut_capture_gives_its_whole_samples():
     text = line(1.0, of_postgres((CLIENT, "active", None, None))) + '{"t": 2.0, "ses'
-    assert parse_waits.looks(text, Postgres.wait, truncated_ok=True)["t"].to_list() == [1.0]
+    assert parse_waits.samples(text, Postgres.wait, truncated_ok=True)["t"].to_list() == [1.0]
     with pytest.raises(ParseError, match="waits: line 2: cut in the middle"):
-        parse_waits.looks(text, Postgres.wait)
+        parse_waits.samples(text, Postgres.wait)
 
 
 @pytest.mark.parametrize("text", ["hello\n", "[]\n", '{"t": 1, "sessions": [{}]}\n', '{"t": 1'])
 def test_another_text_is_refused(text):
     with pytest.raises(ParseError, match="waits: line 1: "):
-        parse_waits.looks(text, Postgres.wait)
+        parse_waits.samples(text, Postgres.wait)
 
 
-def test_nothing_was_looked_at():
-    assert parse_waits.looks("", Postgres.wait).is_empty()
+def test_nothing_was_sampled():
+    assert parse_waits.samples("", Postgres.wait).is_empty()
     error = json.dumps({"t": 1.0, "error": "postgres: connection refused"}) + "\n"
-    assert parse_waits.looks(error, Postgres.wait).is_empty()
+    assert parse_waits.samples(error, Postgres.wait).is_empty()
 
 
-class Asked(Postgres):
+class Sampled(Postgres):
     """An engine that answers ``left`` times and then has gone."""
 
     def __init__(self, left: int):
@@ -179,19 +179,19 @@ class Asked(Postgres):
 
 def test_a_lost_connection_ends_the_capture_and_is_told_in_it(monkeypatch):
     monkeypatch.setattr("benchlab.observers.sessions.INTERVAL_S", 0.001)
-    engine = Asked(left=3)
-    looks = SessionSampler(engine)
+    engine = Sampled(left=3)
+    sampler = SessionSampler(engine)
     assert engine.gone.wait(30)
-    text = looks.stop().decode()
-    frame = parse_waits.looks(text, engine.wait)
+    text = sampler.stop().decode()
+    frame = parse_waits.samples(text, engine.wait)
     assert frame["t"].is_sorted()
     assert frame.drop("t").unique().rows() == [("log", "IO:WALSync", 2)]
     assert frame.height == 3
     assert json.loads(text.splitlines()[-1])["error"].endswith("closed the connection")
 
 
-def test_looks_end_when_asked_to():
-    engine = Asked(left=10**9)
+def test_sampling_ends_when_it_is_to():
+    engine = Sampled(left=10**9)
     text = SessionSampler(engine).stop().decode()
-    assert isinstance(parse_waits.looks(text, engine.wait), pl.DataFrame)
+    assert isinstance(parse_waits.samples(text, engine.wait), pl.DataFrame)
     assert isinstance(engine, Engine)

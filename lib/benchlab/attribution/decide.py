@@ -101,7 +101,7 @@ def decide(timeline: Timeline) -> list[Place]:
 
 
 def concern(timeline: Timeline, place: Place, number: int) -> float:
-    """Share of the clients that an exhausted resource may hold up in an interval; 1 without looks."""
+    """Share of the clients that an exhausted resource may hold up in an interval; 1 without samples."""
     if not timeline.waits:
         return 1.0
     resource, node = place
@@ -133,7 +133,7 @@ def _exhausted(pressure: float, queueing: float, still: bool) -> bool:
 def _in_series(timeline: Timeline, number: int) -> str:
     if timeline.waits:
         return max(SERIAL, key=lambda name: serial_share(timeline, name)[number])
-    # without a look at the sessions: few clients cannot be in each other's way
+    # without samples of the sessions: few clients cannot be in each other's way
     few = timeline.run["concurrency"] <= timeline.run["limit_cores"]
     return CONCURRENCY if few else UNKNOWN
 

@@ -354,11 +354,11 @@ def _network(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> N
 def _waits(
     waits: pl.DataFrame, run: dict, t: np.ndarray, span: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Shares of the sessions, averaged over as many looks as it takes to see enough of them."""
+    """Shares of the sessions, averaged over as many samples as it takes to see enough of them."""
     if waits.is_empty() or not len(t):
         return {}
     inside = (pl.col("t") > run["measure_begin"]) & (pl.col("t") <= run["measure_end"])
-    looks = (
+    samples = (
         waits.filter(inside)
         .group_by("t", "wait_class")
         .agg(pl.col("sessions").sum())
@@ -366,14 +366,14 @@ def _waits(
         .fill_null(0)
         .sort("t")
     )
-    counts = looks.drop("t")
-    total = counts.sum_horizontal().to_numpy() if looks.width > 1 else np.zeros(0)
+    counts = samples.drop("t")
+    total = counts.sum_horizontal().to_numpy() if samples.width > 1 else np.zeros(0)
     if not total.sum():
         return {}
     seen_per_s = total.sum() / (run["measure_end"] - run["measure_begin"])
     window = np.maximum(SMOOTHED * span, _SESSIONS_SEEN / max(seen_per_s, 1e-9))
-    at = looks["t"].to_numpy()
+    at = samples["t"].to_numpy()
     near = np.abs(at[None, :] - (t - span / 2)[:, None]) <= window[:, None] / 2
-    near[~(near @ total > 0)] = True  # where the looks have a gap, all of them are the best guess
+    near[~(near @ total > 0)] = True  # where the samples have a gap, all of them are the best guess
     sessions = near @ total
     return {name: (near @ counts[name].to_numpy()) / sessions for name in counts.columns}

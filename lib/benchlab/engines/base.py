@@ -274,13 +274,13 @@ class Engine(ABC):
         )
         return {row["name"] for row in rows}
 
-    def look(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Return what the sessions do right now, as the server tells; ``ask`` runs a statement."""
+    def sample_sessions(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """Return what the sessions do now, as the server reports it; ``ask`` runs a statement."""
         return ask(self.waits_query)
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
-        """Fold one row of :meth:`look`: class, the engine's name of the wait, sessions.
+        """Fold one row of :meth:`sample_sessions`: class, the engine's name of the wait, sessions.
 
         ``None`` is for a session that is not the load's.
         """

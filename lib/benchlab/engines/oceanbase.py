@@ -60,9 +60,9 @@ class OceanBase(MySQLProtocol):
             if row["NAME"] in names
         ]
 
-    def look(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """See :meth:`Engine.look`; while rows are written also how full the memory for them is."""
-        rows = super().look(ask)
+    def sample_sessions(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """See :meth:`Engine.sample_sessions`; with how full the memory for new rows is."""
+        rows = super().sample_sessions(ask)
         if not any(row["verb"] in _WRITES for row in rows):
             return rows
         memory = ask(_MEMSTORE)[0] | ask(_BRAKE)[0]

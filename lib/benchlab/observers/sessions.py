@@ -1,8 +1,8 @@
 """What an engine's sessions wait for, sampled a few times a second through its own connection.
 
 The capture ``waits.jsonl`` has one JSON object a line: ``t`` (Unix seconds) and ``sessions``, the rows
-that the server gave; or ``t`` and ``error``, after which nothing follows. What a row means is told by
-the engine's module when the capture is read.
+that the server gave; or ``t`` and ``error``, after which nothing follows. The engine's module
+interprets the rows when the capture is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "waits.jsonl"
 
 
 #: A light query this often costs nothing that can be measured; locks and commits that matter last for
-#: a share of the run that a few dozen looks show.
+#: a share of the run that a few dozen samples show.
 INTERVAL_S = 0.5
 
 
@@ -42,7 +42,7 @@ class SessionSampler:
         self._engine = engine
         self._lines: list[str] = []
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="waits", daemon=True)
+        self._thread = threading.Thread(target=self._sample, name="waits", daemon=True)
         self._thread.start()
 
     def stop(self) -> bytes:
@@ -51,15 +51,15 @@ class SessionSampler:
         self._thread.join(_STOP_TIMEOUT_S)
         return "".join(self._lines).encode()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         try:
             with self._engine.asking() as ask:
                 begin, tick = time.monotonic(), 0
                 while not self._stopping.wait(
                     max(0.0, begin + tick * INTERVAL_S - time.monotonic())
                 ):
-                    self._keep(sessions=self._engine.look(ask))
-                    # an engine that answers late is looked at less often
+                    self._keep(sessions=self._engine.sample_sessions(ask))
+                    # an engine that answers late is sampled less often
                     tick = max(tick, int((time.monotonic() - begin) / INTERVAL_S)) + 1
         except EngineError as error:
             self._keep(error=str(error))
@@ -69,15 +69,15 @@ class SessionSampler:
         self._lines.append(json.dumps(line, default=str) + "\n")
 
 
-def looks(
+def samples(
     text: str,
     wait: Callable[[Mapping[str, Any]], tuple[Wait, str, int] | None],
     truncated_ok: bool = False,
 ) -> pl.DataFrame:
-    """Return rows of ``engine_wait``: one for each look and each of the engine's waits.
+    """Return rows of ``engine_wait``: one for each sample and each of the engine's waits.
 
     Args:
-        text: the capture. A look that ended in an error has no rows.
+        text: the capture. A sample that ended in an error has no rows.
         wait: the engine's :meth:`~benchlab.engines.Engine.wait`.
         truncated_ok: see :mod:`benchlab.observers`.
 
@@ -92,7 +92,7 @@ def looks(
             t = float(content["t"])
             folded = [wait(session) for session in content.get("sessions", [])]
         except (AttributeError, KeyError, TypeError, ValueError):
-            fail("waits", number, f"no look at the sessions: {shown(line)}")
+            fail("waits", number, f"no sample of the sessions: {shown(line)}")
         rows += [(t, *found) for found in folded if found is not None]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     return frame.group_by("t", "wait_class", "wait", maintain_order=True).agg(

@@ -8,7 +8,7 @@ import polars as pl
 _WIDTH, _HEIGHT = 270, 170
 
 #: A curve's colour, point shape and dash pattern, by what the legend calls it.
-Looks = dict[str, tuple[str, str, list[int]]]
+Styles = dict[str, tuple[str, str, list[int]]]
 
 SOLID, DASHED, DOTTED = [1, 0], [6, 3], [2, 2]
 
@@ -40,11 +40,11 @@ def base(concurrency: pl.Series, title: str) -> alt.Chart:
     )
 
 
-def lines(base: alt.Chart, field: str, looks: Looks) -> alt.LayerChart:
-    """Curves whose looks are given, since no engine or variant of its own stands for each."""
+def lines(base: alt.Chart, field: str, styles: Styles) -> alt.LayerChart:
+    """Curves whose styles are given, since no engine or variant of its own stands for each."""
 
     def channel(kind: type, position: int, legend: alt.Legend | None) -> alt.SchemaBase:
-        scale = alt.Scale(domain=list(looks), range=[look[position] for look in looks.values()])
+        scale = alt.Scale(domain=list(styles), range=[style[position] for style in styles.values()])
         return kind(f"{field}:N", title=None, scale=scale, legend=legend)
 
     shown = alt.Legend(columns=2)

@@ -33,7 +33,7 @@ def throughput(
     """Throughput against clients, one curve per engine and variant, with 95 % intervals.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         points: see :func:`benchlab.report.points.points`; of one envelope.
         workload: only this one.
         variants: only these; all if none are given.
@@ -42,7 +42,7 @@ def throughput(
     if variants:
         shown = shown.filter(pl.col("variant").is_in(variants))
     lines = _throughput_lines(study, shown).properties(width=_WIDTH, height=_HEIGHT)
-    strip = _strip(shown, [one.label for one in theme.looks_of(study, shown)], study.clients)
+    strip = _strip(shown, [one.label for one in theme.styles_of(study, shown)], study.clients)
     return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 
 
@@ -50,7 +50,7 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
     """Throughput of a workload as wide as half a page, without what bound each point.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         points: see :func:`benchlab.report.points.points`; of one envelope.
         workload: only this one.
     """
@@ -78,8 +78,8 @@ def _throughput_lines(
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
         ],
     )
-    looks = theme.looks_of(study, shown)
-    return theme.curves(base, looks, interval=("tps_low", "tps_high"), legend=legend)
+    styles = theme.styles_of(study, shown)
+    return theme.curves(base, styles, interval=("tps_low", "tps_high"), legend=legend)
 
 
 def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:

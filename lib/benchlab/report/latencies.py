@@ -77,7 +77,7 @@ def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChar
     """Latency against clients, a view per percentile, with 95 % intervals.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         latencies: see :func:`latencies`.
         workload: only this one.
     """
@@ -89,7 +89,7 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
     """Latency against anything, a view per percentile, with 95 % intervals.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         shown: rows of latencies, of :data:`PERCENTILES`.
         x: what against.
         tooltip: said of a point beside its latency.
@@ -116,7 +116,7 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
             ],
         )
     )
-    curves = theme.curves(base, theme.looks_of(study, shown), interval=("ms_low", "ms_high"))
+    curves = theme.curves(base, theme.styles_of(study, shown), interval=("ms_low", "ms_high"))
     curves.data = shown
     facet = alt.Facet("percentile:N", title=None, sort=PERCENTILES)
     return curves.facet(facet, columns=len(PERCENTILES), title="Latency (ms)")

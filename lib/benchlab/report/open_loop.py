@@ -30,7 +30,7 @@ def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:
     """Latency against the load, a view per percentile.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         found: see :func:`open_loop`.
     """
     shown = found.filter(pl.col("percentile").is_in(latencies.PERCENTILES))

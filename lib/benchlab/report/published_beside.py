@@ -88,7 +88,7 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
     Both axes are logarithmic, so that curves of the same shape lie parallel.
 
     Args:
-        study: whose labels and looks the curves have.
+        study: whose labels and styles the curves have.
         found: see :func:`beside`.
         metric: one of its metrics.
     """
@@ -99,10 +99,10 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
         variable_name="of",
         value_name="value",
     )
-    looks = theme.looks_of(study, of_metric)
+    styles = theme.styles_of(study, of_metric)
     described = METRICS[metric]
-    color = alt.Scale(domain=[one.label for one in looks], range=[one.color for one in looks])
-    shape = alt.Scale(domain=[one.label for one in looks], range=[one.shape for one in looks])
+    color = alt.Scale(domain=[one.label for one in styles], range=[one.color for one in styles])
+    shape = alt.Scale(domain=[one.label for one in styles], range=[one.shape for one in styles])
     ticks = sorted(set(shown["clients"]))
     base = (
         alt.Chart()

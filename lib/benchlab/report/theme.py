@@ -1,11 +1,11 @@
-"""How every chart of benchlab looks, on screen and in print.
+"""The appearance of every chart of benchlab, on screen and in print.
 
 An engine keeps its colour and its point shape in all charts. The colours are those of Okabe and
 Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
 and dash say the same once more, so that a greyscale print can be read. The variant `default` is a
 solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
 darker shade of it; points of any other variant are filled with a pale one. Engines and variants that no
-table here names have a look of their own within their study, and the labels of its file.
+table here names have a style of their own within their study, and the labels of its file.
 """
 
 import base64
@@ -188,7 +188,7 @@ def label(engine: str, variant: str | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """How one curve is drawn."""
 
     label: str
@@ -201,19 +201,19 @@ class Look:
     dash: list[int]
 
 
-def look(engine: str, variant: str = "default", label: str | None = None) -> Look:
-    """Return the look of an engine's variant by the tables here alone, as for published numbers.
+def style(engine: str, variant: str = "default", label: str | None = None) -> Style:
+    """Return the style of an engine's variant by the tables here alone, as for published numbers.
 
     An engine that is in none of them is grey.
     """
     name, color, shape = ENGINES.get(engine, (engine, *SPARE_ENGINES[0]))
-    return _look(label or f"{name}, {variant}", color, shape, variant, number=0)
+    return _style(label or f"{name}, {variant}", color, shape, variant, number=0)
 
 
-def looks(study: Study) -> dict[tuple[str, str], Look]:
-    """Return the look of every engine and variant of a study, in the order of its file.
+def styles(study: Study) -> dict[tuple[str, str], Style]:
+    """Return the style of every engine and variant of a study, in the order of its file.
 
-    An engine that is not among :data:`ENGINES` takes the next of the spare looks, so that it keeps it
+    An engine that is not among :data:`ENGINES` takes the next of the spare styles, so that it keeps it
     in all charts of the study. Where a single engine has several variants that are not among
     :data:`DASHES`, its colour says nothing, and they have colours and shapes of their own.
     """
@@ -230,29 +230,31 @@ def looks(study: Study) -> dict[tuple[str, str], Look]:
             if colorful and variant in others:
                 own = others_colors[number % len(others_colors)]
                 dash = (DASHES["default"], *OTHER_DASHES)[number % (1 + len(OTHER_DASHES))]
-                found[engine, variant] = Look(label, own, own, _SHAPES[number % len(_SHAPES)], dash)
+                found[engine, variant] = Style(
+                    label, own, own, _SHAPES[number % len(_SHAPES)], dash
+                )
             else:
-                found[engine, variant] = _look(label, color, shape, variant, number)
+                found[engine, variant] = _style(label, color, shape, variant, number)
     return found
 
 
-def looks_of(study: Study, frame: pl.DataFrame) -> list[Look]:
-    """Return the looks of the curves that a frame with ``engine`` and ``variant`` has, in order."""
-    known, present = looks(study), set(frame.select("engine", "variant").unique().rows())
+def styles_of(study: Study, frame: pl.DataFrame) -> list[Style]:
+    """Return the styles of the curves that a frame with ``engine`` and ``variant`` has, in order."""
+    known, present = styles(study), set(frame.select("engine", "variant").unique().rows())
     # the study's file may have lost what a run is of
-    lost = {pair: look(*pair, study.label(*pair)) for pair in sorted(present - known.keys())}
+    lost = {pair: style(*pair, study.label(*pair)) for pair in sorted(present - known.keys())}
     return [one for pair, one in (known | lost).items() if pair in present]
 
 
-def _look(label: str, color: str, shape: str, variant: str, number: int) -> Look:
-    """The look of a variant in its engine's colour; ``number``: among the variants without a dash."""
+def _style(label: str, color: str, shape: str, variant: str, number: int) -> Style:
+    """The style of a variant in its engine's colour; ``number``: among the variants without a dash."""
     if variant == "default":
-        return Look(label, color, color, shape, DASHES[variant])
+        return Style(label, color, color, shape, DASHES[variant])
     if variant in DASHES:
-        return Look(label, _mixed(color, 0.66, 0), "#FFFFFF", shape, DASHES[variant])
+        return Style(label, _mixed(color, 0.66, 0), "#FFFFFF", shape, DASHES[variant])
     share, other = _SHADES[number % len(_SHADES)]
     dash = OTHER_DASHES[number % len(OTHER_DASHES)]
-    return Look(label, _mixed(color, share, other), _mixed(color, 0.45, 255), shape, dash)
+    return Style(label, _mixed(color, share, other), _mixed(color, 0.45, 255), shape, dash)
 
 
 def _mixed(of: str, share: float, other: int) -> str:
@@ -269,31 +271,31 @@ def resource_color(name: str) -> str:
 
 def curves(
     base: alt.Chart,
-    looks: Iterable[Look],
+    styles: Iterable[Style],
     field: str = "curve",
     interval: tuple[str, str] | None = None,
     legend: Any = alt.Undefined,
 ) -> alt.LayerChart:
-    """Lines and points, one curve for each look, in the legend's order.
+    """Lines and points, one curve for each style, in the legend's order.
 
-    `base` has the data, x and y; its column `field` holds the looks' labels. `interval` names the two
+    `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
     columns that bound each value. The legend shows the points, whose filling tells the variants apart.
     """
-    looks = list({one.label: one for one in looks}.values())
-    domain = [one.label for one in looks]
+    styles = list({one.label: one for one in styles}.values())
+    domain = [one.label for one in styles]
 
     def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
         scale = alt.Scale(domain=domain, range=values)
         return kind(field, type="nominal", title=None, scale=scale, legend=legend)
 
-    line_color = channel(alt.Color, [one.color for one in looks], None)
-    line_dash = channel(alt.StrokeDash, [one.dash for one in looks], None)
+    line_color = channel(alt.Color, [one.color for one in styles], None)
+    line_dash = channel(alt.StrokeDash, [one.dash for one in styles], None)
     layers = [
         base.mark_line().encode(color=line_color, strokeDash=line_dash),
         base.mark_point().encode(
-            stroke=channel(alt.Stroke, [one.color for one in looks], legend),
-            fill=channel(alt.Fill, [one.fill for one in looks], legend),
-            shape=channel(alt.Shape, [one.shape for one in looks], legend),
+            stroke=channel(alt.Stroke, [one.color for one in styles], legend),
+            fill=channel(alt.Fill, [one.fill for one in styles], legend),
+            shape=channel(alt.Shape, [one.shape for one in styles], legend),
         ),
     ]
     if interval is not None:

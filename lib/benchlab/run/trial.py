@@ -322,15 +322,15 @@ class _Run:
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
-        """Look at what the engine's sessions wait for, where it tells."""
+        """Sample what the engine's sessions wait for, where it reports that."""
         if not self.session.engine.waits_query:
             yield
             return
-        looks = SessionSampler(self.session.engine)
+        sampler = SessionSampler(self.session.engine)
         try:
             yield
         finally:
-            self.folder.write(WAITS, looks.stop())
+            self.folder.write(WAITS, sampler.stop())
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

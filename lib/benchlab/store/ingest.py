@@ -351,7 +351,7 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
 def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:
     if WAITS not in text:
         return pl.DataFrame()
-    return parse_waits.looks(
+    return parse_waits.samples(
         text[WAITS], engine_class(point.role or point.engine).wait, truncated_ok=True
     )
 

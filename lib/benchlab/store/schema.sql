@@ -178,7 +178,7 @@ CREATE TABLE engine_counter (
 
 CREATE TABLE engine_wait (
     run_id VARCHAR NOT NULL,
-    t DOUBLE NOT NULL,                  -- Unix seconds of the look
+    t DOUBLE NOT NULL,                  -- Unix seconds of the sample
     wait_class VARCHAR NOT NULL,        -- benchlab.waits.Wait
     wait VARCHAR NOT NULL,              -- as the engine names it
     sessions INTEGER NOT NULL           -- of the load that waited so

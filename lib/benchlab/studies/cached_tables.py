@@ -82,7 +82,7 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
     workloads = ratios["workload"].unique(maintain_order=True)
     shapes = ("circle", "square", "triangle-up", "diamond")
     dashes = (article_charts.SOLID, article_charts.DASHED, article_charts.DOTTED, [8, 3, 2, 3])
-    looks = dict(zip(workloads, zip(theme.PALETTE, shapes, dashes, strict=False), strict=False))
+    styles = dict(zip(workloads, zip(theme.PALETTE, shapes, dashes, strict=False), strict=False))
     base = article_charts.base(ratios["concurrency"], "threads").encode(
         y=alt.Y(
             "ratio:Q",
@@ -97,5 +97,5 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
         size=pl.format("{} thousand rows", pl.col("rows_per_table") // 1000)
     )
     return article_charts.facets(
-        alt.layer(even, article_charts.lines(base, "workload", looks)), named, "size", title
+        alt.layer(even, article_charts.lines(base, "workload", styles)), named, "size", title
     )

@@ -18,13 +18,13 @@ _REMOTE_WAL = {
 }
 
 
-_REMOTE_WAL_LOOKS: article_charts.Looks = dict(
+_REMOTE_WAL_STYLES: article_charts.Styles = dict(
     zip(
         _REMOTE_WAL.values(),
         (
-            (theme.look("he3db").color, theme.look("he3db").shape, article_charts.SOLID),
-            (theme.look("postgres").color, theme.look("postgres").shape, article_charts.SOLID),
-            (theme.look("postgres", "async").color, "square", article_charts.DASHED),
+            (theme.style("he3db").color, theme.style("he3db").shape, article_charts.SOLID),
+            (theme.style("postgres").color, theme.style("postgres").shape, article_charts.SOLID),
+            (theme.style("postgres", "async").color, "square", article_charts.DASHED),
             (theme.SPARE_ENGINES[0][0], "diamond", article_charts.DOTTED),
         ),
         strict=True,
@@ -113,7 +113,7 @@ def throughput(repo: Repo) -> alt.FacetChart:
         y=alt.Y("tps:Q", title=None),
         tooltip=["curve:N", "concurrency:Q", alt.Tooltip("tps:Q", format=",.0f")],
     )
-    lines = article_charts.lines(base, "curve", _REMOTE_WAL_LOOKS)
+    lines = article_charts.lines(base, "curve", _REMOTE_WAL_STYLES)
     return article_charts.facets(lines, frame, "workload", theme.axis_title("tps")).resolve_scale(
         y="independent"
     )

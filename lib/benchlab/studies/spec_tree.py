@@ -255,7 +255,7 @@ def article_throughput(repo: Repo) -> alt.FacetChart:
         tooltip=["curve:N", "concurrency:Q", alt.Tooltip("throughput_max_per_s:Q", format=",.0f")],
     )
     pairs = frame.select("engine", "variant").unique(maintain_order=True).rows()
-    curves = theme.curves(base, [theme.look(*pair) for pair in pairs])
+    curves = theme.curves(base, [theme.style(*pair) for pair in pairs])
     return article_charts.facets(curves, frame, "layout", "Greatest throughput (queries/s)")
 
 

@@ -43,7 +43,7 @@ class Method:
     answers: tuple[str, ...]
     """All that it can say, in the order of its confusion matrix."""
     again: "Method | None" = None
-    """Where this one says *unknown*: the same with a longer look, whose answer counts instead."""
+    """Where this one says *unknown*: the same with more blocks, whose answer counts instead."""
 
     @property
     def folder(self) -> str:
