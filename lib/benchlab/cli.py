@@ -19,7 +19,7 @@ from benchlab.errors import BenchlabError, StoreError
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
-from benchlab.study import PROFILES, Perturbed, strict
+from benchlab.study import PROFILES, InterventionPoint, strict
 from benchlab.study.intervention import Intervention
 from benchlab.study.resources import LOWERED
 
@@ -185,7 +185,7 @@ def intervene(
         requested = Intervention(
             resources=tuple(resource or LOWERED), factor=factor, block_s=block_s, blocks=blocks
         )
-        where = Perturbed(
+        where = InterventionPoint(
             engine=engine,
             variant=variant,
             workload=workload,
@@ -246,7 +246,7 @@ def status() -> None:
             " count(*) FILTER (status = 'ok' AND intervention IS NULL) AS ok,"
             " count(*) FILTER (status = 'failed') AS failed,"
             " count(*) FILTER (status = 'refused') AS refused,"
-            " count(*) FILTER (status = 'ok' AND intervention IS NOT NULL) AS perturbed"
+            " count(*) FILTER (status = 'ok' AND intervention IS NOT NULL) AS intervened"
             " FROM run GROUP BY ALL ORDER BY ALL"
         )
         reasons = opened.sql(

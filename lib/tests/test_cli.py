@@ -41,15 +41,15 @@ UNKNOWN = {
     "target to plan": ("plan --target nosuch", ["target 'nosuch'", "local"]),
     "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),
     "target to tear down": ("teardown --target nosuch", ["target 'nosuch'", "local"]),
-    "engine to perturb": (
+    "engine of an intervention": (
         "intervene postgres_vs_tidb --engine nosuch --workload oltp_insert --threads 4",
         ["engine 'nosuch'", "oceanbase, postgres, tidb"],
     ),
-    "variant to perturb": (
+    "variant of an intervention": (
         "intervene postgres_vs_tidb --engine tidb --variant nosuch --workload oltp_insert --threads 4",
         ["variant 'nosuch'", "default, tuned"],
     ),
-    "envelope to perturb": (
+    "envelope of an intervention": (
         "intervene postgres_vs_tidb --engine tidb --envelope nosuch --workload oltp_insert --threads 4",
         ["envelope 'nosuch'", "as_sold, main"],
     ),

@@ -15,7 +15,7 @@ from conftest import ETC, MINI, agent, wait_for
 pytestmark = pytest.mark.machine
 
 POINT = ("--engine", "postgres", "--workload", "oltp_write_only", "--threads", "2")
-PERTURB = ("intervene", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")
+INTERVENE = ("intervene", MINI, "--profile", "smoke", *POINT, "--resource", "cpu")
 
 
 def limits() -> dict:
@@ -39,7 +39,7 @@ def processes(verb: str) -> list[int]:
 
 def test_a_run_with_its_limits_lowered(machine, tmp_path):
     data = tmp_path / "data"
-    command = (*PERTURB, "--resource", "write_bandwidth", "--block", "3", "--blocks", "1")
+    command = (*INTERVENE, "--resource", "write_bandwidth", "--block", "3", "--blocks", "1")
     code, said = machine.benchlab(data, *command)
     assert code == 0, said
     assert "broke off" not in said
@@ -72,7 +72,7 @@ def test_a_run_with_its_limits_lowered(machine, tmp_path):
 
 
 def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp_path):
-    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "40")
+    sweep = machine.start(tmp_path / "data", *INTERVENE, "--block", "3", "--blocks", "40")
     full = sweep.wait_for(lambda: is_up() and limits()["write_iops"] and limits(), "a load")
     sweep.wait_for(lambda: limits()["cores"] < full["cores"], "a block that lowers the CPU limit")
     sweep.send(signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_limits_are_put_back_when_benchlab_is_killed_inside_a_block(machine, tmp
 
 
 def test_an_intervention_that_is_killed_fails_its_run(machine, tmp_path):
-    sweep = machine.start(tmp_path / "data", *PERTURB, "--block", "3", "--blocks", "1")
+    sweep = machine.start(tmp_path / "data", *INTERVENE, "--block", "3", "--blocks", "1")
     sweep.wait_for(lambda: is_up() and processes("intervene"), "an intervention")
     for pid in processes("intervene"):
         os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from benchlab.study.intervention import Intervention
 from conftest import CAPTURES, DATA, STUDY, editable, rerun
 from polars.testing import assert_frame_equal
 
-ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
+REQUESTED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 FILES = CAPTURES | {
     "sysbench.out": (DATA / "intervene" / "sysbench.txt").read_bytes(),
     "blocks.jsonl": (DATA / "intervene" / "blocks.jsonl").read_bytes(),
@@ -19,15 +19,15 @@ FILES = CAPTURES | {
 
 
 @pytest.fixture
-def perturbed(curves):
+def intervened(curves):
     """A trial of write_only at 16 threads, with and without an intervention."""
     (curve,) = curves(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
     (plain,) = (trial for trial in curve.trials if trial.point.concurrency == 16)
-    return plain, plain.model_copy(update={"intervention": ASKED})
+    return plain, plain.model_copy(update={"intervention": REQUESTED})
 
 
-def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, perturbed):
-    record = close_run(trial=perturbed[1], **FILES)
+def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, intervened):
+    record = close_run(trial=intervened[1], **FILES)
     assert folders.read(checkout.raw / record.run_id) == record
     assert ingest.ingest_new(checkout).damaged == {}
     with open_store(checkout.store) as store:
@@ -35,7 +35,7 @@ def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, pertu
         found = store.table("elasticity", record.run_id)
         assert sorted(found["resource"]) == ["CPU", "disk write bandwidth"]
         (run,) = store.runs().rows(named=True)
-        assert Intervention.model_validate_json(run["intervention"]) == ASKED
+        assert Intervention.model_validate_json(run["intervention"]) == REQUESTED
         assert not store.table("attribution", record.run_id).is_empty()
         # from the store as from the raw files
         stored = interventions.stored(store, record.run_id)
@@ -47,8 +47,8 @@ def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, pertu
             )
 
 
-def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
-    plain, lowered = perturbed
+def test_it_is_no_trial_of_a_curve(checkout, close_run, intervened):
+    plain, lowered = intervened
     close_run(trial=plain)
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as store:
@@ -65,8 +65,8 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, perturbed):
     assert all(one.equals(other) for one, other in zip(alone, both, strict=True))
 
 
-def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, perturbed):
-    close_run(trial=perturbed[1], **FILES)
+def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, intervened):
+    close_run(trial=intervened[1], **FILES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as store:
         assert rerun(store, "quick").runs.is_empty()
@@ -74,20 +74,20 @@ def test_a_store_of_such_runs_alone_has_no_curves(checkout, close_run, perturbed
             largest_profile(store, STUDY)
 
 
-def test_a_run_that_was_cut_is_unclear(checkout, close_run, perturbed):
+def test_a_run_that_was_cut_is_unclear(checkout, close_run, intervened):
     text = FILES["blocks.jsonl"]
     for end in (0, 100, 700):
-        record = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": text[:end]})
+        record = close_run(trial=intervened[1], **FILES | {"blocks.jsonl": text[:end]})
         tables = ingest.rows(checkout.raw / record.run_id)
         assert set(tables["elasticity"]["answer"]) == {Answer.UNCLEAR}
     assert not interventions.read(checkout.raw, record).blocks.is_empty()
-    empty = close_run(trial=perturbed[1], **FILES | {"blocks.jsonl": b""})
+    empty = close_run(trial=intervened[1], **FILES | {"blocks.jsonl": b""})
     with pytest.raises(BenchlabError, match="no block came to its end"):
         interventions.read(checkout.raw, empty)
 
 
-def test_a_run_that_failed_is_told_with_its_reason(checkout, close_run, perturbed):
-    record = close_run("failed", "intervention broke off: it died", trial=perturbed[1])
+def test_a_run_that_failed_is_reported_with_its_reason(checkout, close_run, intervened):
+    record = close_run("failed", "intervention broke off: it died", trial=intervened[1])
     with pytest.raises(BenchlabError, match="failed: intervention broke off: it died"):
         interventions.read(checkout.raw, record)
 
@@ -118,9 +118,9 @@ def test_a_run_that_failed_is_told_with_its_reason(checkout, close_run, perturbe
     ],
 )
 def test_evidence_and_intervention_side_by_side(
-    checkout, close_run, perturbed, evidence, answers, intervention, agree
+    checkout, close_run, intervened, evidence, answers, intervention, agree
 ):
-    record = close_run(trial=perturbed[1], **FILES)
+    record = close_run(trial=intervened[1], **FILES)
     ingest.ingest_new(checkout)
     with editable(open_store(checkout.store)) as store:
         for table in ("attribution", "elasticity"):
@@ -144,10 +144,10 @@ def test_evidence_and_intervention_side_by_side(
     assert row["blocks"] == "4 of 4 s at 80 %"
 
 
-def test_what_was_used_is_told_for_the_blocks_between_and_for_those_that_lowered_it(
-    checkout, close_run, perturbed
+def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(
+    checkout, close_run, intervened
 ):
-    record = close_run(trial=perturbed[1], **FILES)
+    record = close_run(trial=intervened[1], **FILES)
     ingest.ingest_new(checkout)
     # of each resource: in the blocks of none, and in its own
     cores, bytes_per_s = {None: 1.5, "CPU": 1.2}, {None: 30e6, "disk write bandwidth": 24e6}
@@ -183,8 +183,8 @@ def test_what_was_used_is_told_for_the_blocks_between_and_for_those_that_lowered
     assert found["limit"].to_list()[1] == "2.00 → 1.60 cores"
 
 
-def test_charts_have_every_block_and_limit(checkout, close_run, perturbed):
-    record = close_run(trial=perturbed[1], **FILES)
+def test_charts_have_every_block_and_limit(checkout, close_run, intervened):
+    record = close_run(trial=intervened[1], **FILES)
     found = interventions.read(checkout.raw, record)
     over_time = intervention_charts.over_time(found).to_dict()
     sizes = sorted(len(rows) for rows in over_time["datasets"].values())

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 #: A run of PostgreSQL's write_only: two resources, four blocks of 4 s each, recorded.
 RECORDED = (DATA / "intervene" / "blocks.jsonl").read_text()
 SECONDS = sysbench_output.intervals((DATA / "intervene" / "sysbench.txt").read_text())
-ASKED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
+REQUESTED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 LATE_S = 0.06  # as its record says
 
 INTERVENTIONS = st.builds(
@@ -90,7 +90,7 @@ def test_without_an_envelope_the_cpu_alone_can_be_lowered():
 
 def test_recorded_blocks_are_rows():
     found = blocks.blocks(RECORDED)
-    planned = schedule(ASKED, 1)
+    planned = schedule(REQUESTED, 1)
     assert len(found) == len(planned)
     assert found["number"].to_list() == list(range(17))
     assert found["resource"][::2].is_null().all()
@@ -194,7 +194,7 @@ def test_the_limit_that_throughput_follows_binds_and_no_other(requested):
 def elasticities(text: str) -> dict[str, dict]:
     found = blocks.blocks(text, truncated_ok=True)
     rows = elasticity.elasticities(
-        elasticity.block_throughput(found, SECONDS, LATE_S), ASKED, enforced=True
+        elasticity.block_throughput(found, SECONDS, LATE_S), REQUESTED, enforced=True
     )
     return rows.rows_by_key("resource", named=True, unique=True)
 

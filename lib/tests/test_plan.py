@@ -164,11 +164,11 @@ def test_the_studys_interventions_are_planned_last(checkout, profile):
         assert trial.intervention.resources == (one.resources or of_profile.resources)
         assert trial.intervention.factor == of_profile.factor
         assert trial.point.measure_s > trial.intervention.duration_s
-        assert curve.name.endswith("-perturbed16")
+        assert curve.name.endswith("-intervention16")
     whole = plan_of(checkout, STUDY, profile).curves
-    perturbed = [curve.name for curve in whole if curve.intervention]
-    assert perturbed == [curve.name for curve in whole[-len(planned) :]]
-    assert perturbed == [curve.name for curve in planned]
+    intervened = [curve.name for curve in whole if curve.intervention]
+    assert intervened == [curve.name for curve in whole[-len(planned) :]]
+    assert intervened == [curve.name for curve in planned]
 
 
 def test_interventions_are_selected_as_curves_are(checkout):
@@ -256,9 +256,9 @@ def test_a_trial_with_an_intervention_is_another_one(curves):
         Intervention(block_s=4, blocks=2, factor=0.7),
         Intervention(block_s=4, blocks=2, resources=("cpu",)),
     ]
-    perturbed = [trial.model_copy(update={"intervention": one}) for one in requested]
-    assert len({one.key for one in (trial, *perturbed)}) == len(requested) + 1
-    for one in (trial, *perturbed):
+    intervened = [trial.model_copy(update={"intervention": one}) for one in requested]
+    assert len({one.key for one in (trial, *intervened)}) == len(requested) + 1
+    for one in (trial, *intervened):
         again = Trial.model_validate_json(one.model_dump_json())
         assert again == one
         assert again.key == one.key

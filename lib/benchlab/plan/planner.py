@@ -14,9 +14,9 @@ from benchlab.plan.point import AS_FOUND, Curve, Point, Trial
 from benchlab.study import (
     Block,
     Instance,
+    InterventionPoint,
     OfMemory,
     OpenLoop,
-    Perturbed,
     Profile,
     Scalar,
     Settings,
@@ -52,7 +52,9 @@ class Planner:
         """
         return self._written(target, [*self.curves(), *self.open_loops(), *self.interventions()])
 
-    def by_hand(self, target: str, where: Perturbed, requested: Intervention, number: int) -> Plan:
+    def by_hand(
+        self, target: str, where: InterventionPoint, requested: Intervention, number: int
+    ) -> Plan:
         """Return one intervention, whether or not it is the study's own, as a plan of one curve.
 
         Raises:
@@ -105,14 +107,16 @@ class Planner:
         if of_profile is None:
             return []
         return [
-            self.intervention(where, where.asked(of_profile))
+            self.intervention(where, where.resolved(of_profile))
             for where in self.study.interventions
             if self.profile_name in where.profiles
-            and where.asked(of_profile).within(self.enforce)
+            and where.resolved(of_profile).within(self.enforce)
             and not self.study.engine(where.engine).external
         ]
 
-    def intervention(self, where: Perturbed, requested: Intervention, number: int = 1) -> Curve:
+    def intervention(
+        self, where: InterventionPoint, requested: Intervention, number: int = 1
+    ) -> Curve:
         """Return one point under an intervention, as a curve of one trial as long as the blocks are.
 
         Resources whose limit is not in force on the target are left out.

@@ -136,7 +136,7 @@ class Curve(BaseModel):
         """Name for progress lines and executed notebooks."""
         name = self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
         if self.intervention:
-            return f"{name}-perturbed{self.trials[0].point.concurrency}"
+            return f"{name}-intervention{self.trials[0].point.concurrency}"
         return f"{name}-open" if self.is_open else name
 
     @property

@@ -95,12 +95,12 @@ class Record(BaseModel):
         rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
         share = point.share_of_peak
         loop = f" at {share:.0%} of the peak" if share else ""
-        perturbed = " perturbed" if self.trial.intervention else ""
+        lowered = " with intervention" if self.trial.intervention else ""
         outcome = self.status if self.error is None else f"{self.status}: {self.error}"
         seconds = (self.ended - self.started).total_seconds()
         return (
             f"{point.engine} {point.variant} {point.workload_name}{rule} ×{point.concurrency}"
-            f"{loop} trial {self.trial.number}{perturbed}: {outcome} ({seconds:.0f} s)"
+            f"{loop} trial {self.trial.number}{lowered}: {outcome} ({seconds:.0f} s)"
         )
 
 

@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.report import theme
-from benchlab.report.interventions import Perturbed
+from benchlab.report.interventions import IntervenedRun
 from benchlab.study.resources import LOWERED
 
 _WIDTH = 560
@@ -15,7 +15,7 @@ _DOMAIN = (-1, 2)
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
-def over_time(run: Perturbed) -> alt.LayerChart:
+def over_time(run: IntervenedRun) -> alt.LayerChart:
     """Throughput of every second, shaded where a limit was lowered, with the mean of every block."""
     lowered = run.blocks.filter(pl.col("resource").is_not_null())
     color = _color(_names(lowered), "lowered", symbolType="square", symbolOpacity=0.35)

@@ -1,4 +1,4 @@
-"""What lowering limits has shown, beside what the evidence says: tables for notebooks and paper."""
+"""Results of interventions, beside those of the evidence: tables for notebooks and paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _USED = """
 
 
 @dataclass(frozen=True)
-class Perturbed:
+class IntervenedRun:
     """One run in which limits were lowered."""
 
     seconds: pl.DataFrame
@@ -48,7 +48,7 @@ class Perturbed:
     """Rows of ``elasticity``."""
 
 
-def read(raw: Path, record: Record) -> Perturbed:
+def read(raw: Path, record: Record) -> IntervenedRun:
     """Read one run from its folder among the raw ones.
 
     Raises:
@@ -59,13 +59,13 @@ def read(raw: Path, record: Record) -> Perturbed:
     tables = ingest.rows(raw / record.run_id)
     if "intervention_block" not in tables:
         raise BenchlabError(f"{record.run_id}: no block came to its end")
-    return _perturbed(tables["interval"], tables["intervention_block"], tables["elasticity"])
+    return _intervened(tables["interval"], tables["intervention_block"], tables["elasticity"])
 
 
-def stored(store: Store, run_id: str) -> Perturbed:
+def stored(store: Store, run_id: str) -> IntervenedRun:
     """Read one run from a store."""
     names = ("interval", "intervention_block", "elasticity")
-    return _perturbed(*(store.table(name, run_id) for name in names))
+    return _intervened(*(store.table(name, run_id) for name in names))
 
 
 def elasticities(rerun: Rerun) -> pl.DataFrame:
@@ -198,11 +198,11 @@ def _change(values: Sequence[float], amount: Amount) -> str:
     return f"{' → '.join(number(value / amount.scale) for value in values)} {amount.unit}"
 
 
-def _perturbed(
+def _intervened(
     interval: pl.DataFrame, blocks: pl.DataFrame, elasticities: pl.DataFrame
-) -> Perturbed:
+) -> IntervenedRun:
     start = pl.col("begin_s").min()
-    return Perturbed(
+    return IntervenedRun(
         interval.filter(phase="measure").group_by("second").agg(pl.col("tps").sum()).sort("second"),
         blocks.with_columns(
             (pl.col("begin_s") - start).alias("begin"), (pl.col("end_s") - start).alias("end")

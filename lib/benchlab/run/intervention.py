@@ -13,8 +13,8 @@ from benchlab.target.host import AGENT, Host
 _END_TIMEOUT_S = 60
 
 
-class Lowering:
-    """A schedule in the agent's hands.
+class RunningIntervention:
+    """An intervention that the target's agent carries out.
 
     The agent puts the limits back by itself: at the schedule's end, and when the pipe to it closes.
     """
@@ -32,14 +32,14 @@ class Lowering:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._tell(json.dumps([_request(block) for block in blocks]))
+        self._send(json.dumps([_request(block) for block in blocks]))
         self._header = self._agent.stdout.readline()
         if not self._header:
             raise RunFailed(self.end()[1] or "intervention: the agent did not begin")
 
     def begin(self) -> None:
         """Begin with the first block, now."""
-        self._tell("begin")
+        self._send("begin")
 
     def end(self) -> tuple[bytes, str | None]:
         """End it, whether or not it has come to its end.
@@ -60,8 +60,8 @@ class Lowering:
             problem = f"intervention broke off: {reason}"
         return self._header + printed, problem
 
-    def _tell(self, line: str) -> None:
-        with suppress(BrokenPipeError):  # why the agent is gone is told at the end
+    def _send(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # `end` returns why the agent is gone
             self._agent.stdin.write(line.encode() + b"\n")
             self._agent.stdin.flush()
 

@@ -11,7 +11,7 @@ from benchlab.errors import TargetError
 from benchlab.plan import Curve, Plan, Planner, selected
 from benchlab.raw import folders
 from benchlab.repo import Repo
-from benchlab.study import Perturbed, Study
+from benchlab.study import InterventionPoint, Study
 from benchlab.study.intervention import Intervention
 
 
@@ -47,7 +47,7 @@ def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
 
 
 def intervention(
-    where: Perturbed,
+    where: InterventionPoint,
     requested: Intervention,
     number: int,
     repo: Repo,

@@ -21,7 +21,7 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.observers.sessions import SessionSampler
 from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
-from benchlab.run.intervention import Lowering
+from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, watch
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
@@ -226,17 +226,17 @@ class _Run:
         if intervention is None:
             yield lambda: None
             return
-        lowering = Lowering(self.session.primary, schedule(intervention, self.trial.seed))
+        running = RunningIntervention(self.session.primary, schedule(intervention, self.trial.seed))
 
         def begin() -> None:
-            lowering.begin()
-            told = time.time()
-            self.folder.phases["blocks"] = (told, told + intervention.duration_s)
+            running.begin()
+            begun = time.time()
+            self.folder.phases["blocks"] = (begun, begun + intervention.duration_s)
 
         try:
             yield begin
         finally:
-            printed, problem = lowering.end()
+            printed, problem = running.end()
             self.folder.write(blocks.FILE, printed)
         if problem:
             raise RunFailed(problem)

@@ -299,12 +299,12 @@ def _interventions(
     if record.trial.intervention is None:
         return {}
     _, measured_end = record.phases["measure"]
-    told, _ = record.phases.get("blocks", (0.0, 0.0))
+    begun, _ = record.phases.get("blocks", (0.0, 0.0))
     carried_out = elasticity.block_throughput(
         blocks.blocks(text.get(blocks.FILE, ""), truncated_ok=True),
         seconds.filter(phase="measure"),
         # the load began that long before the run ended, at the latest
-        late_s=max(0.0, told - (measured_end - total_time_s)),
+        late_s=max(0.0, begun - (measured_end - total_time_s)),
     )
     return {
         "intervention_block": carried_out,

@@ -145,8 +145,8 @@ class Block(StrictModel):
     profiles: list[ProfileName] = list(PROFILES)
 
 
-class Perturbed(StrictModel):
-    """A point at which limits are lowered, to see what they are worth."""
+class InterventionPoint(StrictModel):
+    """A point at which limits are lowered, to measure what each limit is worth."""
 
     engine: str
     variant: str
@@ -158,8 +158,8 @@ class Perturbed(StrictModel):
         None, description="lowered there instead of the profile's"
     )
 
-    def asked(self, of_profile: Intervention) -> Intervention:
-        """Return what is lowered there, in a profile."""
+    def resolved(self, of_profile: Intervention) -> Intervention:
+        """Return the intervention there, in a profile."""
         changes = {"resources": self.resources} if self.resources else {}
         return of_profile.model_copy(update=changes)
 
@@ -251,7 +251,7 @@ class Study(StrictModel):
     envelopes: dict[str, EnvelopeRule] = {}
     matrix: Annotated[list[Block], Field(min_length=1)] = []
     profiles: dict[ProfileName, Profile] = {}
-    interventions: list[Perturbed] = []
+    interventions: list[InterventionPoint] = []
     open_loops: list[OpenLoop] = []
     headlines: list[str] = Field(
         [], description="workloads whose throughput the paper's first page shows; none: the first"
