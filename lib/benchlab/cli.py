@@ -281,9 +281,9 @@ def verdicts(
         ),
     ] = None,
 ) -> None:
-    """Say of every claim of the articles whether your runs reproduce it, and why.
+    """Show whether your runs reproduce each claim of the articles, and why.
 
-    Of all studies it shows how many claims have which verdict; of one named study each claim.
+    For all studies it shows how many claims have which verdict; for one named study each claim.
     """
     from benchlab import store
     from benchlab.claims.judge import judge

@@ -31,7 +31,7 @@ class TargetError(BenchlabError):
 
 
 class ProvisionError(BenchlabError):
-    """A playbook that failed; the message names the host, the task and what it said."""
+    """A playbook that failed; the message names the host, the task and its error."""
 
 
 class EngineError(BenchlabError):

@@ -26,7 +26,7 @@ SCRIPT, THREADS = "oltp_point_select", 16
 #: of two cores PostgreSQL's throughput alone differs by a tenth from second to second, and five
 #: minutes of blocks leave an interval of 3 % to either side. Sets do not wait for each other, so that
 #: n sets cost what one does to the nth power, and the interval of the nth root is narrower by n. (As
-#: they see each other's processes, too, a set costs rather less than is told.)
+#: they see each other's processes, too, a set costs rather less than is reported.)
 SETS = 8
 
 #: Pairs of blocks with and without observers, of which the first one warms up; seconds of a block. Of

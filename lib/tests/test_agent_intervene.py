@@ -70,11 +70,11 @@ def block(limit: str | None = None, factor: float = 0.8, duration_s: float = 0.0
 
 
 def run(
-    envelope: Envelope, out: Output, *blocks: dict, told: bytes = b"begin\n", close=False
+    envelope: Envelope, out: Output, *blocks: dict, sent: bytes = b"begin\n", close=False
 ) -> None:
-    """Carry out a schedule; the caller keeps the pipe open, or closes it after what it told."""
+    """Carry out a schedule; the caller keeps the pipe open, or closes it after what it sent."""
     reading, writing = os.pipe()
-    os.write(writing, json.dumps(blocks).encode() + b"\n" + told)
+    os.write(writing, json.dumps(blocks).encode() + b"\n" + sent)
     try:
         if close:
             os.close(writing)
@@ -106,7 +106,7 @@ def test_one_limit_is_lowered_at_a_time(envelope):
 
 def test_nothing_is_lowered_before_the_caller_says_so(envelope):
     out = Output(envelope)
-    run(envelope, out, block("cores", duration_s=_LONG_S), told=b"", close=True)
+    run(envelope, out, block("cores", duration_s=_LONG_S), sent=b"", close=True)
     assert len(out.lines) == 1
     assert out.rates == [BEFORE]
     assert in_force(envelope) == BEFORE

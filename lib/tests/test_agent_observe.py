@@ -93,7 +93,7 @@ def test_observers_keep_their_time_and_what_follows_takes_turns(agent, tmp_path)
     assert "SCHED_OTHER" in after
 
 
-def test_what_an_observer_failed_of_is_told_beside_the_captures_of_the_others(agent, tmp_path):
+def test_what_an_observer_failed_of_is_reported_beside_the_captures_of_the_others(agent, tmp_path):
     process = agent(
         observer("good", *SAYS),
         observer("bad", "sh", "-c", "echo half; echo no such device >&2; exit 3"),

@@ -257,7 +257,7 @@ def test_absent_removes_folders_and_files(managed_files, entry, tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "message"), [({"stat": "file"}, "option stat"), ({"state": "link"}, "state link")]
 )
-def test_what_a_file_cannot_be_is_told(managed_files, tmp_path, wanted, message):
+def test_what_a_file_cannot_be_is_reported(managed_files, tmp_path, wanted, message):
     with pytest.raises(ValueError, match=f"unknown {message}"):
         managed_files.entries([{"path": str(tmp_path)} | wanted], {})
 

@@ -137,7 +137,7 @@ def test_bursts_that_leave_the_disk_idle_do_not_bind():
     assert found["at_limit_share"] == 0.5
 
 
-def test_what_binds_in_turn_is_told_by_shares():
+def test_what_binds_in_turn_is_reported_by_shares():
     used = {
         "disk write bandwidth": [1.0] * 6 + [0.1] * 4,
         "CPU of the engine": [0.1] * 6 + [0.95] * 4,
@@ -288,7 +288,7 @@ def test_a_short_run_lowers_the_confidence_and_says_so():
 
 
 @pytest.mark.parametrize(("span_s", "doubted"), [(0.996, False), (0.98, True)])
-def test_a_run_is_as_short_as_it_is_told_to_be(span_s, doubted):
+def test_a_run_is_as_short_as_its_samples_are(span_s, doubted):
     used = samples(IDLE | {"disk read IOPS": 1.0})
     frame = attribute(
         {
@@ -427,7 +427,7 @@ def test_of_a_node_that_was_not_sampled_it_says_so():
     assert row["evidence"].endswith("db2: the engine's CPU, load2: the client's CPU")
 
 
-def test_of_a_server_that_somebody_else_runs_only_its_sessions_are_told():
+def test_of_a_server_that_somebody_else_runs_only_its_sessions_are_reported():
     nodes = {"load1": ("load",)}
     tables = {"run": run(), "os_sample": on("load1", {"CPU of the client": 0.1})}
     frame = attribute(tables | {"engine_wait": waits(log=8)}, nodes)

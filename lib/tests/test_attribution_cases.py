@@ -66,7 +66,7 @@ def unpack(name: str, raw: Path) -> Record:
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_a_labelled_run_is_told_right(name, tasks, checkout):
+def test_a_labelled_run_is_decided_correctly(name, tasks, checkout):
     case, method = tasks[name]
     answer, why = method.tell(checkout, unpack(name, checkout.raw))
     if method.again and answer == UNKNOWN:
@@ -83,7 +83,7 @@ def test_what_evidence_tells_it_is_sure_of(name, checkout):
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_without_waits_or_samples_no_case_is_guessed(name, tasks, checkout):
-    """What is told without a capture is right, or unsure, or not told at all."""
+    """An answer without a capture is right, or unsure, or there is none."""
     case, _ = tasks[name]
     tables = ingest.rows(checkout.raw / unpack(name, checkout.raw).run_id)
     for missing in ("engine_wait", "os_sample"):
@@ -109,9 +109,9 @@ def test_the_bench_tells_kept_runs_as_its_cases_are_and_runs_none_again(
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(BENCH), run_name="__main__")
     assert not ended.value.code
-    told = re.findall(r"^(\w+): (\d+) of (\d+) right", capsys.readouterr().out, re.MULTILINE)
+    counts = re.findall(r"^(\w+): (\d+) of (\d+) right", capsys.readouterr().out, re.MULTILINE)
     every = str(len(EVIDENCE))
-    assert told == [(method, every, every) for method in ("evidence", "intervention")]
+    assert counts == [(method, every, every) for method in ("evidence", "intervention")]
 
 
 def test_what_is_kept_of_a_run_is_the_same_each_time(bench, checkout, tmp_path):

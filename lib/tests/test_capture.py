@@ -287,7 +287,7 @@ UNPARSABLE = {
 
 
 def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None:
-    """Neither of ``ingest`` nor of its rebuilding; and it is told every time."""
+    """Neither of ``ingest`` nor of its rebuilding; and it is reported every time."""
     whole = {folder.name for folder in folders.finished(checkout.raw)} - {damaged}
     for count, done in (
         (len(whole), ingest.ingest_new(checkout)),

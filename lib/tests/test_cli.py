@@ -184,7 +184,7 @@ def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab):
         ("--engine tidb --workload spec_tree", "no study has all of: tidb, spec_tree"),
     ],
 )
-def test_what_no_study_has_is_told(benchlab, selected, said):
+def test_what_no_study_has_is_reported(benchlab, selected, said):
     code, out, err = benchlab(f"plan all {selected}")
     assert (code, out) == (1, "")
     assert said in err
@@ -257,15 +257,15 @@ def test_a_damaged_run_is_one_line_and_the_rest_is_ingested(benchlab, checkout, 
     close_run()
     record = close_run()
     (checkout.raw / record.run_id / "sysbench.out").write_bytes(b"better")
-    told = f"damaged: {record.run_id}: sysbench.out was changed after the run had ended\n"
+    line = f"damaged: {record.run_id}: sysbench.out was changed after the run had ended\n"
     for command, count in (("ingest", 1), ("ingest", 0), ("ingest --rebuild", 1)):
         code, out, err = benchlab(command)
         assert (code, err.count("\n")) == (1, 1)
         assert err.startswith("benchlab: 1 damaged runs; ")
-        assert out.startswith(f"{told}{count} runs ingested into ")
+        assert out.startswith(f"{line}{count} runs ingested into ")
     code, out, _ = benchlab("status")
     assert code == 0
-    assert out.count(told) == 1
+    assert out.count(line) == 1
     # what the message says to do
     (checkout.raw / record.run_id).rename(checkout.data / "elsewhere")
     assert benchlab("ingest")[0] == 0

@@ -98,7 +98,7 @@ class EngineContract:
             # the other session waits for its client
             wait_for(lambda: any(kind == Wait.CLIENT for kind, _, _ in seen()), "an idle session")
             assert all(name and sessions > 0 for _, name, sessions in seen())
-            # one of two that change the same row waits for the other, until that is told
+            # one of two that change the same row waits for the other, until that is reported
             other("BEGIN")
             other("UPDATE sbtest1 SET k = k + 1 WHERE id = 1")
             with ThreadPoolExecutor(max_workers=1) as beside:
@@ -167,7 +167,7 @@ class EngineContract:
         found = session.engine.settings(differing)
         assert [setting for setting in found if setting.took_effect] == []
 
-    def test_a_port_in_use_is_told_with_its_holder(self, session):
+    def test_a_port_in_use_is_reported_with_its_holder(self, session):
         session.stop()
         with (
             socket.create_server(("127.0.0.1", session.found.port)),

@@ -177,7 +177,7 @@ def test_postgres_runs_cold_as_it_is_known_to_the_agent(converged, folder):
     assert "password" in done.stderr
 
 
-def test_an_unknown_variant_is_told_in_the_agents_words(converged, folder):
+def test_an_unknown_variant_is_reported_in_the_agents_words(converged, folder):
     variables = {"benchlab_engine": "postgres", "benchlab_variant": "fast"}
     run = play("start", variables, folder)
     assert run.status == "failed"
@@ -244,7 +244,7 @@ def test_oceanbase_asks_for_its_password(converged):
     ],
     ids=["envelope", "setting"],
 )
-def test_what_cannot_be_is_told_in_one_line(converged, folder, variables, messages):
+def test_what_cannot_be_is_reported_in_one_line(converged, folder, variables, messages):
     before = (ETC / "envelope.json").read_text()
     run = play("provision", converged.variables | variables, folder)
     assert run.status == "failed"

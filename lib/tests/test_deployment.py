@@ -91,7 +91,7 @@ def test_an_inventory_that_is_no_deployment_is_refused(checkout, change, message
         target.load(checkout, name)
 
 
-def test_what_ansible_is_told_about_ssh_holds_for_benchlab():
+def test_ansibles_options_of_ssh_hold_for_benchlab():
     host = Host(
         name="db1",
         address="192.0.2.10",
@@ -216,7 +216,7 @@ def test_captures_name_their_node(checkout, curves):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_load_that_was_not_sampled_is_told(checkout, curves, watched):
+def test_a_load_that_was_not_sampled_is_reported(checkout, curves, watched):
     nodes = {"db1": ("db.primary",), "load1": ("load",)}
     of_load = {"host.json": b'{"cores": 8}'}
     if watched:

@@ -41,7 +41,7 @@ class DriverContract(ABC):
         name: of the driver.
         datasets: that it runs on.
         whole: recordings of runs that ended well → what ran.
-        broken: recordings of runs that did not → exit code, and what must be told.
+        broken: recordings of runs that did not → exit code, and what must be reported.
         began: recordings with the line at which the clients begin.
     """
 
@@ -116,7 +116,7 @@ class DriverContract(ABC):
                     assert not any(SECRET in word for word in process.argv)
                     assert SECRET in process.stdin.decode()
 
-    def test_whatever_it_is_told_is_no_workloads_option(self):
+    def test_its_own_options_are_no_workloads_options(self):
         options = kinds.driver_options(self.name)
         assert options.refusal_of_scripts({"one": 1}) is None
         assert options.refusal_of_option("some-option") is None
@@ -130,8 +130,8 @@ class DriverContract(ABC):
     def test_a_workloads_options_reach_it(self):
         for dataset in self.datasets:
             plain = self.job(dataset, self.driver.protocols[0])
-            told = {**plain.options, "some-option": "some value"}
-            job = self.job(dataset, self.driver.protocols[0], options=told)
+            more = {**plain.options, "some-option": "some value"}
+            job = self.job(dataset, self.driver.protocols[0], options=more)
             for stage in self.driver.stages(job):
                 assert "--some-option=some value" in stage.processes[0].argv
 
@@ -172,13 +172,13 @@ class DriverContract(ABC):
             process = Process(MEASURE, [])
             assert self.driver.failure(process, self.ended(recording), workload) is None
 
-    def test_a_run_that_broke_off_is_told_with_its_reason(self):
-        for recording, (code, told) in self.broken.items():
+    def test_a_run_that_broke_off_is_reported_with_its_reason(self):
+        for recording, (code, expected) in self.broken.items():
             workload = self.workload("one")
             failure = self.driver.failure(
                 Process(MEASURE, []), self.ended(recording, code), workload
             )
-            assert told in failure, recording
+            assert expected in failure, recording
             assert "\n" not in failure
 
     def test_an_exit_code_alone_is_a_failure(self):
@@ -391,7 +391,7 @@ class TestPgbench(DriverContract):
         ]
         assert found.totals.seconds == pytest.approx(2714 / 913.965658)
 
-    def test_a_log_without_some_transactions_is_told(self, tmp_path):
+    def test_a_log_without_some_transactions_is_reported(self, tmp_path):
         workload = self.whole["one_script"]
         self.leave("one_script", workload, tmp_path)
         log = pl.read_parquet(tmp_path / "transactions.parquet")

@@ -31,9 +31,9 @@ def test_disk_per_core_is_the_articles(spec, instance, profile, rule):
     assert (found.name, found.enforce) == (rule, True)
 
 
-def test_a_disk_that_nothing_is_told_of_has_no_limits(spec, instance):
-    told = instance.model_copy(update={"disk_bytes_per_s": None, "disk_iops": None})
-    found = resolve(spec, spec.profile("quick"), told, "main", enforce=True)
+def test_a_disk_without_stated_limits_has_none(spec, instance):
+    without = instance.model_copy(update={"disk_bytes_per_s": None, "disk_iops": None})
+    found = resolve(spec, spec.profile("quick"), without, "main", enforce=True)
     limits = (found.read_bytes_per_s, found.write_bytes_per_s, found.read_iops, found.write_iops)
     assert limits == (None, None, None, None)
     assert found.cores == 2

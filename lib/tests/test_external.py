@@ -60,11 +60,11 @@ def test_a_dsn_says_where_and_as_whom(monkeypatch):
         ("postgresql://a:s3cret@h:port/b", f"{VARIABLE} is no DSN"),
     ],
 )
-def test_a_dsn_that_cannot_be_used_is_refused_without_being_told(monkeypatch, dsn, message):
-    with pytest.raises(TargetError, match=f"^{message}") as told:
+def test_a_dsn_that_cannot_be_used_is_refused_without_being_shown(monkeypatch, dsn, message):
+    with pytest.raises(TargetError, match=f"^{message}") as raised:
         endpoint(monkeypatch, dsn)
-    assert "s3cret" not in str(told.value)
-    assert "\n" not in str(told.value)
+    assert "s3cret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_server_that_is_not_there_is_refused_with_its_reason(checkout, monkeypatch):
@@ -200,7 +200,7 @@ def cloud(machine) -> Iterator[Cloud]:
 
 
 @pytest.mark.machine
-def test_what_is_refused_by_the_server_is_told_in_one_line(cloud, monkeypatch):
+def test_what_is_refused_by_the_server_is_reported_in_one_line(cloud, monkeypatch):
     on = target.load(cloud.machine.repo, "external")
     for dsn, reason in (
         (cloud.dsn(password="wrong"), 'password authentication failed for user "ada"'),

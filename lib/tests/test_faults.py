@@ -165,7 +165,7 @@ def test_a_setting_that_did_not_take_effect_fails_the_run(broken):
         assert "sysbench.out" not in run.files
 
 
-def test_a_disk_too_small_for_the_dataset_is_told(faulty, tmp_path):
+def test_a_disk_too_small_for_the_dataset_is_reported(faulty, tmp_path):
     """Loading fails on the full disk; that is every run's reason, and nothing half loaded stays."""
     spec = mini_study()
     spec["engines"] = {"postgres": spec["engines"]["postgres"]}
@@ -222,7 +222,7 @@ def interrupted(faulty, tmp_path_factory) -> Interrupted:
     return Interrupted(faulty, tmp_path_factory.mktemp("interrupted") / "data")
 
 
-def test_a_port_in_use_is_told_with_its_holder(interrupted, faulty):
+def test_a_port_in_use_is_reported_with_its_holder(interrupted, faulty):
     # and an engine of an earlier sweep that was wiped since is in nobody's way
     ghost = EngineFound(engine="ghost", version="1.0", port=1)
     engines = {"postgres": faulty.found.engines["postgres"], "ghost": ghost}
@@ -304,7 +304,7 @@ def test_after_kill_9_the_rerun_cleans_up_and_does_only_the_rest(interrupted, fa
 
 
 @pytest.mark.parametrize(("profile", "what"), [("standard", "disk"), ("paper", "memory")])
-def test_too_small_a_machine_is_told_before_anything_starts(faulty, tmp_path, profile, what):
+def test_too_small_a_machine_is_reported_before_anything_starts(faulty, tmp_path, profile, what):
     code, said = faulty.benchlab(tmp_path / "data", "run", FAULTY, "--profile", profile)
     assert code == 1
     assert said.count("\n") == 1
@@ -315,7 +315,7 @@ def test_too_small_a_machine_is_told_before_anything_starts(faulty, tmp_path, pr
     assert faulty.leftovers() == []
 
 
-def test_a_store_of_a_newer_schema_is_told_before_anything_starts(faulty, tmp_path):
+def test_a_store_of_a_newer_schema_is_reported_before_anything_starts(faulty, tmp_path):
     data = tmp_path / "data"
     (data / "store").mkdir(parents=True)
     newer = {"schema_version": SCHEMA_VERSION + 1}

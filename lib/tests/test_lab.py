@@ -162,7 +162,7 @@ def test_a_second_lab_is_refused(hosts):
         hosts.lab.up(target.load(hosts.repo, "lab"))
 
 
-def test_a_node_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path):
+def test_a_node_that_is_not_there_is_reported_before_anything_starts(hosts, tmp_path):
     sweep = hosts.start(tmp_path / "data", *RUN[:-1], "gone")
     assert sweep.end() == 1, sweep.said
     assert sweep.said.startswith("benchlab: load2: not reachable over ssh: ssh: connect to host")

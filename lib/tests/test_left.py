@@ -1,4 +1,4 @@
-"""What a sweep takes for done and what it repeats, told by its records alone: no host is reached."""
+"""What a sweep takes for done and what it repeats, by its records alone: no host is reached."""
 
 import io
 import json
@@ -119,7 +119,7 @@ def harm_capture(folder) -> None:
 @pytest.mark.parametrize(
     ("harm", "ingested"), [(harm_record, False), (harm_record, True), (harm_capture, False)]
 )
-def test_a_damaged_run_is_told_and_its_trial_measured_again(sweeps, harm, ingested):
+def test_a_damaged_run_is_reported_and_its_trial_measured_again(sweeps, harm, ingested):
     first = sweeps.trials[0]
     assert sweeps.run()[0] == {"ok": 2}
     (folder,) = sweeps.checkout.raw.glob(f"*-{first.key[:8]}")
@@ -139,7 +139,7 @@ def test_a_damaged_run_is_told_and_its_trial_measured_again(sweeps, harm, ingest
     assert sweeps.executed == [first.key]
 
 
-def test_a_run_that_cannot_be_ingested_has_failed_and_is_told_at_once(sweeps, close_run):
+def test_a_run_that_cannot_be_ingested_has_failed_and_is_reported_at_once(sweeps, close_run):
     first, second = sweeps.trials
 
     def notebook(curve) -> None:

@@ -42,7 +42,7 @@ def test_one_that_hangs_is_killed_and_what_it_said_is_kept():
     assert expired.value.stdout in (b"started\n", b"")  # of a machine too busy to start Python
 
 
-def test_one_that_cannot_be_started_is_told():
+def test_one_that_cannot_be_started_is_reported():
     with pytest.raises(FileNotFoundError):
         run([Program(["/no/such/program"])], 1, lambda number, line: None)
 

@@ -389,7 +389,7 @@ def test_engines_of_no_table_have_looks_and_labels_of_their_own():
     assert theme.styles_of(study, frame) == [styles["pg16", "default"]]
 
 
-def test_variants_of_a_single_engine_are_told_apart_by_colour_and_shape():
+def test_variants_of_a_single_engine_are_distinguished_by_colour_and_shape():
     styles = theme.styles(study_of({"postgres": ["off", "pglz", "lz4", "zstd"]})).values()
     assert len({one.color for one in styles}) == len({one.shape for one in styles}) == 4
 

@@ -1,4 +1,4 @@
-"""How each engine's plan read the tables, told from plans as the servers gave them."""
+"""How each engine's plan read the tables, read from plans as the servers gave them."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_every_recorded_plan_is_read():
 
 
 @pytest.mark.parametrize("name", ACCESSES)
-def test_tables_are_told_with_index_loops_and_rows(name):
+def test_tables_are_reported_with_index_loops_and_rows(name):
     plan = (FOLDER / f"{name}.json").read_text()
     assert ENGINES[name.split("-")[0]].accesses(plan) == ACCESSES[name]
 

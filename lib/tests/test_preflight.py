@@ -79,7 +79,7 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     ],
     ids=["no sudo", "sudo with a password"],
 )
-def test_a_user_who_cannot_become_root_is_told_so(monkeypatch, tmp_path, sudo, said):
+def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sudo, said):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", str(tmp_path))
     if sudo:

@@ -210,7 +210,7 @@ def test_an_engine_that_answers_as_it_should_is_asked_for_every_parameter(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_an_engine_that_answers_otherwise_is_told_with_both_row_sets(tmp_path):
+def test_an_engine_that_answers_otherwise_is_reported_with_both_row_sets(tmp_path):
     kept = tmp_path / "answers" / "kept.json"
     with pytest.raises(DatasetError) as error:
         SpecTreeTables(SMALL).check(Server(wrong_at=7), kept)

@@ -123,7 +123,7 @@ def test_plans_say_what_the_query_reads(of_study, label):
     assert aliased["relationships"] == "index PRIMARY, 50 × 1 rows"
 
 
-def test_pool_and_plan_are_told_apart(of_study, label):
+def test_pool_and_plan_are_distinguished(of_study, label):
     found = spec_tree.pool_or_plan(REPO, of_study)
     ratios = dict(found.select("read", "large : small").iter_rows())
     assert ratios["by index"] == 2

@@ -55,13 +55,13 @@ def up_to(share: float) -> float:
         (lingering, (12, 20, 60, 300), 0.17),
         (bursty, (12, 20, 60, 300), 0.05),
         (stalling, (12, 20, 60, 300), 0.05),
-        # of so few values it cannot be told that they depend on each other
+        # so few values cannot show that they depend on each other
         (lingering, (6, 8, 10), 0.28),
         (bursty, (6, 8, 10), 0.28),
         (stalling, (6, 8, 10), 0.28),
     ],
 )
-def test_a_series_of_one_level_is_said_to_change_as_rarely_as_is_told(kind, lengths, share):
+def test_a_series_of_one_level_is_said_to_change_as_rarely_as_is_documented(kind, lengths, share):
     for n in lengths:
         series = many(kind, n)
         assert np.mean([bool(stats.change_points(one)) for one in series]) <= up_to(share)

@@ -41,7 +41,7 @@ def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedo
     assert np.median(narrower) < 1
 
 
-def test_the_more_alike_the_points_are_the_more_they_tell():
+def test_the_more_alike_the_points_are_the_more_they_show():
     found = [
         np.median([stats.common_spread(rerun(seed, freedom)).freedom for seed in range(20)])
         for freedom in (1, 4, 1e9)

@@ -127,7 +127,7 @@ def test_what_is_missing_is_said_so_and_not_made(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_file_of_before_is_told_what_a_store_is_now(tmp_path):
+def test_for_a_store_file_of_before_the_error_names_what_a_store_is_now(tmp_path):
     old = tmp_path / "benchlab.duckdb"
     old.touch()
     with pytest.raises(StoreError, match="is a file; a store is a folder"):

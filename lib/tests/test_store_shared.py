@@ -11,7 +11,7 @@ from benchlab import cli
 from benchlab.store import ingest, open_store, writer
 from conftest import ROOT, STUDY, wait_for
 
-#: A notebook: it opens the store, says so, and reads all of it again for every line that it is told.
+#: A notebook: it opens the store, says so, and reads all of it again for every line that it gets.
 NOTEBOOK = """
 import sys, benchlab
 from itertools import chain

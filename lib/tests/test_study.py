@@ -273,7 +273,7 @@ CLAIM_MISTAKES = {
         "'engnie'; choose one of: engine, metric, variant, workload",
     ),
     "no number": ("value: 3", "value: many", 19, "claims.1.decided_by.value"),
-    "more digits than it is told to": ("value: 3", "value: 3.5", 19, "more than the 0 decimals"),
+    "more digits than it states": ("value: 3", "value: 3.5", 19, "more than the 0 decimals"),
     "an audit without a query": ("kind: order", "kind: audit", 7, "is audit with the test above"),
     "a query that is no audit": ("kind: audit", "kind: ratio", 15, "is ratio with the test audit"),
     "half of a rerun": ("claims:", "instance: x\nclaims:", 1, "engines: is missing; a study that"),

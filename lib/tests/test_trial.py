@@ -1,4 +1,4 @@
-"""How a trial runs its driver, and what is told of one that did not come to its end."""
+"""How a trial runs its driver, and what is reported of one that did not come to its end."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ RESET = "postgres: connection failed: server closed the connection unexpectedly"
 
 
 @pytest.mark.parametrize(
-    ("capture", "told"),
+    ("capture", "reason"),
     [
         # of PostgreSQL with 256 clients in 1 GiB, whose log had nothing of it
         ("oom.jsonl", f"{RESET} (the kernel killed a process for want of memory)"),
@@ -24,7 +24,9 @@ RESET = "postgres: connection failed: server closed the connection unexpectedly"
         (None, RESET),
     ],
 )
-def test_a_process_killed_for_want_of_memory_is_the_reason_told(checkout, curves, capture, told):
+def test_a_process_killed_for_want_of_memory_is_the_reported_reason(
+    checkout, curves, capture, reason
+):
     trial = curves()[0].trials[0]
     folder = RunFolder(checkout.raw, trial, "local", ALONE)
     if capture:
@@ -32,7 +34,7 @@ def test_a_process_killed_for_want_of_memory_is_the_reason_told(checkout, curves
         path = DATA / "sample" / capture
         folder.write("sample.jsonl", path.read_bytes() if path.exists() else damaged)
     record = _Run(None, trial, folder).close(RESET)
-    assert (record.status, record.error) == ("failed", told)
+    assert (record.status, record.error) == ("failed", reason)
 
 
 # The stages of a driver: here programs of a shell on this host, whose clients begin with a line "begun"

@@ -179,14 +179,14 @@ def test_jupyterlab_starts(owner):
     server = owner.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
 
-        def told() -> dict | None:
+        def written() -> dict | None:
             assert server.poll() is None
             for path in runtime.glob("jpserver-*.json"):
                 with suppress(json.JSONDecodeError):  # it is being written
                     return json.loads(path.read_text())
             return None
 
-        there = wait_for(told, "JupyterLab")
+        there = wait_for(written, "JupyterLab")
         assert there["hostname"] == "localhost"
         for path in ("api/status", "api/contents/explore.ipynb?content=0", "lab"):
             request = urllib.request.Request(

@@ -177,7 +177,7 @@ class Sampled(Postgres):
         yield ask
 
 
-def test_a_lost_connection_ends_the_capture_and_is_told_in_it(monkeypatch):
+def test_a_lost_connection_ends_the_capture_and_is_recorded_in_it(monkeypatch):
     monkeypatch.setattr("benchlab.observers.sessions.INTERVAL_S", 0.001)
     engine = Sampled(left=3)
     sampler = SessionSampler(engine)

@@ -440,7 +440,7 @@ def _paused(stat: dict[str, int], client: dict[str, int]) -> dict[str, int]:
 
 
 def _faults(stat: Path, prefix: str = "") -> dict[str, int]:
-    """Of the group and all below it, which v1 tells with a prefix.
+    """Return the faults of the group and all below it, which v1 reports with a prefix.
 
     Kernels before 5.9 count the refaults of files and of other memory together.
     """

@@ -83,7 +83,7 @@ class Sampler:
         return _device_stat(self.disk_source) if self.disk_source else None
 
     def _network(self) -> dict[str, int | None]:
-        """Bytes over the host's links together; their speed is null unless all of them tell it."""
+        """Bytes over the host's links together; their speed is null unless all of them report it."""
         speeds = [_speed(link) for link in self.links]
         return {
             **{
@@ -160,7 +160,7 @@ def _links(root: Path) -> list[Path]:
 
 
 def _speed(link: Path) -> int | None:
-    """Bytes per second each way; many virtual interfaces do not tell, or tell -1."""
+    """Bytes per second each way; many virtual interfaces report none, or -1."""
     try:
         mbit = int((link / "speed").read_text())
     except OSError:

@@ -72,7 +72,7 @@ SERIAL = {
 
 
 def decide(timeline: Timeline) -> list[Place]:
-    """Return what binds in each interval, ``unknown`` where it cannot be told."""
+    """Return what binds in each interval, ``unknown`` where the captures do not show it."""
     pressure = {place: smoothed(values) for place, values in timeline.pressure.items()}
     queueing = {place: smoothed(values) for place, values in timeline.queueing.items()}
     found: list[Place] = []

@@ -27,7 +27,7 @@ IN_PART = (0.2, 0.8)
 PROPORTIONAL = 1.25
 
 #: A block begins and ends that much later than the driver's seconds do, at most, to be in step with
-#: them: the time in which the agent is told that the load has begun, and wakes up.
+#: them: the time in which the agent gets the signal that the load has begun, and wakes up.
 _IN_STEP_S = 0.2
 
 _ELASTICITY_SCHEMA = {
@@ -42,7 +42,7 @@ _ELASTICITY_SCHEMA = {
 
 
 class Answer(StrEnum):
-    """What an elasticity says of a limit, as far as the whole interval says it."""
+    """What an elasticity shows about a limit, as far as the whole interval shows it."""
 
     BINDS = "binds"
     MORE_THAN_PROPORTIONAL = "binds, more than in proportion"
@@ -56,13 +56,13 @@ BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
 
 
 def answer(estimate: "Estimate") -> Answer:
-    """Return what an elasticity says.
+    """Return what an elasticity shows.
 
     BINDS: all of the interval is above :data:`BINDS`; where it is even above :data:`PROPORTIONAL`, the
     system is not linear there (a transaction costs more when it takes longer, as with full pages after
     a checkpoint), and the number holds for cuts of that size only. DOES_NOT: all of it is below
     :data:`BINDS`. IN_PART: all of it lies within :data:`IN_PART`. UNCLEAR: none of these is shown; more
-    or longer blocks would tell.
+    or longer blocks would decide.
     """
     if estimate.low is None or estimate.high is None:
         return Answer.UNCLEAR
@@ -101,7 +101,7 @@ def block_throughput(
 
 
 def elasticities(blocks: pl.DataFrame, requested: Intervention, enforced: bool) -> pl.DataFrame:
-    """Return one row per resource: elasticity, interval, number of blocks, and what that says.
+    """Return one row per resource: elasticity, interval, number of blocks, and the answer.
 
     Every lowered block is held against the baseline blocks before and behind it; it does not count
     without both, as in a run that was cut. A resource without a block that counts is *unclear*; one

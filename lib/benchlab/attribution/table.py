@@ -39,7 +39,7 @@ SCHEMA = {
 #: An interval counts as at the limit from here; a throttle's own accuracy is about 2 %.
 AT_LIMIT = 0.95
 
-#: Seconds that make a run long enough to tell what bound it.
+#: Seconds that make a run long enough to decide what bound it.
 _ENOUGH_S = 5
 
 #: Confidence that is left where what would decide was not captured.
@@ -48,7 +48,7 @@ _UNDECIDED = 0.5
 #: And where it would only confirm: that the clients waited for what was used up.
 _UNCONFIRMED = 0.8
 
-_TOLD_BY_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
+_KNOWN_FROM_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
 
 _NO_SAMPLES = "no samples of the measured part"
 
@@ -60,11 +60,11 @@ _WAITED_FOR = {
 
 
 def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return one row per resource of one run and node; the columns are told in ``schema.sql``.
+    """Return one row per resource of one run and node; see ``schema.sql`` for the columns.
 
     At most one resource binds: the one that does so in the largest share of the intervals. Where
     several do in turn, their shares say so. Without samples of the measured part, or where those
-    cannot tell, none does: confidence is 0, and the evidence says why.
+    do not suffice, none does: confidence is 0, and the evidence gives the reason.
 
     Args:
         tables: the run's rows of ``run`` and ``node``, and as far as it has any of ``host``,
@@ -122,7 +122,7 @@ def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
 
 
 def _words(timeline: Timeline, place: Place, words: str) -> str:
-    """Say of which node it is told, where several have such a resource."""
+    """Name the node of the evidence, where several nodes have such a resource."""
     return words if len(timeline.places(place[0])) == 1 else f"{place[1]}: {words}"
 
 
@@ -223,7 +223,7 @@ def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str
 
 
 def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
-    """How far the captures can tell, from 0 to 1, and what lowers it."""
+    """How far the captures suffice, from 0 to 1, and what lowers it."""
     if not len(timeline.t):
         return 0.0, []
     confidence, doubts = timeline.coverage, []
@@ -232,7 +232,7 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
     if timeline.resolution < 1:
         confidence *= (1 + timeline.resolution) / 2
         doubts.append(f"a sample spans up to {timeline.span.max():.1f} s")
-    # as precisely as it is told: five samples span 4.98 s
+    # as precisely as samples are timed: five of them span 4.98 s
     if (sampled_s := round(float(timeline.span.sum()), 1)) < _ENOUGH_S:
         confidence *= sampled_s / _ENOUGH_S
         doubts.append(f"only {sampled_s:.1f} s were sampled")
@@ -246,7 +246,7 @@ def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
         confidence *= _UNDECIDED
         doubts.append(f"not captured: {', '.join(missing)}")
     if not timeline.waits:
-        confidence *= _UNDECIDED if bound in _TOLD_BY_WAITS else _UNCONFIRMED
+        confidence *= _UNDECIDED if bound in _KNOWN_FROM_WAITS else _UNCONFIRMED
         doubts.append("what the sessions waited for was not captured")
     if bound == UNKNOWN:
         return 0.0, doubts

@@ -1,4 +1,4 @@
-"""What the captures tell of every sampled interval of a run's measured part.
+"""What the captures show about every sampled interval of a run's measured part.
 
 Utilisation is measured against the envelope, never against the device: the throttle stands above the
 device, whose own ``%util`` stays low at a saturated envelope.
@@ -27,7 +27,7 @@ SMOOTHED = 3
 #: Interval of the sampler, for the first sample, which has none before it.
 _INTERVAL_S = 1.0
 
-#: Of the kernel, in which refaults count.
+#: The kernel's pages, in which refaults are counted.
 _PAGE_BYTES = 4096
 
 #: Share of an interval that must lie in the measured part for the interval to count.
@@ -61,7 +61,7 @@ class Timeline:
     coverage: float
     """Share of the measured part that lies in sampled intervals."""
     resolution: float
-    """Share of the sampled time that lies in intervals short enough to tell what binds in turn."""
+    """Share of the sampled time that lies in intervals short enough to show what binds in turn."""
     refaulted: np.ndarray
     """Share of what was read from the disk that memory had held until shortly before."""
     oom_kills: float
@@ -302,7 +302,7 @@ def _cpu(
         timeline.pressure[client_cpu] = client / cores
     paused = _paused(signals, "client")
     if paused is not None and paused.any():
-        # a limit of the load's own: nobody but it is held up
+        # a limit of the load's own: it holds up nothing else
         timeline.queueing[client_cpu] = paused
         others = timeline.pressure.get(client_cpu, np.zeros_like(client))
         timeline.pressure[client_cpu] = np.maximum(others, paused)

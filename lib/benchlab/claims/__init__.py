@@ -1,1 +1,1 @@
-"""Claims: what an article says, made checkable, and what the runs say of it."""
+"""Claims: what an article states, made checkable, and what the runs show."""

@@ -34,7 +34,7 @@ class Audited:
 
     @property
     def test(self) -> Audit:
-        """The test of the claim, with the value that the article tells."""
+        """The test of the claim, with the published value."""
         return self.claim.decided_by
 
 

@@ -17,7 +17,7 @@ from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.claims import Series
 
-#: Confidence of an attribution from which it counts: captures that tell less leave another answer open.
+#: Confidence of an attribution from which it counts: captures that show less leave another answer open.
 _CONFIDENT = 0.5
 
 
@@ -26,7 +26,7 @@ class NotTestable(Exception):
 
 
 class Evidence:
-    """The runs that claims of a study are held against."""
+    """The runs that claims of a study are tested with."""
 
     def __init__(self, rerun: Rerun):
         """Read the runs in the study's main envelope."""
@@ -144,7 +144,7 @@ class Evidence:
         return found
 
     def counting(self, clients_per_core: bool | None) -> "Evidence":
-        """Return the same runs for a claim that says of itself how concurrency scales, if it does."""
+        """Return the same runs for a claim that defines how its concurrency scales, if it does."""
         if clients_per_core is None:
             return self
         found = copy(self)

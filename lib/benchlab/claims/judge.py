@@ -1,4 +1,4 @@
-"""Judge: what the runs of one profile on one target say of a study's claims.
+"""Judge: decide a study's claims by the runs of one profile on one target.
 
 Every test of :mod:`benchlab.study.claims` is decided by one function here, with the statistics of
 :mod:`benchlab.stats`. It holds: *reproduced*. It does not: *not reproduced*. The trials cannot say:

@@ -1,7 +1,7 @@
-"""The contract of a driver: which processes make the load, and what the files say that they leave.
+"""The contract of a driver: which processes make the load, and how the files that they leave are read.
 
 A driver knows nothing of hosts, envelopes or notebooks. It returns the stages of a trial,
-tells when the clients of a stage have begun and what went wrong, and reads a run's folder: per
+says when the clients of a stage have begun and what went wrong, and reads a run's folder: per
 transaction type (*operation*) the seconds, the latencies and the counts. A program without types
 has one operation, named as the workload's script.
 """
@@ -26,9 +26,9 @@ MEASURE = "measure"
 MADE = Path("/var/lib/benchlab/load")
 
 #: What each second of each operation gave. ``second`` is its end, counted from the phase's begin; a
-#: null ``operation`` stands for all of them together, where the driver does not tell them apart.
+#: null ``operation`` stands for all of them together, where the driver does not distinguish them.
 #: ``latency_us`` is of the ``percentile``, null where no transaction ended. What a driver does not
-#: tell is null.
+#: report is null.
 SECONDS = {
     "phase": pl.String,
     "operation": pl.String,
@@ -71,7 +71,7 @@ class Job:
     """Operation → its script as the driver finds it: a name of its own, or a file on the load's
     hosts."""
     options: Mapping[str, Scalar]
-    """What the scripts are told: the workload's own options, then those of the dataset."""
+    """Options of the scripts: the workload's own, then those of the dataset."""
     clients: int
     nodes: int
     """With the load, among which a driver may share out the clients."""
@@ -91,12 +91,12 @@ class Process:
     """One program of the load."""
 
     name: str
-    """Of its captures: what it prints is ``<name>.out``, its error output ``<name>.err``."""
+    """Name of its captures: what it prints is ``<name>.out``, its error output ``<name>.err``."""
     argv: Sequence[str]
     """Without anything secret: every process list shows it."""
     stdin: bytes = b""
     role: str = "load"
-    """Of the node that it runs on."""
+    """Role of the node that it runs on."""
     node: int = 0
     """Its number among the nodes that have the role."""
     makes_files: bool = False
@@ -130,7 +130,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Totals:
-    """The measured part as a whole. What the driver does not tell is ``None``."""
+    """The measured part as a whole. What the driver does not report is ``None``."""
 
     transactions: int
     errors: int
@@ -183,7 +183,7 @@ class Driver(ABC):
 
     @abstractmethod
     def begun(self, line: bytes, now: float) -> float | None:
-        """Return when the clients began, if a line that a process printed tells that they have.
+        """Return when the clients began, if a line that a process printed shows that they have.
 
         Args:
             line: as printed.

@@ -44,7 +44,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s|min|h|d)")
 
 
 class Endpoint(BaseModel):
-    """Where a server answers, and as whom to ask. The password never leaves memory."""
+    """Where a server answers, and as which user. The password never leaves memory."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -143,7 +143,7 @@ class Engine(ABC):
         pool: name of the setting that sizes its buffer pool; empty where no one setting does.
         page_bytes: what it reads of the disk at a time, at random; 0 where that is not known.
         waits_query: a light query for what each session of the load does right now, or how many do
-            so; empty where the engine does not tell.
+            so; empty where the engine does not report that.
         nodes: roles of the nodes that its Ansible role can set it up on.
         schema: SQL for the name of what holds the tables.
     """
@@ -223,7 +223,7 @@ class Engine(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Return the server's version, digits first, as it says itself."""
+        """Return the version that the server reports, digits first."""
 
     @abstractmethod
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
@@ -250,11 +250,11 @@ class Engine(ABC):
 
     @abstractmethod
     def explain(self, statement: str) -> str:
-        """Return the plan of a query as the server's JSON, with what each step did where it tells."""
+        """Return the plan of a query as the server's JSON, with what each step did, if known."""
 
     @staticmethod
     def accesses(plan: str) -> list[Access]:
-        """Tell how a plan of :meth:`explain` read each table; nothing where the query is not run."""
+        """Return how a plan of :meth:`explain` read each table; nothing where the query is not run."""
         del plan
         return []
 

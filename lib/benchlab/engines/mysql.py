@@ -14,15 +14,15 @@ _INDEXES = (
     " FROM information_schema.statistics WHERE table_schema = DATABASE() AND seq_in_index = 1"
 )
 
-#: What a session's state says while it makes its transaction durable: MySQL's; MariaDB's, whose InnoDB
-#: leaves the log to be synchronised by one thread for many and waits last, before the answer is sent.
+#: States of a session that makes its transaction durable: MySQL's; MariaDB's, where one thread of
+#: InnoDB synchronises the log for many, and a session waits last, before the answer is sent.
 _COMMITS = {"waiting for handler commit", "Commit", "Updating status"}
 
 
 def sessions_of(processes: str) -> str:
     """Return the query for what the sessions in a table of processes do, and who waits for a row.
 
-    Of a row the server tells that the transaction waits for it, and not the session.
+    The server reports which transaction waits for a row, not which session.
     """
     return (
         "SELECT p.command AS command, p.state AS state, t.trx_state AS trx, COUNT(*) AS sessions"

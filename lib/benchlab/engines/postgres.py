@@ -38,7 +38,7 @@ _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
 
 
 class Postgres(PostgresProtocol):
-    """PostgreSQL, any version from 13; the WAL of a run is told from 14 on (pg_stat_wal)."""
+    """PostgreSQL, any version from 13; 14 and later report the WAL of a run (pg_stat_wal)."""
 
     name = "postgres"
     pool = "shared_buffers"

@@ -9,7 +9,7 @@ class Wait(StrEnum):
     CPU = "cpu"
     """Waits for nothing: runs, or is ready to."""
     BUSY = "busy"
-    """Works on a request; whether it runs or reads data the engine does not tell."""
+    """Works on a request; the engine does not report whether it runs or reads data."""
     CLIENT = "client"
     """Has nothing to do until the client asks for it."""
     LOCK = "lock"

@@ -2,7 +2,7 @@
 
 Its capture is kept and no row is made of it: what attribution needs of the disk, the agent samples
 above the throttle. ``%util`` is the share of time in which the device had a request in flight:
-throttling stands above the device, so under an envelope it says little. The first report, since boot,
+throttling stands above the device, so under an envelope it means little. The first report, since boot,
 is left out by ``-y``.
 """
 

@@ -2,8 +2,8 @@
 
 ``cpu-clock`` is a timer, which every virtual machine has; hardware counters many have not. Stacks
 are walked by frame pointers, so those of programs built without them are short. ``swapper`` is the
-idle CPU. Samples carry the time of day, so that those of the measured part can be told from those of
-the warm-up. perf ends itself by the signal that stopped it: its exit status says nothing.
+idle CPU. Samples carry the time of day, so that those of the measured part can be separated from
+those of the warm-up. perf ends itself by the signal that stopped it: its exit status means nothing.
 """
 
 import math

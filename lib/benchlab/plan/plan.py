@@ -1,7 +1,7 @@
 """Plans: what is to be run, worked out once, written down, and read by every run notebook.
 
-A plan says which trials are the results of a study's profile on a target: those of its keys, and none
-else. So what another profile measured counts for this one, and what was measured of an older
+A plan defines which trials are the results of a study's profile on a target: those of its keys, and
+no others. So what another profile measured counts for this one, and what was measured of an older
 definition of a point does not.
 """
 

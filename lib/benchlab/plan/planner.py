@@ -41,8 +41,8 @@ class Planner:
     def plan(self, target: str) -> Plan:
         """Return the whole plan.
 
-        Open loops come after the curves whose peaks tell their rates, and interventions last: they
-        explain what the curves show.
+        Open loops come after the curves whose peaks determine their rates. Interventions come last:
+        they explain what the curves show.
 
         Args:
             target: name of the inventory.
@@ -180,7 +180,7 @@ class Planner:
         points: Callable[[Any], list[dict[str, Any]]],
         seed: int,
     ) -> list[Curve]:
-        """Return the curves of all trials in a random order; ``points`` tells those of a block."""
+        """Return the curves of all trials in a random order; ``points`` returns those of a block."""
         order, curves = random.Random(seed), []
         for number in range(1, self._profile.trials + 1):
             of_trial = [

@@ -36,7 +36,7 @@ def read(folder: Path) -> Record:
 
     Raises:
         ParseError: it is damaged, or another folder's.
-        BenchlabError: a newer benchlab wrote it, which alone knows what it says.
+        BenchlabError: a newer benchlab wrote it, and this one cannot read it.
     """
     path = folder / RECORD_NAME
     try:
@@ -58,7 +58,7 @@ def _read(path: Path, mtime_ns: int) -> Record:
         )
     record = Record.model_validate(upgraded(json.loads(content)))
     if version < RECORD_VERSION:
-        # its trial is recognised by what it says, in whatever form that was written down
+        # its trial is recognised by its content, in whatever form that was written down
         keys = {"trial_key": record.trial.key, "point_key": record.trial.point.key}
         record = record.model_copy(update=keys)
     if record.run_id != path.parent.name:

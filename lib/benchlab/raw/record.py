@@ -35,7 +35,7 @@ RECORD_NAME = "run.json"
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
 RATE = "rate.json"
 
-#: Capture of the settings that were requested, and of what the server says of them.
+#: Capture of the requested settings, and of the values that the server reports.
 SETTINGS = "settings.json"
 
 #: Capture of how the server carries out the workload's query, where it has one.

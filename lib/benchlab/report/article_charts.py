@@ -12,7 +12,7 @@ Styles = dict[str, tuple[str, str, list[int]]]
 
 SOLID, DASHED, DOTTED = [1, 0], [6, 3], [2, 2]
 
-#: Channels that tell curves apart.
+#: Channels that distinguish curves.
 CHANNELS = ("color", "fill", "stroke", "shape", "strokeDash")
 
 

@@ -15,7 +15,7 @@ def used(rerun: Rerun) -> pl.DataFrame:
     """Return the CPU of engine and load generator in each point, in percent of all cores; medians.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``concurrency``, ``engine_cpu_percent``,
-    ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Of the main envelope.
+    ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Main envelope only.
     """
     found = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)

@@ -37,7 +37,7 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
 def of_curves(rerun: Rerun) -> pl.DataFrame:
     """Return what bound each curve at its peak and at its most clients, and by which evidence.
 
-    Of the main envelope. Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients,
+    Main envelope only. Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients,
     or both), ``tps`` (median), ``bound by`` (of so many of the trials), ``evidence`` (of the last of
     these).
     """

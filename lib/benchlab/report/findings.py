@@ -81,7 +81,7 @@ def _found(judgement: Judgement) -> str:
 
 
 def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dict[str, Any]:
-    """Return what the page says of one article, as values.
+    """Return the page's values for one article.
 
     Args:
         spec: its study.

@@ -2,7 +2,7 @@
 
 The innermost frame of a stack that a rule knows decides its family. The rules were written from
 recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11 and seekdb 1.4. seekdb ships
-without symbols, so the work of its SQL threads cannot be told apart any further than its threads' names
+without symbols, so the work of its SQL threads cannot be distinguished any further than by their names
 and its system calls do. MariaDB's package has the names of exported functions only, and perf takes the
 nearest of these for every address: they are no functions that ran, and are all shown as the program's.
 """
@@ -49,7 +49,7 @@ _DRAWN, _NAMED = 0.004, 0.06
 
 @dataclass(frozen=True)
 class Rules:
-    """How an engine's stacks are told apart; patterns match from the begin of a name."""
+    """How an engine's stacks are classified; patterns match from the begin of a name."""
 
     threads: str
     """Names of its processes or threads."""
@@ -71,7 +71,7 @@ _SYSTEM_CALLS = (
     (NETWORK, r"(__x64_sys_|__send|__libc_recv|epoll_wait|entry_SYSCALL_64)"),
 )
 
-#: By the engine's role: PostgreSQL 15 beside the 13.4 is told apart as that is.
+#: By the engine's role: PostgreSQL 15 beside the 13.4 is classified as that is.
 RULES = {
     "postgres": Rules(
         threads=r"postgres",
@@ -189,10 +189,12 @@ def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
                 lambda stack: _stripped(stack, rules.stripped), return_dtype=pl.String
             )
         )
-    told = [_told(rules, comm, stack) for comm, stack in own.select("comm", "stack").iter_rows()]
+    classified = [
+        _classified(rules, comm, stack) for comm, stack in own.select("comm", "stack").iter_rows()
+    ]
     return own.select("comm", "stack", "samples").with_columns(
-        pl.Series("family", [family for family, _ in told], dtype=pl.String),
-        pl.Series("function", [function for _, function in told], dtype=pl.String),
+        pl.Series("family", [family for family, _ in classified], dtype=pl.String),
+        pl.Series("function", [function for _, function in classified], dtype=pl.String),
     )
 
 
@@ -284,8 +286,8 @@ def _stripped(stack: str, name: str) -> str:
     return ";".join([name, *frames[entered:]])
 
 
-@cache  # the same stacks are told apart for the chart, for its table and for whether there are any
-def _told(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
+@cache  # the same stacks are classified for the chart, for its table and for whether there are any
+def _classified(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
     for family, threads in rules.by_thread:
         if re.match(threads, comm):
             return family, f"thread {comm.rstrip('0123456789')}"

@@ -41,7 +41,7 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     Args:
         study: whose runs they are.
         per_run: their metrics.
-        by: columns that tell points apart.
+        by: columns that distinguish points.
     """
     frames = [
         points.estimates(per_run, metric, by).select(

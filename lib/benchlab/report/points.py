@@ -67,7 +67,7 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     Args:
         per_run: rows of runs, with the metric.
         metric: name of its column; runs without a value are left out.
-        by: columns that tell points apart.
+        by: columns that distinguish points.
 
     Returns:
         The columns of ``by``, ``n`` (trials), the metric, and ``<metric>_low`` and ``<metric>_high``,

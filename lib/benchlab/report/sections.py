@@ -202,7 +202,7 @@ def default(source: Source) -> Content:
 
 
 def host(rerun: Rerun) -> dict[str, Any]:
-    """Return what the first run that counts tells of its host."""
+    """Return the host's facts as the first run that counts recorded them."""
     facts = rerun.store.table("host", rerun.counted["run_id"][0])
     found = dict(zip(facts["fact"], facts["value"], strict=True))
     return {

@@ -2,7 +2,7 @@
 
 An engine keeps its colour and its point shape in all charts. The colours are those of Okabe and
 Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
-and dash say the same once more, so that a greyscale print can be read. The variant `default` is a
+and dash repeat it, so that a greyscale print can be read. The variant `default` is a
 solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
 darker shade of it; points of any other variant are filled with a pale one. Engines and variants that no
 table here names have a style of their own within their study, and the labels of its file.
@@ -215,7 +215,7 @@ def styles(study: Study) -> dict[tuple[str, str], Style]:
 
     An engine that is not among :data:`ENGINES` takes the next of the spare styles, so that it keeps it
     in all charts of the study. Where a single engine has several variants that are not among
-    :data:`DASHES`, its colour says nothing, and they have colours and shapes of their own.
+    :data:`DASHES`, its colour would distinguish nothing, and they have colours and shapes of their own.
     """
     spare = itertools.cycle(SPARE_ENGINES)
     found = {}
@@ -279,7 +279,7 @@ def curves(
     """Lines and points, one curve for each style, in the legend's order.
 
     `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
-    columns that bound each value. The legend shows the points, whose filling tells the variants apart.
+    columns that bound each value. The legend shows the points, which are filled by variant.
     """
     styles = list({one.label: one for one in styles}.values())
     domain = [one.label for one in styles]

@@ -70,5 +70,5 @@ def summary(judgements: Iterable[Judgement]) -> pl.DataFrame:
 
 def _why(one: Judgement) -> str:
     if one.trials_needed:
-        return f"{one.reason}; about {one.trials_needed:,} trials of each point would tell"
+        return f"{one.reason}; about {one.trials_needed:,} trials of each point would decide"
     return one.reason

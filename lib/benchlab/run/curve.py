@@ -30,7 +30,7 @@ def open_curve(plan: str = "", trials: Sequence[str] = ()) -> "CurveRun":
     Raises:
         UnknownName: no plan of that name, or none of its curves has these trials.
         TargetError: the target is not provisioned.
-        StoreError: an open loop, and no run of the closed loop counts that tells its peak.
+        StoreError: an open loop, and no run of the closed loop counts, so that its peak is unknown.
     """
     checkout = repo.find()
     made = plans.read(checkout, plan or plans.last(checkout))

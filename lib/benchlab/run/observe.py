@@ -35,7 +35,7 @@ class Observers:
             stderr=subprocess.PIPE,
         )
         specification = json.dumps(_specification(observers)).encode()
-        with suppress(BrokenPipeError):  # what kept it from starting is told with the captures
+        with suppress(BrokenPipeError):  # the captures say what kept it from starting
             self._agent.stdin.write(specification + b"\n")
             self._agent.stdin.flush()
 

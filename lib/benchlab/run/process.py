@@ -103,7 +103,7 @@ class _Running:
         )
 
     def _read_along(self, reading: int) -> None:
-        keep_time()  # of this thread: under the load that it reads of, it could be a second late
+        keep_time()  # this thread could be a second late under the load whose output it reads
         with os.fdopen(reading, "rb") as stream:
             for line in stream:
                 self._lines.append(line)

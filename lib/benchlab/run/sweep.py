@@ -70,7 +70,7 @@ def run(
     chosen = selection.part(spec, plan)
     if left(repo, selection, chosen):
         _refuse(target.load(repo, selection.target))
-    # a store that cannot be used is told before hours of measuring
+    # report a store that cannot be used before hours of measuring
     damaged = ingest.ingest_new(repo).damaged
     for reason in damaged.values():
         console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
@@ -131,7 +131,7 @@ def _limits(repo: Repo, selection: Selection, spec: Study, on: Deployment) -> En
 
 
 def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
-    """Return what the playbooks are told of the engines of which a selection has something left."""
+    """Return the playbooks' variables of the engines of which a selection has something left."""
     spec = study.load_rerun(repo, selection.study)
     curves = selection.part(spec, planning.planned(repo, selection, spec))
     engines = sorted({curve.engine for curve in left(repo, selection, curves)})
@@ -182,15 +182,15 @@ class Sweep:
     found: Provisioned
     bar: SweepProgress
     damaged: dict[str, str] = field(default_factory=dict)
-    """Run folder → why it cannot be ingested, as far as that has been told."""
+    """Run folder → why it cannot be ingested, as far as that has been reported."""
     broken: dict[str, str] = field(default_factory=dict)
     """Engine → why its dataset could not be loaded."""
     unset: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """Engine and variant → why its settings did not take effect; ``None``: they did."""
     settings: dict[tuple[str, str], list[EngineSetting]] = field(default_factory=dict)
     """Engine and variant → what the server said of them."""
-    told: set[str] = field(default_factory=set)
-    """Why curves did not run, as far as that has been told."""
+    reported: set[str] = field(default_factory=set)
+    """Why curves did not run, as far as that has been reported."""
 
     def run(self, curves: list[Curve]) -> Counter[Status]:
         """Run the curves in their order, ingesting after each."""
@@ -273,7 +273,7 @@ class Sweep:
 
     def _restore(self, session: Session, point: Point) -> None:
         """Put the dataset in place while the notebook's kernel starts, which then finds it there."""
-        with suppress(BenchlabError):  # the first run does the same, and tells what is wrong
+        with suppress(BenchlabError):  # the first run does the same, and reports what is wrong
             session.stop()
             session.restore(point.dataset_key)
 
@@ -293,8 +293,8 @@ class Sweep:
                 folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
             folder.finish(status, reason)
         runs = "1 run" if len(curve.trials) == 1 else f"{len(curve.trials)} runs"
-        said = "the reason is as before" if reason in self.told else reason
-        self.told.add(reason)
+        said = "the reason is as before" if reason in self.reported else reason
+        self.reported.add(reason)
         self.bar.finished(f"{curve.name}: {runs} {status}: {said}", len(curve.trials))
 
 

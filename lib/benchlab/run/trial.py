@@ -314,7 +314,7 @@ class _Run:
             if reason is None:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
-            self._node(process).run("true")  # of a host that is gone this tells more
+            self._node(process).run("true")  # the error of a host that is gone is clearer
             # a driver may crash on a lost connection without a word
             if self.session.status()["pid"] is None:
                 raise RunFailed(f"{self.trial.point.engine} died: {failure}")

@@ -20,7 +20,7 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> Estimate:
     """Linear correlation, −1 … 1, with its interval by Fisher's z (Metron 1, 1921).
 
     0 outside the interval: the columns are correlated, at the 5 % level, as far as their values are
-    normal. 0 inside: they may be or not; with four pairs it takes 0.96 to tell. Fewer than four pairs
+    normal. 0 inside: they may be or not; with four pairs it takes 0.96 to decide. Fewer than four pairs
     have no interval.
 
     Raises:

@@ -14,7 +14,7 @@ from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
 
 @dataclass(frozen=True)
 class Position:
-    """A concurrency, with all that it cannot be told from.
+    """A concurrency, with all that it cannot be distinguished from.
 
     ``possible`` has the true one in at least 95 % of cases. It need not be a range, and is all of the
     concurrencies where there is but one trial at each.
@@ -38,8 +38,8 @@ def peak(curve: Curve, prior: Spread | None = None) -> Position:
     A concurrency is possible unless another one's throughput is shown to be higher: the subset that
     has the best of them (Gupta, Technometrics 7(2), 1965; Hsu, Multiple Comparisons, 1996, chapter
     4), here by one-sided intervals of ratios, corrected for the number of rivals (Bonferroni), so
-    that neither equal variances nor equal numbers of trials are assumed. Of several that are equally
-    high each stays possible in at least 95 % of cases.
+    that neither equal variances nor equal numbers of trials are assumed. If several are equally
+    high, each stays possible in at least 95 % of cases.
 
     Raises:
         ValueError: no concurrencies, or a median of zero.

@@ -12,7 +12,7 @@ Curve = Mapping[int, Sequence[float]]
 
 
 class Answer(StrEnum):
-    """What data say of a statement."""
+    """What data show about a statement."""
 
     HOLDS = "holds"
     FAILS = "does not hold"

@@ -23,14 +23,14 @@ def elasticity(
     """Return d ln throughput / d ln limit: 1 if all of a cut reaches throughput, 0 if nothing does.
 
     It is the logarithm of a ratio of means, that of the lowered blocks to that of the blocks beside
-    each, over the logarithm of the cut. Of means, since the mean is what a limit is worth where
+    each, over the logarithm of the cut. It uses means, since the mean is what a limit is worth where
     throughput comes in bursts; each block against its own neighbours, so that a drift cancels out.
 
     Blocks are the sampling units, however many seconds they have. The interval is Student's over the
     linearised deviations of the ratio (Cochran, Sampling Techniques, 3rd edition, 1977, section 6.3).
     Over as few blocks as a run has, a bootstrap of percentiles is too narrow: in simulated runs it
     covered the truth in 72 % of cases with three blocks and in 88 % with ten, Student's in 93 to 96 %.
-    Fewer than three blocks have no interval. What other limits' blocks of the run tell of the spread
+    Fewer than three blocks have no interval. What other limits' blocks of the run show of the spread
     makes it narrower (see :mod:`benchlab.stats.spread`): with five limits it covered the truth in 92 to
     96 %, but in 86 % for one of the five that was twice as noisy as the others.
 

@@ -52,7 +52,7 @@ def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
 def variation(pairs: Sequence[tuple[float, float]]) -> float:
     """Coefficient of variation of the runs of one point, from pairs of them (A/A).
 
-    Of a logarithmic normal distribution: the two of a pair differ by twice the variance of one
+    The runs are lognormally distributed: the two of a pair differ by twice the variance of one
     (Limpert, Stahel & Abbt, BioScience 51(5), 2001).
 
     Raises:

@@ -22,7 +22,7 @@ _LEAST_STRETCH = 5
 #: Below that even two halves without any overlap are no evidence: one order in ten has them.
 _LEAST_SERIES = 6
 
-#: Below that it cannot be told from the values whether they depend on each other.
+#: With fewer values it cannot be decided whether they depend on each other.
 _LEAST_FOR_DEPENDENCE = 12
 
 #: Median absolute deviations to which values are cut, so that one second's stall is no new level.
@@ -79,8 +79,8 @@ def change_points(series: Sequence[float]) -> list[int]:
 
     Empty: no change was seen. Among bursts one has to be large and long to be seen, and fewer than
     fifteen values have room for one only, near their middle. Not empty: the level changed, by however
-    little. Of series without a change up to 5 % have one reported where values are independent, up to
-    17 % where each depends strongly on the one before (ρ = 0.8). That cannot be told from fewer than
+    little. In series without a change, up to 5 % have one reported where values are independent, up to
+    17 % where each depends strongly on the one before (ρ = 0.8). That cannot be decided from fewer than
     twelve values, where a level that wanders passes for one that changed (with ρ = 0.6 in up to 28 %).
 
     The best of all segmentations by optimal partitioning (Jackson et al., IEEE Signal Processing
@@ -93,7 +93,7 @@ def change_points(series: Sequence[float]) -> list[int]:
     if n < _LEAST_SERIES or np.ptp(sample) == 0:
         return []
     middle = np.median(sample)
-    # none where most values are equal: it says nothing of the others then
+    # none where most values are equal: it shows nothing of the others then
     if reach := _OUTLYING * np.median(np.abs(sample - middle)):
         sample = sample.clip(middle - reach, middle + reach)
     # χ² would take the noise for known; it rests on differences worth two thirds of as many values
@@ -119,7 +119,7 @@ def change_points(series: Sequence[float]) -> list[int]:
 def steady_from(series: Sequence[float], tolerance: float = 0.05) -> int | None:
     """Index from which on a series is steady.
 
-    0: all of it, as far as ``change_points`` can tell. A number: what is before it is warm-up, to be
+    0: all of it, as far as ``change_points`` can detect. A number: what is before it is warm-up, to be
     cut. None: it never settled, or too late: less than half of it would be left.
 
     A series is steady for as long, counted from its end, as the stretches between its change points
@@ -151,7 +151,7 @@ def _noise(sample: np.ndarray) -> float:
     """Variance of a mean of values, times their number, as if their level had never changed.
 
     That of a first-order autoregression, of which the mean squared differences of neighbours and of
-    next neighbours are 2σ²(1 − ρ) and 2σ²(1 − ρ²). Of negative ρ no use is made.
+    next neighbours are 2σ²(1 − ρ) and 2σ²(1 − ρ²). A negative ρ is not used.
     """
     one, two = (np.mean((sample[lag:] - sample[:-lag]) ** 2) for lag in (1, 2))
     dependence = 0.0

@@ -7,7 +7,7 @@ enclose the median with 1 − 2·0.5ⁿ only (binomial; David & Nagaraja, Order 
 logarithms, for a ratio Welch's, as is the custom for few trials (Georges, Buytaert & Eeckhout, OOPSLA
 2007, section 3.2): wide, and of 95 % as far as the logarithms are normal. Throughput has a floor and a
 long tail, so its logarithms come nearer to that than the values do. Where the other points of the
-rerun are known, too, what they tell of the spread makes it narrower (see :mod:`benchlab.stats.spread`).
+rerun are known, too, what they show of the spread makes it narrower (see :mod:`benchlab.stats.spread`).
 
 Where more than 95 % is requested, since several intervals must hold at once, it is Student's and
 Welch's with any number of trials: that far out the bootstrap's own tails are too short. (With fifteen

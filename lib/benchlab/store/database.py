@@ -84,7 +84,7 @@ class Store:
     def _choose(self, run_ids: list[str]) -> None:
         ids = pl.DataFrame({"run_id": run_ids}, schema={"run_id": pl.String})
         self.connection.register("chosen_ids", ids.to_arrow())
-        # of a table DuckDB knows the least and largest id, and leaves out the parts beyond them
+        # DuckDB knows the least and largest id of a table, and leaves out the parts beyond them
         execute(self.connection, "CREATE OR REPLACE TEMP TABLE chosen AS FROM chosen_ids")
         self.connection.unregister("chosen_ids")
 

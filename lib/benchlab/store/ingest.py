@@ -35,7 +35,7 @@ _SETTINGS = TypeAdapter(list[EngineSetting])
 _COUNTERS = TypeAdapter(dict[str, float])
 _RATE = TypeAdapter(dict[str, float])
 
-#: What the agent tells of the files of the stopped engine.
+#: Size of the stopped engine's files, as the agent reports it.
 DATA_DIR = "data_dir_bytes"
 
 
@@ -338,7 +338,7 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
     begin, end = (
         _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
-    # what the stopped engine's files took, which no server tells; older agents did not look
+    # size of the stopped engine's files, which no server reports; older agents did not measure it
     if size := (_json(text, "cold.json", _FACTS) or {}).get(DATA_DIR):
         begin |= {DATA_DIR: float(size)}
     names = sorted(begin.keys() | end.keys())

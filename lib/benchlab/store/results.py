@@ -21,7 +21,7 @@ from benchlab.study import PROFILES, Instance, Study
 #: Columns that make a point within one study, profile and target.
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
-# Of every trial that is planned, the last run; whose profile and trial are the plan's.
+# The last run of every planned trial, with the plan's profile and trial.
 _LAST = """
     SELECT run.* REPLACE (planned.profile AS profile) FROM run JOIN planned USING (target, trial_key)
     WHERE planned.study = ? AND planned.profile = ? AND target = ?
@@ -179,7 +179,7 @@ def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.Dat
     Args:
         runs: rows of runs, with the metric; those without a value are left out.
         metric: name of its column.
-        by: columns that tell points apart.
+        by: columns that distinguish points.
     """
     known = runs.drop_nulls(metric).sort(*by, "run_id")
     return known.group_by(by, maintain_order=True).agg(metric)

@@ -62,7 +62,7 @@ CREATE TABLE run (
     rate_per_s DOUBLE                   -- at which transactions were due
 );
 
--- What was to be run, as the plans say; see benchlab.plan.plan.
+-- What was to be run, from the plans; see benchlab.plan.plan.
 CREATE TABLE planned_trial (
     plan VARCHAR NOT NULL,              -- name of the plan's file
     study VARCHAR NOT NULL,
@@ -199,7 +199,7 @@ CREATE TABLE attribution (
     saturation DOUBLE,                  -- share of the time, or of the sessions, that waited for it
     share DOUBLE,                       -- share of the time in which it bound
     binds BOOLEAN NOT NULL,             -- the one that bound longest
-    confidence DOUBLE,                  -- how far the run's captures can tell, 0 to 1
+    confidence DOUBLE,                  -- how far the run's captures suffice, 0 to 1
     evidence VARCHAR NOT NULL
 );
 

@@ -119,7 +119,7 @@ def _named(location: str | Path, found: Catalogue, table: str) -> str:
 
 
 def _globbed(location: str | Path, table: str) -> str:
-    """Return the same where no catalogue says it, of files that may not all have the same columns."""
+    """Return the same without a catalogue, for files that may not all have the same columns."""
     return (
         f"read_parquet({quoted(f'{location}/{table}/**/*.parquet')}, {_HIVE}, union_by_name = true)"
     )

@@ -24,7 +24,7 @@ from benchlab.store.results import POINT, Rerun
 
 STUDY = "spec_tree"
 
-#: Number of the trial that the article tells.
+#: Number of the trial that the article reports.
 _TRIAL_REPORTED = 3
 
 #: Table by what a plan of MariaDB calls it.

@@ -1,6 +1,6 @@
 """Claims as study files state them: a sentence in our own words, and the test that decides it.
 
-A test names the runs that it looks at and what would make the sentence true. Concurrencies are the
+A test names the runs that it uses and what would make the sentence true. Concurrencies are the
 article's: on a scaled machine they stand for the same number of clients a core.
 """
 
@@ -48,11 +48,11 @@ class Series(StrictModel):
 
 
 class OfCurves(StrictModel):
-    """A test that looks at one curve, or at two; or at several of them, one after the other."""
+    """A test of one curve, or of two; or of several of them, one after the other."""
 
     take: Literal["every", "any", "least", "greatest"] = "every"
-    """Of which curves it must hold where there are several; or the one whose ratio is the least, or
-    the greatest."""
+    """Which of several curves it must hold for; or the one whose ratio is the least, or the
+    greatest."""
 
     @property
     def parts(self) -> list[Self]:
@@ -98,7 +98,7 @@ class Ratio(OfCurves):
     at: Threads | Literal["peak", "greatest", "least"]
     value: Annotated[float, Field(gt=0)]
     within: Annotated[float, Field(gt=1)] = 1.25
-    """Told and found ratio may differ by that factor; "about 2" leaves more room than "2.04"."""
+    """Published and found ratio may differ by that factor; "about 2" leaves more room than "2.04"."""
 
 
 class Change(OfCurves):
@@ -166,14 +166,14 @@ class Audit(StrictModel):
     test: Literal["audit"]
     query: str
     value: float | bool
-    """What the article tells; true for a sentence that the query checks as a whole."""
+    """What the article states; true for a sentence that the query checks as a whole."""
     unit: str = ""
     digits: int = 2
     """Decimals to which the article gives its number: a rounding or truncation is no contradiction."""
     detail: str = ""
     """Query for one text ``found``: what the tables show beside a truth that they bear out or not."""
     source: str = ""
-    """Where a fact in the query is told that no published table holds."""
+    """Source of a fact in the query that no published table holds."""
 
     @model_validator(mode="after")
     def _value_has_its_digits(self) -> "Audit":
@@ -212,7 +212,7 @@ class Claim(StrictModel):
 
     @property
     def series(self) -> list[tuple[str, Series]]:
-        """Every curve that the test looks at, with the test's name for it: ``of``, ``over``."""
+        """Every curve of the test, with the test's name for it: ``of``, ``over``."""
         return [
             (name, one)
             for name, value in self.decided_by

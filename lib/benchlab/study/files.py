@@ -1,4 +1,4 @@
-"""Read study files; whatever is wrong in one is told with its line."""
+"""Read study files; an error names the line that is wrong."""
 
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -110,7 +110,7 @@ def _parse(path: Path, mtime_ns: int) -> Study:
 
 
 def _without_tags(document: Any, loc: tuple) -> tuple:
-    """Leave out what pydantic says of the branch of a union that it took: no key of the document."""
+    """Leave out the branch of a union in pydantic's location of an error: it is no key."""
     node, kept = document, []
     for part in loc[:-1]:
         if isinstance(node, Mapping) and part not in node:

@@ -89,7 +89,7 @@ def _folders(package: str) -> list[str]:
 
 
 def _of_its_kind(content: object) -> object:
-    """Read a dataset with the model of its kind, so that a mistake is told in its terms."""
+    """Read a dataset with the model of its kind, so that an error is in its terms."""
     if not isinstance(content, Mapping):
         return content
     if "kind" not in content:

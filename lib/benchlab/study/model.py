@@ -52,7 +52,7 @@ Settings = dict[str, Value]
 class Instance(StrictModel):
     """A named hardware size, as its vendor sells it (inventory variable ``instance_type``).
 
-    A disk that nothing is told of has no limits.
+    A disk without stated limits has none.
     """
 
     name: str

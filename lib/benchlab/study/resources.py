@@ -39,13 +39,13 @@ class Resource:
     show: Callable[[float], str]
     """The text of a rate, or of the limit."""
     subjects: tuple[str, ...] = ()
-    """Whose rows of ``os_sample`` tell its use."""
+    """Subjects whose rows of ``os_sample`` show its use."""
     metric: str = ""
-    """Of these rows."""
+    """Metric of these rows."""
     rate: Amount = Amount("", 1)
-    """In which its use is read."""
+    """Unit of its use."""
     of_one: Amount = Amount("", 1)
-    """In which is read what a transaction takes of it."""
+    """Unit of what a transaction takes of it."""
     limit: Limit | None = None
     under: str = ""
     """Name of the limited resource that it is a part of."""
@@ -124,7 +124,7 @@ CONCURRENCY = "concurrency"
 #: Nothing is exhausted, and the clients do not wait either: the engine does all that is offered.
 NONE = "none"
 
-#: What a run is shown as that the captures do not tell of; no row of ``attribution`` is named so.
+#: Shown for a run whose captures do not show what bound it; no row of ``attribution`` is named so.
 UNKNOWN = "unknown"
 
 #: Resources whose use is a rate, by name.

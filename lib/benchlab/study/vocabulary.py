@@ -29,6 +29,6 @@ METRICS = {
     "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
-    "dataset_bytes": Metric("size of the dataset, as the server tells it", "bytes"),
+    "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes"),
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }

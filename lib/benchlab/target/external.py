@@ -131,7 +131,7 @@ def open_session(provisioned: Provisioned, engine: str) -> Session:
 
 
 def found(deployment: Deployment, engine: str, role: str | None, variable: str) -> EngineFound:
-    """Return what a server says of itself, or why it cannot be used."""
+    """Return what a server reports, or why it cannot be used."""
     what = {"engine": engine, "role": role, "nodes": (), "external": variable}
     if shared := [node.name for node in deployment.load if node.is_database]:
         reason = (

@@ -120,7 +120,7 @@ def variables(
 def engine_variables(
     study: Study, profile_name: str, envelope: Envelope, engines: list[str]
 ) -> list[dict]:
-    """Return what the playbooks are told of each engine: role, initialisation, settings."""
+    """Return the playbooks' variables of each engine: role, initialisation, settings."""
     return [_engine_variables(study, profile_name, engine, envelope) for engine in engines]
 
 

@@ -191,7 +191,7 @@ class Session:
             time.sleep(0.1)
 
     def _each(self, verb: str, *options: str, starting: bool = False) -> dict[str, dict]:
-        """Ask for a verb on every node of the engine, and return what each said."""
+        """Run a verb of the agent on every node of the engine, and return each result."""
         nodes = reversed(self.nodes) if starting else self.nodes
         return {node.name: self._verb(node, verb, *options) for node in nodes}
 

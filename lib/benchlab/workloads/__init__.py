@@ -1,7 +1,7 @@
 """Workloads: each kind of dataset a folder, with all that is to be known of it.
 
 ``dataset``  its model, as ``DATASET`` (light: study files are read with it)
-``tables``   how it is loaded and checked, what a load is told of it
+``tables``   how it is loaded and checked, the load's options about it
              (:class:`~benchlab.workloads.base.Tables`, as ``TABLES``)
 
 Script files of its own lie beside them. This module imports each when it is first needed.

@@ -66,7 +66,7 @@ class Tables(ABC, Generic[DatasetT]):
 
     @abstractmethod
     def options(self) -> Mapping[str, Scalar]:
-        """Return what the driver's scripts are told of them."""
+        """Return the driver's scripts' options about them."""
 
     def script(self, name: str) -> str:
         """Return a script of a workload as the driver finds it: its name, or a file in

@@ -1,6 +1,6 @@
 """Hold attribution to runs whose bottleneck was made on purpose: `make bench-attribution`.
 
-Prints what each method says of every case, and its confusion matrix. What an intervention leaves
+Prints each method's answer for every case, and its confusion matrix. What an intervention leaves
 unclear is looked at again with twice the blocks, and that answer counts. Names of cases as arguments
 run only those, ``--method`` only that one; ``--keep FOLDER`` keeps of each run what its method reads,
 as the tests have it. The runs lie in ``data/attribution`` and are not repeated: an interrupted bench
@@ -22,7 +22,7 @@ from rich.progress import track
 from rich.table import Table
 from run import Task, keep, run
 
-#: Share of the cases that a method has to tell right.
+#: Share of the cases that a method has to decide correctly.
 AIM = 0.95
 
 
@@ -44,10 +44,10 @@ def main() -> None:
     # runs of the labelled set must not count as results of a study
     os.environ["BENCHLAB_DATA"] = str(checkout.data / "attribution")
     tasks = [(case, method) for case in chosen for method in methods]
-    told = _held(checkout, tasks, options.keep, console)
+    decided = _held(checkout, tasks, options.keep, console)
     missed = False
     for method in methods:
-        answers = told[method.name]
+        answers = decided[method.name]
         right = sum(answer == method.expected(case.label) for case, answer in answers)
         console.print(_confusion(method, answers))
         console.print(
@@ -60,8 +60,8 @@ def main() -> None:
 def _held(
     checkout: Repo, tasks: list[Task], kept: Path | None, console: Console
 ) -> dict[str, list[tuple[Case, str]]]:
-    """Return what every method says of its cases, each said to the console as soon as it is known."""
-    told = defaultdict(list)
+    """Return every method's answers for its cases; each is printed as soon as it is known."""
+    decided = defaultdict(list)
     while tasks:
         unclear = []
         records = run(checkout, tasks, console)
@@ -79,7 +79,7 @@ def _held(
                 unclear.append((case, method.again))
                 mark = "looked at again, for longer"
             else:
-                told[method.name].append((case, answer))
+                decided[method.name].append((case, answer))
             console.print(
                 f"{case.name}, {method.name}: {answer} ({mark}): {why}",
                 highlight=False,
@@ -87,12 +87,12 @@ def _held(
                 soft_wrap=True,
             )
         tasks = unclear
-    return told
+    return decided
 
 
-def _confusion(method: Method, told: list[tuple[Case, str]]) -> Table:
+def _confusion(method: Method, decided: list[tuple[Case, str]]) -> Table:
     """A row per label, a column per answer; an answer that is right stands in brackets."""
-    counts = Counter((case.label, answer) for case, answer in told)
+    counts = Counter((case.label, answer) for case, answer in decided)
     columns = [name for name in method.answers if name in {answer for _, answer in counts}]
     legend = ", ".join(f"{number} {name}" for number, name in enumerate(columns, start=1))
     table = Table(title=f"{method.name}: labels and answers", caption=legend, padding=0)

@@ -1,7 +1,7 @@
 """The labelled set: small runs, each with a bottleneck that was made on purpose.
 
 A case is a label, a point and the limits that it runs in. Every limit is generous but the one that the
-case is about. Labels follow from how a case is made, never from what a method says of it.
+case is about. Labels follow from how a case is made, never from a method's answer.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from benchlab.study.resources import (
 
 _MB, _MIB = 1_000_000, 1 << 20
 
-#: Of the disk, where a case says nothing else.
+#: Limits of the disk, unless a case has others.
 GENEROUS = {
     "read_bytes_per_s": 300 * _MB,
     "write_bytes_per_s": 300 * _MB,
@@ -51,7 +51,7 @@ class Case:
     host: Host = Host()
     variant: str = "roomy"
     rows: int | None = None
-    """Of the dataset, where the study's is too small."""
+    """Rows of the dataset, where the study's is too small."""
     start: str = "prewarm"
     options: dict[str, Scalar] = field(default_factory=dict)
     warmup_s: int = 0

@@ -1,4 +1,4 @@
-"""The two methods that the labelled set holds to account, and what each is to say of a label."""
+"""The two methods that the labelled set tests, and the answer that each should give for a label."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from benchlab.store import ingest
 from benchlab.study.intervention import Intervention
 from benchlab.study.resources import DISK, ENGINE_CPU, LOWERED, RESOURCES, UNKNOWN
 
-#: What the intervention is to say where none of its limits was made the bottleneck.
+#: Expected answer of the intervention where none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"
 
 #: What sysbench printed in the measured part.
 _LOAD = "sysbench.out"
 
-#: Deeper than a study's, so that few and short blocks tell what throughput that comes in bursts hides.
+#: Deeper than a study's, so that few and short blocks show what throughput in bursts hides.
 _BLOCKS = Intervention(factor=0.5, block_s=3, blocks=4)
 
 #: Where that leaves a limit unclear.
@@ -29,7 +29,7 @@ _MORE_BLOCKS = _BLOCKS.model_copy(update={"blocks": 8})
 
 @dataclass(frozen=True)
 class Method:
-    """A way to tell what bound a run."""
+    """A way to decide what bound a run."""
 
     name: str
     intervention: Intervention | None
@@ -37,13 +37,13 @@ class Method:
     captures: tuple[str, ...]
     """What it reads of a run."""
     tell: Callable[[Repo, Record], tuple[str, str]]
-    """What it says of a run that counts, and why."""
+    """Its answer for a run that counts, and why."""
     expected: Callable[[str], str]
-    """What it is to say of a label."""
+    """Its expected answer for a label."""
     answers: tuple[str, ...]
-    """All that it can say, in the order of its confusion matrix."""
+    """All its answers, in the order of its confusion matrix."""
     again: "Method | None" = None
-    """Where this one says *unknown*: the same with more blocks, whose answer counts instead."""
+    """Where this one answers *unknown*: the same with more blocks, whose answer counts instead."""
 
     @property
     def folder(self) -> str:

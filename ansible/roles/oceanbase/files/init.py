@@ -3,7 +3,7 @@
 init.py USER SERVER_DIR DATA_DIR ETC_DIR PORT DATABASE CLIENT PARAMETER=VALUE...
 
 Runs as root in a network namespace of its own. In ETC_DIR it leaves ``defaults.json``: parameter to
-default, as the server says them.
+default, as the server reports them.
 """
 
 import json

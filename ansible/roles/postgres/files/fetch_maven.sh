@@ -6,7 +6,7 @@ rm -rf "$draft"
 mkdir -p "$draft/fetched"
 trap 'rm -rf "$draft"' EXIT
 cd "$draft/fetched"
-# Maven's own files are not left in the user's home; of its many errors the first one tells what is wrong
+# Maven's own files are not left in the user's home; the first of its many errors names the cause
 mvn --quiet --batch-mode -Dstyle.color=never -Dmaven.repo.local="$draft/fetched/repository" \
     org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
     -Dartifact="$artifact:jar" -DoutputDirectory="$draft/fetched" >maven.log 2>&1 ||

@@ -43,7 +43,7 @@ _PROCESSES = {"warmup": "warmup", MEASURE: "pgbench"}
 #: Runs a program with the password from standard input, and both of its outputs in one.
 _WITH_PASSWORD = 'IFS= read -r PGPASSWORD && export PGPASSWORD && exec "$@" 2>&1'
 
-#: Of the latencies in a second.
+#: Percentile of the latencies in a second.
 _PERCENTILE = 99
 
 #: A latency counts to that many digits: 12,345 µs for 12,300 µs.
@@ -78,7 +78,7 @@ class Pgbench(Driver):
     def begun(self, line: bytes, now: float) -> float | None:
         """See :meth:`Driver.begun`.
 
-        pgbench does not tell that its clients have begun. Its first progress line comes a second
+        pgbench does not report that its clients have begun. Its first progress line comes a second
         after its threads have, or as soon as all clients are connected where that takes longer; so
         this is at most a second early.
         """

@@ -7,7 +7,7 @@ it:
   come; here both are one text, in which the first line of the results comes early and the others
   last.
 - A progress line has the time at which it was printed. They count from the begin of the threads,
-  that is, before the clients connect; a line that is late tells of the longer time, and none is
+  that is, before the clients connect; a line that is late covers the longer time, and none is
   repeated.
 - ``-T`` counts from there, too. The results' ``tps`` leaves the time out in which the clients
   connected.
@@ -122,7 +122,7 @@ def results(text: str) -> dict[str, float]:
             if name not in values and (match := pattern.fullmatch(line)):
                 values[name] = float(match[1])
         if "tps" in values:
-            break  # the scripts' own results, which the log tells more precisely
+            break  # the scripts' own results, which the log has more precisely
     for name, pattern in _RESULTS.items():
         if name not in values:
             fail("pgbench", len(lines), f"the results have no {pattern.pattern!r}")

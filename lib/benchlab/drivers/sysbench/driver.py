@@ -79,7 +79,7 @@ class Sysbench(Driver):
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
         """See :meth:`Driver.seconds`.
 
-        Of several nodes the seconds that all have told are added up, each counted from its node's
+        The seconds that all of several nodes have reported are added up, each counted from its node's
         begin. What they add up to has no percentile.
         """
         (operation,) = workload.weights
@@ -181,8 +181,8 @@ def _added_up(of_nodes: list[pl.DataFrame]) -> pl.DataFrame:
     return (
         pl.concat(of_nodes)
         .group_by("second")
-        .agg(pl.len().alias("told"), pl.col(added).sum())
-        .filter(pl.col("told") == len(of_nodes))
+        .agg(pl.len().alias("reported"), pl.col(added).sum())
+        .filter(pl.col("reported") == len(of_nodes))
         .sort("second")
         .with_columns(
             latency_us=pl.lit(None, one.schema["latency_us"]),
@@ -197,7 +197,7 @@ def prepare(engine: Engine, tables: Mapping[str, Scalar], jobs: int) -> list[str
 
     Args:
         engine: the server.
-        tables: what the scripts are told of the tables.
+        tables: the scripts' options about the tables.
         jobs: connections that load, at most; sysbench takes no more than tables.
     """
     options = {**_connection(engine), **tables, "threads": min(jobs, tables["tables"])}

@@ -184,7 +184,7 @@ def summary(text: str) -> dict[str, int | float | None]:
 def errors(text: str) -> list[str]:
     """Return the messages of what went wrong, one line each, in order.
 
-    Errors that sysbench was told to ignore are counted in its intervals and totals, not printed. A
+    Errors that sysbench is configured to ignore are counted in its intervals and totals, not printed. A
     server's message of several lines is joined to one.
     """
     found: list[str] = []

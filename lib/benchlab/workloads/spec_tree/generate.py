@@ -15,7 +15,7 @@ from benchlab.workloads.spec_tree.dataset import SpecTree
 #: Levels from the root down; a row's ``psr_type`` is the number of its level.
 LEVELS = ("product offering", "product spec", "CFSS", "RFSS", "resource spec")
 
-#: Rows that a query from any offering returns, as the article tells of its own data.
+#: Rows that a query from any offering returns, as the article states of its own data.
 ROWS_OF_A_QUERY = (40, 60)
 
 #: Characters of a description, at most.
@@ -167,7 +167,7 @@ _RELATIONSHIP = {
 
 
 def _tree(dataset: SpecTree, name: str, random: np.random.Generator) -> Operator:
-    """Draw a tree from the leaves up, since what a node reaches tells which offerings may have it."""
+    """Draw a tree from the leaves up, since what a node reaches decides which offerings may have it."""
     counts = sizes(dataset)
     last = len(counts) - 1
     if any(most > size for (_, most), size in zip(_CHILDREN, counts[1:], strict=True)):

@@ -10,7 +10,7 @@ from benchlab.target.session import Session
 from benchlab.workloads.base import MESSAGE_LIMIT, Tables
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
 
-#: How servers mark a line of their log that tells an error.
+#: How servers mark a line of their log that reports an error.
 _ERROR = re.compile(r"\b(ERROR|FATAL|PANIC)\b")
 
 
@@ -37,7 +37,7 @@ class OltpTables(Tables[SysbenchTables]):
 
 
 def _last_error(log: bytes) -> str:
-    """Return the last line of an engine's log that tells an error, else its last line."""
+    """Return the last line of an engine's log that reports an error, else its last line."""
     lines = log.decode(errors="replace").strip().splitlines() or ["nothing"]
     return ([line for line in lines if _ERROR.search(line)] or lines)[-1]
 
