@@ -385,16 +385,16 @@ class Machine:
     @property
     def variables(self) -> dict:
         """What the small study of every engine asks the playbooks for."""
-        _, spec, limits = self._asked()
+        _, spec, limits = self._requested()
         return provision.variables(spec, "smoke", limits, sorted(spec.engines))
 
     def provision(self) -> None:
         """Converge to what the small study of every engine asks for, as a sweep does."""
-        on, spec, limits = self._asked()
+        on, spec, limits = self._requested()
         self.found = provision.provision(self.repo, on, spec, "smoke", limits, sorted(spec.engines))
         self.converged = True
 
-    def _asked(self) -> tuple[Deployment, Study, Envelope]:
+    def _requested(self) -> tuple[Deployment, Study, Envelope]:
         on, spec = target.load(self.repo, "local"), study.load(self.repo, EVERY_ENGINE)
         instance = target.instance_type(self.repo, spec.instance)
         return on, spec, envelope.resolve(spec, spec.profile("smoke"), instance, "main", on.enforce)

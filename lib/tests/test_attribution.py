@@ -301,7 +301,7 @@ def test_a_run_is_as_short_as_its_samples_are(span_s, doubted):
     assert (frame["confidence"][0] < 1) == doubted
 
 
-def test_a_sampler_that_missed_ticks_still_tells_the_mean():
+def test_a_sampler_that_missed_ticks_still_gives_the_mean():
     """Counters are cumulative: a row after a gap is the mean over it."""
     few = samples(IDLE | {"CPU of the engine": 0.9}).filter(
         pl.col("t").is_in([BEGIN + 1, BEGIN + 2, BEGIN + 9])

@@ -76,7 +76,7 @@ def test_a_labelled_run_is_decided_correctly(name, tasks, checkout):
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
-def test_what_evidence_tells_it_is_sure_of(name, checkout):
+def test_evidence_is_sure_of_its_answers(name, checkout):
     frame = ingest.rows(checkout.raw / unpack(name, checkout.raw).run_id)["attribution"]
     assert frame["confidence"][0] > 0.9
 
@@ -100,7 +100,7 @@ def test_the_set_is_large_and_of_several_engines(tasks):
         assert sum(path.stat().st_size for path in folder.iterdir()) < 300_000
 
 
-def test_the_bench_tells_kept_runs_as_its_cases_are_and_runs_none_again(
+def test_the_bench_decides_kept_runs_as_its_cases_are_and_runs_none_again(
     bench, checkout, monkeypatch, capsys
 ):
     for name in ARCHIVES:

@@ -73,7 +73,7 @@ def test_the_last_run_of_a_trial_is_its_status(checkout, curves, close_run):
     assert folders.latest_status(checkout.raw, "elsewhere") == {}
 
 
-def test_a_record_is_read_once_however_often_it_is_asked_for(checkout, close_run, monkeypatch):
+def test_a_record_is_read_once_however_often_it_is_needed(checkout, close_run, monkeypatch):
     record = close_run()
     before = folders.latest_status(checkout.raw, "local")
     assert before == {record.trial_key: "ok"}

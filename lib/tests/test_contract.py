@@ -255,7 +255,7 @@ def test_an_engine_that_cannot_be_had_is_refused_with_the_reason(machine):
     session = machine.session("tidb")
     point = machine.plan(engines=["tidb"])[0].trials[0].point
     reason = trial.refusal(session, point)
-    assert "/nonexistent/tidb-server: no tidb-server that tells its version" in reason
+    assert "/nonexistent/tidb-server: no tidb-server that prints its version" in reason
     with pytest.raises(EngineError) as raised:
         session.cold("default")
     assert reason in str(raised.value)

@@ -230,7 +230,7 @@ def test_samples_and_attribution_name_their_node(swept):
             assert f"of {os.cpu_count()}.00 cores" in evidence
 
 
-def test_the_standby_follows_and_the_primary_waits_for_it_if_asked(swept):
+def test_the_standby_follows_and_the_primary_waits_for_it_if_requested(swept):
     for record in swept.records:
         assert "started streaming WAL from primary" in swept.text(record, "db2/engine.log")
         assert "pg_stat_replication.db2.replay_lag_bytes" in swept.text(record, "counters-end.json")

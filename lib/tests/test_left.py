@@ -35,7 +35,7 @@ class Session:
         self.found = provisioned.engines[engine]
         self.roles = provisioned.deployment.roles
 
-    #: What the server says of its settings; none: they are as requested.
+    #: Settings that the server reports; none: they are as requested.
     said: ClassVar[list[EngineSetting]] = []
 
     @property

@@ -5,7 +5,7 @@ from benchlab.store import metrics
 from polars.testing import assert_frame_equal
 
 
-def test_a_store_tells_the_same_numbers_to_the_last_digit_each_time():
+def test_a_store_gives_the_same_numbers_to_the_last_digit_each_time():
     with benchlab.open("reference") as store:
         runs = store.runs(status="ok")
         first = metrics.of(store, runs)

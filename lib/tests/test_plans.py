@@ -57,5 +57,5 @@ def test_tables_are_reported_with_index_loops_and_rows(name):
     assert ENGINES[name.split("-")[0]].accesses(plan) == ACCESSES[name]
 
 
-def test_an_engine_that_does_not_run_the_query_tells_nothing():
+def test_an_engine_that_does_not_run_the_query_returns_nothing():
     assert ENGINES["oceanbase"].accesses('{"ID": 0}') == []

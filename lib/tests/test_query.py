@@ -1,4 +1,4 @@
-"""Queries to an engine's server: rows, or one line that says what it said. No server is needed."""
+"""Queries to an engine's server: rows, or one line with its error. No server is needed."""
 
 import psycopg
 import pymysql

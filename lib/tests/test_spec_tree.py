@@ -31,7 +31,7 @@ def tables() -> tuple[pl.DataFrame, pl.DataFrame]:
 # What is generated
 
 
-def test_the_whole_dataset_is_the_size_that_the_article_tells():
+def test_the_whole_dataset_is_the_size_that_the_article_states():
     found = generate.statistics(WHOLE)
     assert len(found) == 15
     assert set(found["entities"]) == {4400}
@@ -42,7 +42,7 @@ def test_the_whole_dataset_is_the_size_that_the_article_tells():
     assert found["shared"].min() > 0.2  # N:M: many nodes have several parents
 
 
-def test_the_tables_hold_what_is_asked_for(tables):
+def test_the_tables_hold_what_is_requested(tables):
     specifications, relationships = tables
     assert len(specifications) == SMALL.rows
     assert specifications["entity_id"].n_unique() == SMALL.operators * SMALL.entities
@@ -203,7 +203,7 @@ class Server:
         return rows[1:] if self.queries - 1 == self.wrong_at else rows
 
 
-def test_an_engine_that_answers_as_it_should_is_asked_for_every_parameter(tmp_path):
+def test_an_engine_that_answers_as_it_should_gets_every_parameter(tmp_path):
     server = Server(wrong_at=None)
     SpecTreeTables(SMALL).check(server, tmp_path / "answers" / "kept.json")
     assert server.queries == CHECKED

@@ -296,7 +296,7 @@ def test_a_mistake_in_a_claim_is_named_with_file_and_line(checkout, mistake):
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
-def test_whatever_benchlab_tells_sysbench_is_no_workloads_option(checkout, name):
+def test_whatever_benchlab_passes_to_sysbench_is_no_workloads_option(checkout, name):
     path = checkout.studies / f"{STUDY}.yml"
     text = path.read_text()
     spec = study.load(checkout, STUDY)

@@ -99,7 +99,7 @@ def test_every_table_has_rows_of_every_run_that_counts(swept):
             assert counted <= set(found), name
 
 
-def test_what_was_measured_is_what_was_asked(swept):
+def test_what_was_measured_is_what_was_requested(swept):
     with open_store(swept.data / "store") as store:
         for run in store.runs(status="ok").iter_rows(named=True):
             assert (run["tables"], run["rows_per_table"], run["concurrency"]) == (2, 10_000, 2)
@@ -176,7 +176,7 @@ class TestCommands:
         said = swept.benchlab("status")
         for engine in self.points:
             assert engine in said
-        assert "no tidb-server that tells its version" in said
+        assert "no tidb-server that prints its version" in said
         assert "unfinished" not in said
 
     def test_export(self, swept, tmp_path):

@@ -118,13 +118,13 @@ def test_the_tables_of_sysbench_need_no_files(engine, spec):
     assert tables_of(spec.profiles["quick"].dataset).files(engine) == {}
 
 
-def test_a_run_ends_with_a_number_of_transactions_only_if_asked_for(engine, spec):
+def test_a_run_ends_with_a_number_of_transactions_only_if_requested(engine, spec):
     point = (engine, spec.workloads["oltp_point_select"], spec.profiles["quick"].dataset)
     ending = run(*point, threads=10, duration_s=600, seed=1, transactions=100_000)
     assert (options(ending)["events"], options(ending)["time"]) == ("100000", "600")
 
 
-def test_transactions_are_due_at_a_rate_only_if_asked_for(engine, spec):
+def test_transactions_are_due_at_a_rate_only_if_requested(engine, spec):
     point = (engine, spec.workloads["oltp_point_select"], spec.profiles["quick"].dataset)
     assert "rate" not in options(run(*point, threads=1, duration_s=1, seed=1))
     due = run(*point, threads=1, duration_s=1, seed=1, rate_per_s=500)

@@ -1,4 +1,4 @@
-"""Where the time of a rerun goes, as the benchmark tells it."""
+"""Where the time of a rerun goes, as the benchmark reports it."""
 
 import sys
 from datetime import UTC, datetime

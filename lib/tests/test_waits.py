@@ -113,7 +113,7 @@ def test_innodb_names(engine, row, folded):
     assert found is None or (found[1] and found[2] == 3)
 
 
-def test_every_engine_that_tells_its_waits_can_fold_them():
+def test_every_engine_that_reports_its_waits_can_fold_them():
     for cls in ENGINES.values():
         overrides = cls.wait.__func__ is not Engine.wait.__func__
         assert overrides == bool(cls.waits_query)

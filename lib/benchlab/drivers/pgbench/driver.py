@@ -246,8 +246,8 @@ def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
     last = (ended - began) // 1_000_000
     with suppress(ParseError):  # a run that broke off has no results
         results = output.results(printed)
-        asked_for_s = results.get("duration_s", math.inf) - results["connecting_ms"] / 1000
-        last = int(min(last, asked_for_s))
+        requested_s = results.get("duration_s", math.inf) - results["connecting_ms"] / 1000
+        last = int(min(last, requested_s))
     second = (pl.col("ended_us") - began - 1) // 1_000_000 + 1
     every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
     names = log.select(pl.col("operation").unique().sort()).collect()
