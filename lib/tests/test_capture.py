@@ -227,7 +227,7 @@ def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, curves):
     # what was done and measured stays
     assert (record.seed, record.files) == (content["seed"], content["files"])
     assert ingest.ingest_new(checkout) == Ingested(1)
-    with open_store(checkout.store, read_only=True) as store:
+    with open_store(checkout.store) as store:
         assert store.runs(start_state="prewarm")["trial_key"].to_list() == [today.key]
         assert "prewarm" in set(store.table("phase", record.run_id)["phase"])
         assert store.table("engine_setting", record.run_id)["requested"].to_list() == ["32MB"]
