@@ -3,8 +3,9 @@
 Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
 engine that they watch, how much faster bulk loads are than single INSERTs, what the Lua driver costs
 beside the query that it sends, and what queries cost in a store of 10,000 runs and 10⁸ rows beside a
-small one. Absolute times mean nothing on a shared machine; both sides of a ratio are measured
-alternately on the same one. Names of parts as arguments measure only these.
+small one; how often intervals cover the truth, and how many verdicts are wrong. Absolute times mean
+nothing on a shared machine; both sides of a ratio are measured alternately on the same one. Names of
+parts as arguments measure only these.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bulk_load
+import coverage
 import lua_driver
 import observer_cost
 import store_queries
@@ -103,6 +105,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "bulk_load": _bulk_load,
     "lua_driver": _lua_driver,
     "store_queries": store_queries.measure,
+    "coverage": coverage.measure,
 }
 
 

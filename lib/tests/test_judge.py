@@ -35,17 +35,24 @@ def judged(checkout, measured):
     shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
 
     def decide(test: dict, runs: dict, kind: str = "order") -> judge.Judgement:
-        _claim(checkout, test, kind)
+        _claims(checkout, [test], kind)
         return judge.judge(checkout, STUDY, rerun(measured(runs)))[0]
 
     return decide
 
 
-def _claim(checkout, test: dict, kind: str) -> None:
+def _claims(checkout, tests: list[dict], kind: str = "order") -> None:
     path = checkout.studies / f"{STUDY}.yml"
     spec = YAML(typ="safe").load(path)
     spec["claims"] = [
-        {"id": "one", "where": "here", "claim": "So it is.", "kind": kind, "decided_by": test}
+        {
+            "id": f"c{number}",
+            "where": "here",
+            "claim": "So it is.",
+            "kind": kind,
+            "decided_by": test,
+        }
+        for number, test in enumerate(tests)
     ]
     with path.open("w") as stream:
         YAML(typ="safe").dump(spec, stream)
@@ -428,8 +435,8 @@ def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout,
     store = measured({})
     stored.write(checkout, store)
     before = store.sql("SELECT * FROM verdict ORDER BY ALL")
-    _claim(checkout, {"test": "audit", "query": "SELECT nonsense", "value": 1.0}, "audit")
-    with pytest.raises(ClaimError, match=rf"study {STUDY}, claim one: "):
+    _claims(checkout, [{"test": "audit", "query": "SELECT nonsense", "value": 1.0}], "audit")
+    with pytest.raises(ClaimError, match=rf"study {STUDY}, claim c0: "):
         stored.write(checkout, store)
     assert store.sql("SELECT * FROM verdict ORDER BY ALL").equals(before)
 
@@ -505,3 +512,33 @@ def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):
 def test_only_ratios_have_a_least(judged, checkout):
     with pytest.raises(StudyError, match="take: only a ratio has a least and a greatest"):
         judged({"test": "bound", "of": ONE, "by": ["CPU of the engine"], "take": "least"}, {})
+
+
+CLEAR = {"test": "above", "of": ONE, "over": OTHER, "at": [64]}
+UNCLEAR = CLEAR | {"at": [4]}
+
+
+@pytest.mark.parametrize(("unclear", "confidence"), [(0, 0.95), (1, 0.975), (4, 0.99)])
+def test_the_fewer_claims_can_be_decided_the_more_confidence_each_takes(
+    checkout, measured, unclear, confidence
+):
+    _claims(checkout, [CLEAR, *[UNCLEAR] * unclear, {"test": "none", "needs": "another machine"}])
+    runs = {TUNED: curve(100, 100, 400), DEFAULT: curve(100, 100, 100)}
+    decided, *others, untestable = judge.judge(checkout, STUDY, rerun(measured(runs)))
+    assert decided.verdict == "reproduced"
+    assert decided.confidence == pytest.approx(confidence)
+    assert {(one.verdict, one.confidence) for one in others} <= {
+        ("inconclusive", decided.confidence)
+    }
+    assert untestable.confidence is None
+
+
+def test_what_an_interval_alone_decides_is_left_open_among_many(checkout, measured):
+    runs = {TUNED: {16: [105, 110, 115]}, DEFAULT: {16: [90, 95, 100]}}
+
+    def verdicts(claims: int) -> set[str]:
+        _claims(checkout, [CLEAR, *[UNCLEAR | {"at": [64], "by": 1.25}] * claims])
+        return {one.verdict for one in judge.judge(checkout, STUDY, rerun(measured(runs)))}
+
+    assert "reproduced" in verdicts(0)
+    assert verdicts(30) == {"inconclusive"}

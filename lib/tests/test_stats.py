@@ -39,7 +39,7 @@ def skewed(random: np.random.Generator, n: int) -> np.ndarray:
     return random.lognormal(0, 0.3, n)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 6, 25])
+@pytest.mark.parametrize("n", [2, 3, 5, 7, 13, 25])
 def test_the_interval_of_a_median_covers_as_often_as_is_said(n):
     assert coverage(lambda random: stats.median(skewed(random, n)), 1) == about(0.95)
 
@@ -55,7 +55,6 @@ def test_the_interval_of_a_ratio_covers_as_often_as_is_said(n, truth):
 
 @pytest.mark.parametrize("n", [2, 3, 8, 25])
 def test_more_confidence_covers_more_often(n):
-    """With trials enough for a bootstrap, too: its own tails would be too short."""
     found = coverage(
         lambda random: stats.ratio(skewed(random, n), skewed(random, n), confidence=0.99), 1
     )
@@ -91,9 +90,6 @@ def test_a_median_knows_neither_order_nor_unit(values, random, scale):
     assert found.n == len(values)
     assert found.low <= found.value <= found.high
     assert found.value == np.median(values)
-    if len(values) >= 6:
-        assert min(values) <= found.low
-        assert found.high <= max(values)
     assert stats.median(random.sample(values, len(values))) == found
     scaled = stats.median([scale * value for value in values])
     assert (scaled.low, scaled.value, scaled.high) == pytest.approx(
@@ -131,9 +127,9 @@ def test_trials_that_agree_leave_no_width():
     assert (found.low, found.high) == pytest.approx((5, 5))
 
 
-def test_a_zero_among_few_has_no_logarithm_and_so_no_interval():
+def test_a_zero_has_no_logarithm_and_so_no_interval():
     assert stats.median([0.0, 5.0, 6.0]) == stats.Estimate(5.0, None, None, 3)
-    assert stats.median([0.0, 5.0, 6.0, 5.0, 6.0, 7.0]).low is not None
+    assert stats.ratio([0.0, 5.0, 6.0], [1.0, 1.0]) == stats.Estimate(5.0, None, None, 2)
 
 
 @pytest.mark.parametrize(

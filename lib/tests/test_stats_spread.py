@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from benchlab import stats
-from benchlab.stats import Spread
+from benchlab.stats import Sample, Spread
 from benchlab.stats.spread import spread
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedo
         points = rerun(seed, freedom)
         prior = stats.common_spread(points)
         for one, other in zip(points[::2], points[1::2], strict=True):
-            moderated = stats.ratio(one, other, prior=prior)
+            moderated = stats.ratio(Sample(one, prior), Sample(other, prior))
             plain = stats.ratio(one, other)
             inside.append(not moderated.excludes(1))
             narrower.append(
@@ -43,13 +43,34 @@ def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedo
 
 def test_the_more_alike_the_points_are_the_more_they_show():
     found = [
-        np.median([stats.common_spread(rerun(seed, freedom)).freedom for seed in range(20)])
+        np.median(
+            [stats.in_common(map(spread, rerun(seed, freedom))).freedom for seed in range(20)]
+        )
         for freedom in (1, 4, 1e9)
     ]
     assert found == sorted(found)
     assert found[0] == pytest.approx(1, rel=0.5)
     assert found[1] == pytest.approx(4, rel=0.5)
     assert found[2] > 20
+
+
+def test_points_that_look_alike_count_for_two_trials_at_most():
+    """Some of them may be of another kind: see the bench."""
+    assert stats.common_spread(rerun(0, math.inf)).freedom == 2
+    assert stats.common_spread(rerun(0, 0.5)).freedom < 2
+
+
+def test_points_noisier_than_the_others_are_covered_too():
+    """A fifth of the points twice as noisy as the rest, in pairs with each other."""
+    inside = []
+    for seed in range(SIMULATIONS):
+        random = np.random.default_rng(seed)
+        points = [random.lognormal(0, 0.1, TRIALS) for _ in range(POINTS * 4 // 5)]
+        noisy = [random.lognormal(0, 0.2, TRIALS) for _ in range(POINTS // 5)]
+        prior = stats.common_spread([*points, *noisy])
+        pairs = zip(noisy[::2], noisy[1::2], strict=True)
+        inside += [not stats.ratio(*(Sample(x, prior) for x in pair)).excludes(1) for pair in pairs]
+    assert np.mean(inside) > 0.9
 
 
 def test_the_common_variance_is_found():

@@ -10,8 +10,7 @@ from copy import copy
 
 import polars as pl
 
-from benchlab import stats
-from benchlab.stats import Curve, Spread
+from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
@@ -37,7 +36,8 @@ class Evidence:
             rerun.runs.filter(**main).filter(pl.col("status") != "ok").sort("started")
         )
         self._runs = rerun.metrics.filter(**main).sort("started")
-        self._spreads: dict[str, Spread | None] = {}
+        self.confidence = CONFIDENCE
+        self._priors: dict[str, dict[str, Spread | None]] = {}
         self._attribution = rerun.store.sql(
             # an export of an older benchlab has no confidence
             "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id)"
@@ -67,7 +67,10 @@ class Evidence:
             NotTestable: no run counts, or none has that metric.
         """
         name = metric or series.metric
-        return self._by_concurrency(self._with(series, name), name)
+        runs, prior = self._with(series, name), self._prior(series, name)
+        return {
+            one: Sample(values, prior) for one, values in self._by_concurrency(runs, name).items()
+        }
 
     def relative(self, above: Series, below: Series) -> Curve:
         """Return the ratio of two curves at each of our concurrencies, trial by trial.
@@ -88,16 +91,6 @@ class Evidence:
             raise NotTestable("no number of clients that both sides ran in one block of the plan")
         ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
         return self._by_concurrency(ratios, "ratio")
-
-    def spread(self, metric: str) -> Spread | None:
-        """Return what all points of the rerun have in common in how much their trials spread.
-
-        ``None``: they are too few to say.
-        """
-        if metric not in self._spreads:
-            points = results.trials(self._runs, metric)
-            self._spreads[metric] = stats.common_spread(points[metric])
-        return self._spreads[metric]
 
     def bound(self, series: Series) -> dict[int, list[str]]:
         """Return what bound each trial at each concurrency, of those whose captures show it.
@@ -150,6 +143,18 @@ class Evidence:
         found = copy(self)
         found._clients_per_core = clients_per_core
         return found
+
+    def at(self, confidence: float) -> "Evidence":
+        """Return the same runs for intervals of another confidence."""
+        found = copy(self)
+        found.confidence = confidence
+        return found
+
+    def _prior(self, series: Series, metric: str) -> Spread | None:
+        """Return what the points of a series' engine have in common in how much their trials spread."""
+        if metric not in self._priors:
+            self._priors[metric] = results.spreads(results.trials(self._runs, metric), metric)
+        return self._priors[metric].get(series.engine)
 
     @property
     def _share_of_cores(self) -> float:

@@ -1,9 +1,10 @@
 """Noise: how much two runs of the same point differ on a target (A/A), from the trials that it has."""
 
+from collections.abc import Iterable, Sequence
+
 import polars as pl
 
 from benchlab import stats
-from benchlab.stats import Curve
 from benchlab.store.results import Rerun
 
 #: Effects for which :func:`table` says how many trials would show them.
@@ -21,15 +22,6 @@ _SCHEMA = {
 }
 
 
-def floor(*curves: Curve) -> float:
-    """Return the ratio that two runs of the same point of these curves differ by; 1 if unknown.
-
-    It is unknown where no point has two trials; then no interval decides anything either.
-    """
-    pairs = _pairs(*curves)
-    return stats.noise_floor(pairs).value if pairs else 1.0
-
-
 def table(rerun: Rerun) -> pl.DataFrame:
     """Return the noise of every curve of which a point has two trials.
 
@@ -42,7 +34,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     key = ["engine", "variant", "workload"]
     for names, runs in main.sort(key, maintain_order=True).group_by(key, maintain_order=True):
         points = runs.group_by("envelope", "concurrency", maintain_order=True).agg("tps")
-        pairs = _pairs(dict(enumerate(points["tps"].to_list())))
+        pairs = _pairs(points["tps"])
         if not pairs:
             continue
         found = stats.noise_floor(pairs)
@@ -53,12 +45,11 @@ def table(rerun: Rerun) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(ratios)
 
 
-def _pairs(*curves: Curve) -> list[tuple[float, float]]:
+def _pairs(points: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
     """Runs of the same point, two by two; each run is in one pair, so that pairs are independent."""
     return [
         pair
-        for curve in curves
-        for values in curve.values()
+        for values in points
         for pair in zip(values[::2], values[1::2], strict=False)
         if min(pair) > 0
     ]

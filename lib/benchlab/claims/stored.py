@@ -33,6 +33,7 @@ _VERDICT = {
     "n": pl.Int32,
     "reason": pl.String,
     "trials_needed": pl.Int32,
+    "confidence": pl.Float64,
 }
 
 
@@ -94,4 +95,5 @@ def _row(one: Judgement, rerun: Rerun | None) -> tuple:
         *((number.value, number.low, number.high, number.n) if number else (None,) * 4),
         one.reason,
         one.trials_needed,
+        one.confidence,
     )

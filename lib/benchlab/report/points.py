@@ -74,8 +74,11 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
         null with a single trial.
     """
     groups = results.trials(per_run, metric, by)
-    prior = stats.common_spread(groups[metric])
-    found = [stats.median(values.to_list(), prior=prior) for values in groups[metric]]
+    priors = results.spreads(groups, metric)
+    found = [
+        stats.median(stats.Sample(values, priors[engine]))
+        for engine, values in groups.select("engine", metric).iter_rows()
+    ]
     return groups.select(
         *by,
         pl.Series("n", [one.n for one in found], pl.Int64),

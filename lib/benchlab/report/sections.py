@@ -162,6 +162,8 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     judged = judge(source.repo, rerun.study.study, rerun)
     of_runs = verdicts.of_runs(judged)
     made.context["verdicts"] = Counter(one.verdict for one in of_runs)
+    # one for the whole family; none where no claim is testable
+    made.context["confidence"] = max((one.confidence or 0 for one in of_runs), default=0)
     every_claim, untested = verdicts.table(of_runs), pl.col("verdict") == "not testable here"
     made.tables["verdicts"] = every_claim.filter(~untested)
     made.tables["not-testable"] = every_claim.filter(untested).select("claim", "article", "why")

@@ -12,15 +12,17 @@ from benchlab.stats.decisions import Answer, Curve, Decision, above_everywhere, 
 from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
-from benchlab.stats.spread import Spread, common_spread, in_common
-from benchlab.stats.trials import Estimate, median, ratio
+from benchlab.stats.spread import Sample, Spread, common_spread, in_common
+from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
 
 __all__ = [
+    "CONFIDENCE",
     "Answer",
     "Curve",
     "Decision",
     "Estimate",
     "Position",
+    "Sample",
     "Spread",
     "above_everywhere",
     "block_mean",

@@ -2,13 +2,11 @@
 
 A curve is the throughput of the trials at each concurrency; trials are independent samples. Peak and
 knee are places among the concurrencies that were measured: of what lies between them nothing is said.
-For ``prior`` see :func:`benchlab.stats.median`.
 """
 
 from dataclasses import dataclass
 
 from benchlab.stats.decisions import Answer, Curve
-from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
 
 
@@ -32,7 +30,7 @@ class Position:
         return Answer.HOLDS if all(inside) else Answer.OPEN if any(inside) else Answer.FAILS
 
 
-def peak(curve: Curve, prior: Spread | None = None) -> Position:
+def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
     """Concurrency with the highest median throughput.
 
     A concurrency is possible unless another one's throughput is shown to be higher: the subset that
@@ -46,26 +44,26 @@ def peak(curve: Curve, prior: Spread | None = None) -> Position:
     """
     order, highest = sorted(curve), _highest(curve)
     rivals = len(order) - 1
-    # one-sided 5 % among them: the lower bound of a two-sided interval of twice that
-    lows = _lows(curve, 1 - 2 * (1 - CONFIDENCE) / rivals, prior) if rivals else {}
+    # one-sided among them: the lower bound of a two-sided interval of twice that
+    lows = _lows(curve, 1 - 2 * (1 - confidence) / rivals) if rivals else {}
     possible = [
         one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
     ]
     return Position(highest, tuple(possible))
 
 
-def knee(curve: Curve, share: float = 0.9, prior: Spread | None = None) -> Position:
+def knee(curve: Curve, share: float = 0.9, confidence: float = CONFIDENCE) -> Position:
     """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
 
     "Saturated from 4 threads on" says that it is 4. A concurrency is possible unless it is shown to be
     below that share of another one's throughput, or a smaller one is shown to reach it, which is to
     say: to be above that share of every other one's. Intervals of ratios as in ``peak``, each with
-    half of the 5 % for either way of excluding.
+    half of the errors for either way of excluding.
 
     Args:
         curve: throughput of the trials at each concurrency.
         share: of the peak's throughput, 0 < share < 1.
-        prior: see above.
+        confidence: that the true one is possible.
 
     Raises:
         ValueError: no concurrencies, a median of zero, or a share out of range.
@@ -75,7 +73,7 @@ def knee(curve: Curve, share: float = 0.9, prior: Spread | None = None) -> Posit
     order, best = sorted(curve), median(curve[_highest(curve)]).value
     value = next(one for one in order if median(curve[one]).value >= share * best)
     rivals = len(order) - 1
-    lows = _lows(curve, 1 - (1 - CONFIDENCE) / rivals, prior) if rivals else {}
+    lows = _lows(curve, 1 - (1 - confidence) / rivals) if rivals else {}
     possible = []
     for one in order:
         others = [other for other in order if other != one]
@@ -86,9 +84,7 @@ def knee(curve: Curve, share: float = 0.9, prior: Spread | None = None) -> Posit
     return Position(value, tuple(possible))
 
 
-def peak_height(
-    curve: Curve, confidence: float = CONFIDENCE, prior: Spread | None = None
-) -> Estimate:
+def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
     """Highest median throughput of a curve, wherever it is; ``n`` is the smallest number of trials.
 
     The highest of several medians is rather too high, as luck has a part in which it is; the interval
@@ -102,24 +98,24 @@ def peak_height(
     n = min(len(values) for values in curve.values())
     value = median(curve[_highest(curve)]).value
     at_once = 1 - (1 - confidence) / len(curve)
-    lows = [median(values, confidence=at_once, prior=prior).low for values in curve.values()]
-    highs = [median(values, confidence=confidence, prior=prior).high for values in curve.values()]
+    lows = [median(values, at_once).low for values in curve.values()]
+    highs = [median(values, confidence).high for values in curve.values()]
     if None in lows or None in highs:
         return Estimate(value, None, None, n)
     return Estimate(value, max(lows), max(highs), n)
 
 
-def peak_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> Estimate:
+def peak_ratio(above: Curve, below: Curve, confidence: float = CONFIDENCE) -> Estimate:
     """Ratio of the heights of two peaks, each wherever it is.
 
-    The interval is that between the extremes of the two heights', which are of 97.5 % (Bonferroni): it
-    covers at least as often as it says, and is wider than one at a known concurrency.
+    The interval is that between the extremes of the two heights', each of which has half of the errors
+    (Bonferroni): it covers at least as often as it says, and is wider than one at a known concurrency.
 
     Raises:
         ValueError: no concurrencies, one without trials, or a peak of zero.
     """
-    each = 1 - (1 - CONFIDENCE) / 2
-    high, low = peak_height(above, each, prior), peak_height(below, each, prior)
+    each = 1 - (1 - confidence) / 2
+    high, low = peak_height(above, each), peak_height(below, each)
     if low.value == 0:
         raise ValueError("ratio to a peak of zero")
     value, n = high.value / low.value, min(high.n, low.n)
@@ -128,7 +124,9 @@ def peak_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> Estim
     return Estimate(value, high.low / low.high, high.high / low.low, n)
 
 
-def greatest_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> tuple[int, Estimate]:
+def greatest_ratio(
+    above: Curve, below: Curve, confidence: float = CONFIDENCE
+) -> tuple[int, Estimate]:
     """Concurrency at which the ratio of two curves is greatest, and that ratio.
 
     Its interval knows that it was chosen for its height, as that of ``peak_height`` does.
@@ -139,10 +137,10 @@ def greatest_ratio(above: Curve, below: Curve, prior: Spread | None = None) -> t
     shared = sorted(above.keys() & below.keys())
     if not shared:
         raise ValueError("two curves with no concurrency in common")
-    ratios = {one: ratio(above[one], below[one], prior=prior) for one in shared}
+    ratios = {one: ratio(above[one], below[one], confidence) for one in shared}
     at = max(shared, key=lambda one: ratios[one].value)
-    at_once = 1 - (1 - CONFIDENCE) / len(shared)
-    lows = [ratio(above[one], below[one], confidence=at_once, prior=prior).low for one in shared]
+    at_once = 1 - (1 - confidence) / len(shared)
+    lows = [ratio(above[one], below[one], at_once).low for one in shared]
     highs = [ratios[one].high for one in shared]
     n = min(one.n for one in ratios.values())
     if None in lows or None in highs:
@@ -156,10 +154,10 @@ def _highest(curve: Curve) -> int:
     return max(sorted(curve), key=lambda one: median(curve[one]).value)
 
 
-def _lows(curve: Curve, confidence: float, prior: Spread | None) -> dict[tuple[int, int], float]:
+def _lows(curve: Curve, confidence: float) -> dict[tuple[int, int], float]:
     """Lower bounds of the ratio of each concurrency's throughput to each other one's; 0 if unknown."""
     return {
-        (one, other): ratio(curve[one], curve[other], confidence=confidence, prior=prior).low or 0
+        (one, other): ratio(curve[one], curve[other], confidence).low or 0
         for one in curve
         for other in curve
         if one != other

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
 
-#: Throughput of the trials at each concurrency.
+#: Throughput of the trials at each concurrency: sequences, or :class:`~benchlab.stats.Sample`.
 Curve = Mapping[int, Sequence[float]]
 
 
@@ -23,8 +22,8 @@ class Answer(StrEnum):
 class Decision:
     """An answer about several ratios at once, with the one that it hangs on.
 
-    ``at`` is its concurrency. The interval of a FAILS is wider than of 95 %: it is one of
-    several that hold at once.
+    ``at`` is its concurrency. The interval of a FAILS is one of several that hold at once, and so a
+    wider one.
 
     HOLDS: the ratio ``at`` is the one that comes nearest to the contrary. FAILS: it speaks against the
     statement most clearly. OPEN: it is the one that says least for it.
@@ -56,45 +55,37 @@ def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
     return Answer.FAILS if estimate.high < low or high < estimate.low else Answer.OPEN
 
 
-def exceeds(estimate: Estimate, least: float, noise: float = 1) -> Answer:
+def exceeds(estimate: Estimate, least: float) -> Answer:
     """Whether what is estimated is above ``least``.
 
     HOLDS: the interval lies above it. FAILS: below. OPEN: across, or there is none. Errors as in
-    ``equivalent``.
-
-    Args:
-        estimate: a ratio, with its interval.
-        least: the bound.
-        noise: ratio that identical configurations differ by (``noise_floor``); what is not further
-            than that from ``least`` is neither above nor below, however narrow its interval.
+    ``equivalent``. How much two runs of the same thing differ is in the interval already.
     """
     if estimate.low is None or estimate.high is None:
         return Answer.OPEN
-    if estimate.low > least and estimate.value > least * noise:
+    if estimate.low > least:
         return Answer.HOLDS
-    below = estimate.high < least and estimate.value < least / noise
-    return Answer.FAILS if below else Answer.OPEN
+    return Answer.FAILS if estimate.high < least else Answer.OPEN
 
 
 def above_everywhere(
-    above: Curve, below: Curve, least: float = 1, noise: float = 1, prior: Spread | None = None
+    above: Curve, below: Curve, least: float = 1, confidence: float = CONFIDENCE
 ) -> Decision:
     """Whether one curve is above another at every concurrency that both have.
 
     HOLDS: every ratio is above ``least``. FAILS: at least one is below. OPEN: neither is shown.
 
-    HOLDS takes a 95 % interval at each concurrency, with nothing to correct: it is wrong only if the
-    one ratio is that is not above, so all of them together err no more often than that one does
-    (intersection-union test; Berger, Technometrics 24(4), 1982). FAILS has as many chances to be wrong
-    as there are concurrencies, so its intervals hold all at once (Bonferroni, which for the first
-    rejection is also Holm's: Scandinavian Journal of Statistics 6(2), 1979).
+    HOLDS takes an interval of ``confidence`` at each concurrency, with nothing to correct: it is
+    wrong only if the one ratio is that is not above, so all of them together err no more often than
+    that one does (intersection-union test; Berger, Technometrics 24(4), 1982). FAILS has as many
+    chances to be wrong as there are concurrencies, so its intervals hold all at once (Bonferroni,
+    which for the first rejection is also Holm's: Scandinavian Journal of Statistics 6(2), 1979).
 
     Args:
         above: throughput of the trials at each concurrency.
         below: the same of the other curve.
         least: how many times ``below`` the other one is said to be.
-        noise: as in ``exceeds``.
-        prior: as in ``median``.
+        confidence: of an interval.
 
     Raises:
         ValueError: no concurrency in common, or a median of zero.
@@ -102,14 +93,14 @@ def above_everywhere(
     shared = sorted(above.keys() & below.keys())
     if not shared:
         raise ValueError("two curves with no concurrency in common")
-    at_once = 1 - (1 - CONFIDENCE) / len(shared)
-    lower = {at: ratio(above[at], below[at], confidence=at_once, prior=prior) for at in shared}
-    lower = {at: one for at, one in lower.items() if exceeds(one, least, noise) is Answer.FAILS}
+    at_once = 1 - (1 - confidence) / len(shared)
+    lower = {at: ratio(above[at], below[at], at_once) for at in shared}
+    lower = {at: one for at, one in lower.items() if exceeds(one, least) is Answer.FAILS}
     if lower:
         at = min(lower, key=lambda at: lower[at].high)
         return Decision(Answer.FAILS, at, lower[at])
-    ratios = {at: ratio(above[at], below[at], prior=prior) for at in shared}
+    ratios = {at: ratio(above[at], below[at], confidence) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
-    unsure = [at for at in lows if exceeds(ratios[at], least, noise) is not Answer.HOLDS]
+    unsure = [at for at in lows if exceeds(ratios[at], least) is not Answer.HOLDS]
     at = min(unsure or lows, key=lows.get)
     return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, ratios[at])

@@ -1,14 +1,14 @@
 """How much identical configurations differ, and how many trials it takes to see more than that."""
 
 from collections.abc import Sequence
-from math import ceil, exp, expm1, log, log1p, pi, sqrt
+from math import ceil, exp, expm1, log, log1p, sqrt
 
 import numpy as np
 from scipy.stats import chi2, nct, norm
 from scipy.stats import t as student
 
-from benchlab.stats.spread import Spread, spread
-from benchlab.stats.trials import CONFIDENCE, Estimate, is_bootstrapped
+from benchlab.stats.spread import Sample, Spread, spread
+from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: How often a ratio of the requested size is to be seen (Cohen, Statistical Power Analysis for the
 #: Behavioral Sciences, 2nd edition, 1988, chapter 2).
@@ -66,8 +66,7 @@ def variation(pairs: Sequence[tuple[float, float]]) -> float:
 def trials_needed(ratio: float, variation: float, confidence: float = CONFIDENCE) -> int:
     """Trials of each of two points so that a ratio between them is seen in 80 % of cases.
 
-    Seen: the interval of ``stats.ratio`` excludes 1. That is Welch's over logarithms (noncentral t),
-    and where it is a bootstrap's, a median takes π/2 as many trials as a mean does.
+    Seen: the interval of ``stats.ratio``, Welch's over logarithms, excludes 1 (noncentral t).
 
     Args:
         ratio: true ratio, such as 1.05 (or 1 / 1.05, which takes as many).
@@ -87,7 +86,6 @@ def trials_to_tell(
     below: Sequence[float],
     bounds: Sequence[float] = (1.0,),
     confidence: float = CONFIDENCE,
-    prior: Spread | None = None,
 ) -> int | None:
     """Trials of each of two points that would do where so far their ratio cannot be said.
 
@@ -100,17 +98,19 @@ def trials_to_tell(
         below: the same of the other point.
         bounds: 1 for "above", value / tolerance and value · tolerance for ``equivalent``.
         confidence: of the interval; higher where several must hold at once.
-        prior: what the points of the rerun have in common in their spread, if that is known.
     """
-    samples = [np.asarray(side, dtype=float) for side in (above, below)]
-    if any(len(sample) < 2 or sample.min() <= 0 for sample in samples):
+    samples = (above, below)
+    if any(len(sample) < 2 or min(sample) <= 0 for sample in samples):
         return None
-    seen = log(np.median(samples[0]) / np.median(samples[1]))
+    seen = log(np.median(above) / np.median(below))
     distance = min(abs(seen - log(bound)) for bound in bounds)
     if not distance:
         return None
-    variances = [spread(sample).drawn_to(prior).variance for sample in samples]
-    return _needed(distance, sqrt(np.mean(variances)), confidence, prior)
+    deviation = sqrt(np.mean([spread(sample).variance for sample in samples]))
+    priors = [sample.prior for sample in samples if isinstance(sample, Sample) and sample.prior]
+    # the one that is known less
+    prior = min(priors, key=lambda one: one.freedom) if len(priors) == len(samples) else None
+    return _needed(distance, deviation, confidence, prior)
 
 
 def _needed(
@@ -120,7 +120,7 @@ def _needed(
     quantiles = norm.isf((1 - confidence) / 2) + norm.ppf(_POWER)
     n = 2 * (quantiles * deviation / distance) ** 2  # with normal quantiles, so never too many
     if n > _MANY:
-        return ceil(n * (pi / 2 if is_bootstrapped(_MANY, confidence) else 1))
+        return ceil(n)
     n = max(2, ceil(n))
     while _seen(distance, deviation, n, confidence, prior) < _POWER:
         n += 1
@@ -133,9 +133,7 @@ def _seen(
     """Share of cases in which the interval from ``n`` trials a side excludes no difference."""
     if not deviation:
         return 1.0
-    bootstrapped = is_bootstrapped(n, confidence)
-    shift = distance / (deviation * sqrt((pi if bootstrapped else 2) / n))
-    freedom = _freedom(n, None if bootstrapped else prior)
+    shift, freedom = distance / (deviation * sqrt(2 / n)), _freedom(n, prior)
     return float(nct.sf(student.isf((1 - confidence) / 2, freedom), freedom, shift))
 
 

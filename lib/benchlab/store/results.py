@@ -8,6 +8,7 @@ key is made of what is requested and not of where; so results are always of one 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -17,6 +18,9 @@ from benchlab.repo import Repo
 from benchlab.store import metrics
 from benchlab.store.database import Store
 from benchlab.study import PROFILES, Instance, Study
+
+if TYPE_CHECKING:
+    from benchlab.stats import Spread
 
 #: Columns that make a point within one study, profile and target.
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
@@ -183,6 +187,24 @@ def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.Dat
     """
     known = runs.drop_nulls(metric).sort(*by, "run_id")
     return known.group_by(by, maintain_order=True).agg(metric)
+
+
+def spreads(points: pl.DataFrame, metric: str) -> dict[str, "Spread | None"]:
+    """Return what the points of each engine have in common in how much their trials spread.
+
+    An engine with too few points to say has what all points have in common.
+
+    Args:
+        points: as of :func:`trials`, with a column ``engine``.
+        metric: name of the column with the values.
+    """
+    from benchlab import stats
+
+    of_all = stats.common_spread(points[metric])
+    return {
+        engine: stats.common_spread(of_engine[metric]) or of_all
+        for (engine,), of_engine in points.group_by("engine", maintain_order=True)
+    }
 
 
 def _ran(store: Store, study_name: str) -> pl.DataFrame:

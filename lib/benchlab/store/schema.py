@@ -16,6 +16,7 @@ ADDED = {
     "latency_bucket": {"operation"},
     "os_sample": {"node"},
     "attribution": {"node", "saturation", "share", "confidence"},
+    "verdict": {"confidence"},
 }
 
 #: Columns that exports of schemas before version 5 name otherwise: name → that name.

@@ -271,10 +271,11 @@ CREATE TABLE verdict (
         verdict IN ('reproduced', 'not reproduced', 'inconclusive', 'not testable here')
     ),
     found VARCHAR NOT NULL,             -- what the runs show, in a few characters
-    value DOUBLE,                       -- the number that decided, if one did, and its 95 % interval
+    value DOUBLE,                       -- the number that decided, if one did, and its interval
     low DOUBLE,
     high DOUBLE,
     n INTEGER,                          -- trials that it rests on
     reason VARCHAR NOT NULL,
-    trials_needed INTEGER               -- of each point, if these are too few and that is known
+    trials_needed INTEGER,              -- of each point, if these are too few and that is known
+    confidence DOUBLE                   -- of the interval; null: nothing was measured
 );
