@@ -24,7 +24,7 @@ from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import planning, sweep
 from benchlab.run.planning import Selection
-from benchlab.store import RUN_TABLES, Store, ingest, open_store, results, schema, writer
+from benchlab.store import RUN_TABLES, Store, ingest, results, schema, writer
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 from benchlab.target import Deployment, provision
@@ -119,8 +119,15 @@ CAPTURES = {
 MEASURED_PROFILE = "standard"
 
 
-def editable(store: Store) -> Store:
-    """Put tables in place of an open store's views, so that a test may change what runs measured."""
+class _Editable(Store):
+    def _show(self) -> None:
+        super()._show()
+        self._catalogue = None  # its files do not hold what the test changes
+
+
+def editable(folder: Path) -> Store:
+    """Open a store with tables in place of its views, so that a test may change what runs measured."""
+    store = _Editable(folder)
     for name in RUN_TABLES:
         store.connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM "{name}"')
     store.connection.execute(schema.views().replace("CREATE OR REPLACE VIEW", "CREATE TEMP VIEW"))
@@ -158,7 +165,7 @@ def measured(checkout, close_run):
                     )
                     expected[record.run_id] = value
         ingest.ingest_new(checkout)
-        with editable(open_store(checkout.store)) as store:
+        with editable(checkout.store) as store:
             for run_id, value in expected.items():
                 store.connection.execute(
                     "UPDATE run SET tps = ?, target = ? WHERE run_id = ?", [value, target, run_id]
@@ -166,7 +173,7 @@ def measured(checkout, close_run):
             changed = {name: store.sql(f'FROM "{name}"') for name in (*RUN_TABLES, schema.PLANNED)}
         with writer.rebuilding(checkout.store) as rebuilding:
             rebuilding.add(changed)
-        store = editable(open_store(checkout.store))
+        store = editable(checkout.store)
         opened.append(store)
         return store
 

@@ -122,7 +122,7 @@ def test_evidence_and_intervention_side_by_side(
 ):
     record = close_run(trial=intervened[1], **FILES)
     ingest.ingest_new(checkout)
-    with editable(open_store(checkout.store)) as store:
+    with editable(checkout.store) as store:
         for table in ("attribution", "elasticity"):
             store.connection.execute(f"DELETE FROM {table}")
         for name in evidence:
@@ -152,7 +152,7 @@ def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(
     # of each resource: in the blocks of none, and in its own
     cores, bytes_per_s = {None: 1.5, "CPU": 1.2}, {None: 30e6, "disk write bandwidth": 24e6}
     tps = {None: 1000, "CPU": 600, "disk write bandwidth": 800}
-    with editable(open_store(checkout.store)) as store:
+    with editable(checkout.store) as store:
         store.connection.execute("DELETE FROM os_sample")
         samples = [
             # the first second of a block is of the limit before

@@ -279,7 +279,7 @@ def test_a_claim_without_a_test_says_what_it_would_take(judged):
 def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):
     test = {"test": "level", "of": ONE, "at": "peak", "value": 410, "unit": "transactions/s"}
     judged(test, {TUNED: HIGH}, "absolute")
-    with editable(open_store(checkout.store)) as store:
+    with editable(checkout.store) as store:
         store.connection.execute(
             "UPDATE run SET envelope_enforced = false, limit_cores = 8, limit_memory_bytes = ?",
             [32 * 1000**3],
@@ -311,7 +311,7 @@ def bound(checkout, judged):
     ) -> judge.Judgement:
         runs = {threads: around(100)[: len(of)] for threads, of in found.items()}
         judged(test | {"at": at}, {TUNED: runs}, "mechanism")
-        with editable(open_store(checkout.store)) as store:
+        with editable(checkout.store) as store:
             for run in store.runs().iter_rows(named=True):
                 resource = found[run["concurrency"]][run["trial"] - 1]
                 store.connection.execute(
