@@ -132,14 +132,22 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
             _say(f"{len(undecidable)} of {len(spec.claims)} claims it cannot decide:")
         for claim, reason in undecidable:
             _say(f"  {claim.id}: {reason}")
+        if spec.profile(selection.profile).trials < 2:
+            _say("one trial has no interval: claims about a ratio will be inconclusive")
 
 
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan; finished runs are never repeated."""
+    from benchlab.claims import audit, published
     from benchlab.run import sweep
 
+    # what keeps a paper from being built is reported before hours of measuring
+    for selection in selections:
+        spec = study.load_rerun(checkout, selection.study)
+        published.check(checkout, spec)
+        audit.of_study(checkout, spec)
     failed = 0
     for number, selection in enumerate(selections, start=1):
         outcome = sweep.run(checkout, selection, console, then=selections[number:])
@@ -393,13 +401,15 @@ def published_command(
     ] = False,
 ) -> None:
     """For maintainers: count rows, cells and sums of data/published, and compare its dictionary."""
-    from benchlab.claims import dictionary
+    from benchlab.claims import dictionary, published
 
     checkout = repo.find()
     if write:
         for cell in dictionary.write(checkout):
             _say(f"to be written by hand: {cell}")
         return
+    for name in study.names(checkout):
+        published.check(checkout, study.load(checkout, name))
     differing = dictionary.differences(checkout)
     for one in differing:
         _say(one)

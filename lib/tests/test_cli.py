@@ -1,7 +1,6 @@
 """The command line: every mistake is one line that names the choices, and changes nothing."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from benchlab import cli
 from benchlab.run import sweep
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
-from conftest import ROOT, STUDY, planned
+from conftest import STUDY, planned
 
 COMMANDS = typer.main.get_command(cli._typer).commands
 
@@ -232,7 +231,6 @@ def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):
     assert (code, err.count("\n")) == (1, 1)
     assert "no store at" in err
     assert not (checkout.root / "parquet").exists()
-    shutil.copytree(ROOT / "data/published", checkout.data / "published")
     close_run()
     assert benchlab("ingest")[0] == 0
     assert benchlab("export parquet")[0] == 0

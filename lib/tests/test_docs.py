@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from benchlab import cli, repo, study
+from benchlab import cli, repo
+from benchlab.claims import published
 from benchlab.study import PROFILES
 from typer.main import get_command
 
@@ -36,8 +37,8 @@ def test_every_command_is_in_the_readme(command):
     assert f"`{command}`" in README
 
 
-def test_every_profile_and_study_is_in_the_readme():
-    for name in (*PROFILES, *study.names(repo.Repo(ROOT))):
+def test_every_profile_and_article_is_in_the_readme():
+    for name in (*PROFILES, *published.articles(repo.Repo(ROOT))["study"]):
         assert f"`{name}`" in README
 
 

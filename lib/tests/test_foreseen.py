@@ -1,13 +1,11 @@
 """What a plan cannot decide is said before anything runs, and so is how long it will take."""
 
-import shutil
-
 import pytest
 from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
 from benchlab.run import estimate
-from conftest import MEASURED_PROFILE, ROOT, STUDY, planned, rerun
+from conftest import MEASURED_PROFILE, STUDY, planned, rerun
 from ruamel.yaml import YAML
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_insert"}
@@ -70,7 +68,6 @@ def test_claims_that_a_plan_cannot_decide_are_named(checkout, of_claim, case):
 
 def test_what_is_foreseen_comes_true(checkout, measured):
     """With runs of all that the plan has, the judge calls just these claims not testable."""
-    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
     spec = study.load(checkout, STUDY)
     plan = planned(checkout, STUDY, MEASURED_PROFILE)
     runs: dict = {}

@@ -32,7 +32,6 @@ def curve(*values: float) -> dict[int, list[float]]:
 @pytest.fixture
 def judged(checkout, measured):
     """Judge one claim by the runs: ``judged(test, runs)``; its kind is ``order`` unless given."""
-    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
 
     def decide(test: dict, runs: dict, kind: str = "order") -> judge.Judgement:
         _claims(checkout, [test], kind)
@@ -512,6 +511,27 @@ def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):
 def test_only_ratios_have_a_least(judged, checkout):
     with pytest.raises(StudyError, match="take: only a ratio has a least and a greatest"):
         judged({"test": "bound", "of": ONE, "by": ["CPU of the engine"], "take": "least"}, {})
+
+
+def test_of_several_curves_the_one_that_speaks_least_for_the_claim_is_shown(judged):
+    test = {"test": "change", "start": 4, "end": 64, "direction": "rises", "by": 3}
+    both = test | {"of": ONE | {"variant": ["default", "tuned"]}}
+    runs = {DEFAULT: {1: [100.0], 16: [900.0]}, TUNED: {1: [100.0], 16: [400.0]}}
+    one = judged(both, runs)
+    assert (one.verdict, one.found) == ("inconclusive", "4.00")
+    assert judged(both | {"take": "any"}, runs).found == "9.00"
+
+
+def test_a_single_trial_is_named_as_what_keeps_a_claim_open(judged):
+    one = judged({"test": "above", "of": ONE, "over": OTHER}, {TUNED: {4: [9]}, DEFAULT: {4: [1]}})
+    assert one.reason.endswith("; a single trial has no interval")
+
+
+def test_more_trials_than_there_are_would_decide(judged):
+    runs = {TUNED: {4: [100, 101, 140]}, DEFAULT: {4: [99, 100, 100]}}
+    one = judged({"test": "above", "of": ONE, "over": OTHER}, runs)
+    assert one.verdict == "inconclusive"
+    assert one.trials_needed > 3
 
 
 CLEAR = {"test": "above", "of": ONE, "over": OTHER, "at": [64]}

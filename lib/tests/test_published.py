@@ -136,16 +136,36 @@ def test_factors_are_spelt_as_everywhere():
             assert re.fullmatch(r"[a-z0-9_]*", row.get("variant", "")), file
 
 
-@pytest.mark.parametrize("name", study.names_rerun(REPO))
-def test_factors_are_those_of_the_study(name):
-    spec = study.load(REPO, name)
-    for table in published.tables(REPO, name):
-        for row in cells(f"{name}/{table}.csv"):
-            engine, variant = row.get("engine"), row.get("variant")
-            if engine in spec.engines and variant:
-                assert variant in spec.engines[engine].variants
-            if row.get("workload"):
-                assert row["workload"] in spec.workloads
+@pytest.fixture
+def broken(checkout):
+    """Change one cell of a study's prose numbers; return the error that the check raises."""
+    path = checkout.root / "data/published" / STUDY / "numbers.csv"
+
+    def check(name: str, **cells: str) -> str:
+        with path.open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        next(row for row in rows if row["id"] == name).update(cells)
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        with pytest.raises(BenchlabError) as raised:
+            published.check(checkout, study.load(checkout, STUDY))
+        return str(raised.value)
+
+    return check
+
+
+def test_a_number_that_the_paper_cannot_place_is_reported_with_its_row(broken):
+    row = next(row for row in cells(f"{STUDY}/numbers.csv") if row["engine"] and row["workload"])
+    where = f"{STUDY}/numbers.csv, {row['id']}"
+    assert broken(row["id"], unit="") == f"{where}: it has no unit"
+    assert f"variant of {row['engine']} in {where}: 'nosuch'" in broken(
+        row["id"], unit=row["unit"], variant="nosuch"
+    )
+    assert f"workload in {where}: 'nosuch'" in broken(
+        row["id"], variant=row["variant"], workload="nosuch"
+    )
 
 
 def test_every_article_has_a_study_file_that_names_it_alike():

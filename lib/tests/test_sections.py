@@ -70,11 +70,8 @@ def unregistered(checkout: Repo) -> str:
 
 
 def _published(checkout: Repo) -> None:
-    theirs, ours = ROOT / "data" / "published", checkout.root / "data" / "published"
-    (ours / NAME).mkdir(parents=True)
-    for path in theirs.iterdir():
-        if path.is_dir():
-            (ours / path.name).symlink_to(path)
+    folder = checkout.root / "data" / "published"
+    (folder / NAME).mkdir()
     lines = {
         "articles.csv": f"{NAME},a1,Should WAL be compressed?,,",
         "sources.csv": f"{NAME}/numbers.csv,{NAME},a1,prose,2",
@@ -92,8 +89,9 @@ def _published(checkout: Repo) -> None:
         ),
     }
     for name, added in lines.items():
-        (ours / name).write_text((theirs / name).read_text().rstrip("\n") + "\n" + added + "\n")
-    (ours / NAME / "numbers.csv").write_text(NUMBERS)
+        with (folder / name).open("a") as stream:
+            stream.write(f"{added}\n")
+    (folder / NAME / "numbers.csv").write_text(NUMBERS)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from benchlab.claims.judge import Judgement
 from benchlab.claims.stability import compare
 from benchlab.cli import app
 from benchlab.study.claims import Claim
-from conftest import ROOT, STUDY, rerun
+from conftest import STUDY, rerun
 
 YES, NO, OPEN, OUT = "reproduced", "not reproduced", "inconclusive", "not testable here"
 
@@ -67,7 +67,6 @@ WEAK = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [101.0, 102.0, 103.0]}}
 @pytest.fixture
 def command(checkout, monkeypatch, capsys):
     """Run a command line in the checkout; returns its exit code and what it printed."""
-    shutil.copytree(ROOT / "data/published", checkout.root / "data/published")
 
     def run(*arguments: str) -> tuple[int, str]:
         monkeypatch.setattr("sys.argv", ["benchlab", *arguments])

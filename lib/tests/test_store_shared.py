@@ -1,6 +1,5 @@
 """A store that several processes use: nobody who reads it is in the way of anybody who writes it."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchlab import cli
 from benchlab.store import ingest, open_store, writer
-from conftest import ROOT, STUDY, wait_for
+from conftest import STUDY, wait_for
 
 #: A notebook: it opens the store, says so, and reads all of it again for every line that it gets.
 NOTEBOOK = """
@@ -87,7 +86,6 @@ def command(monkeypatch, capsys):
 def test_every_command_works_beside_a_notebook(
     checkout, curves, close_run, start, command, tmp_path
 ):
-    shutil.copytree(ROOT / "data/published", checkout.data / "published")
     trials = curves()[0].trials
     close_run(trial=trials[0])
     ingest.ingest_new(checkout)

@@ -6,13 +6,15 @@ import sys
 
 import pytest
 from benchlab import study, target
+from benchlab.claims import published
 from benchlab.drivers.sysbench import driver as sysbench
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import StudyError, UnknownName
+from benchlab.repo import Repo
 from benchlab.study import OfMemory
 from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree.dataset import SpecTree
-from conftest import STUDY
+from conftest import ROOT, STUDY
 from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
@@ -318,13 +320,18 @@ def test_whatever_benchlab_passes_to_sysbench_is_no_workloads_option(checkout, n
             study.load(checkout, STUDY)
 
 
-def test_every_study_that_is_rerun_has_all_profiles_and_an_inventory(checkout):
+def test_every_study_that_is_rerun_has_an_instance_type_and_published_numbers_that_fit(checkout):
     assert STUDY in study.names_rerun(checkout)
     for name in study.names_rerun(checkout):
-        spec = study.load_rerun(checkout, name)
+        spec = study.load_rerun(Repo(ROOT), name)
         assert target.instance_type(checkout, spec.instance).name == spec.instance
-        for profile in study.PROFILES:
-            assert spec.profile(profile).trials
+        published.check(Repo(ROOT), spec)
+
+
+@pytest.mark.parametrize("instance", ["nosuch", "", "local"])
+def test_an_unknown_instance_type_is_answered_with_those_that_there_are(checkout, instance):
+    with pytest.raises(UnknownName, match=r"unknown instance type .*tencent-s5-2xlarge32$"):
+        target.instance_type(checkout, instance)
 
 
 def test_an_unknown_study_is_answered_with_the_choices(checkout):

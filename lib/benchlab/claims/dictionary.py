@@ -14,8 +14,8 @@ from benchlab.claims import published
 from benchlab.errors import BenchlabError
 from benchlab.repo import Repo
 
-#: File → columns of it that are written by hand; of the first, ``article`` is that of its study.
-_BY_HAND = {"sources.csv": ("where",), "columns.csv": ("kind", "what")}
+#: File → columns of it that are written by hand; the article is, where a study has several.
+_BY_HAND = {"sources.csv": ("article", "where"), "columns.csv": ("kind", "what")}
 
 #: Columns that follow from the files.
 _COUNTED = ("rows", "type", "filled", "sum")
@@ -35,7 +35,9 @@ def counted(repo: Repo) -> dict[str, _Rows]:
         BenchlabError: a study is not in ``articles.csv``, or a cell is no number where its column is.
     """
     folder = published.folder(repo)
-    articles = {row["study"]: row["article"] for row in _rows(folder / "articles.csv")}
+    articles: dict[str, list[str]] = {}
+    for row in _rows(folder / "articles.csv"):
+        articles.setdefault(row["study"], []).append(row["article"])
     sources = {row["file"]: row for row in _rows(folder / "sources.csv")}
     columns = {(row["file"], row["column"]): row for row in _rows(folder / "columns.csv")}
     alike = {(Path(file).name, column): row for (file, column), row in columns.items()}
@@ -49,7 +51,7 @@ def counted(repo: Repo) -> dict[str, _Rows]:
             {
                 "file": file,
                 "study": study,
-                "article": articles[study],
+                "article": _article(articles[study], sources.get(file, {}).get("article", "")),
                 "where": sources.get(file, {}).get("where", ""),
                 "rows": str(len(rows)),
             }
@@ -72,6 +74,12 @@ def counted(repo: Repo) -> dict[str, _Rows]:
                 }
             )
     return made
+
+
+def _article(of_study: list[str], written: str) -> str:
+    if len(of_study) == 1:
+        return of_study[0]
+    return written if written in of_study else ""
 
 
 def differences(repo: Repo) -> list[str]:

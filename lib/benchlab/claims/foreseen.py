@@ -35,11 +35,15 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
         plan: of the study.
     """
     run = _concurrencies(plan)
-    cores = plan.trials[0].point.envelope.cores if plan.trials else instance.cores
+    limits = plan.trials[0].point.envelope if plan.trials else None
+    cores = limits.cores if limits else instance.cores
+    scaled = limits and (limits.enforce or cores != instance.cores)
     for claim in study.claims:
         if isinstance(claim.decided_by, Audit | Untested):
             continue
-        if reason := _reason(study, claim, run, cores / instance.cores, plan.profile):
+        if claim.kind == "absolute" and scaled:
+            yield claim, "an absolute number, judged on the article's instance type only"
+        elif reason := _reason(study, claim, run, cores / instance.cores, plan.profile):
             yield claim, reason
 
 

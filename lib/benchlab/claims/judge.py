@@ -14,6 +14,7 @@ Journal of the American Statistical Association 100(469), 2005).
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf, log
 
 from benchlab import stats, study
 from benchlab.claims import audit, words
@@ -127,13 +128,14 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
         finding = _decide(claim, evidence)
     except NotTestable as reason:
         return Judgement(study_name, claim, "not testable here", reason=str(reason))
+    single = finding.answer is Answer.OPEN and finding.number and finding.number.n < 2
     return Judgement(
         study_name,
         claim,
         _VERDICTS[finding.answer],
         finding.found,
         finding.number,
-        finding.where,
+        "; ".join(filter(None, (finding.where, "a single trial has no interval" * bool(single)))),
         finding.trials_needed if finding.answer is Answer.OPEN else None,
         evidence.confidence,
     )
@@ -172,7 +174,19 @@ def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
     settled, order = _SETTLED_BY[test.take]
     if missing and not any(one.answer is settled for one in found):
         raise missing
-    return min(found, key=lambda one: order.index(one.answer))
+    # of those that answer alike "any" shows the one that speaks for the claim most, "every" least
+    sign = -1 if test.take == "any" else 1
+    return min(found, key=lambda one: (order.index(one.answer), sign * _margin(test, one)))
+
+
+def _margin(test: OfCurves, finding: _Finding) -> float:
+    """How far a ratio lies within those that the claim accepts, as a logarithm; 0: no ratio."""
+    accepted = words.accepted(test)
+    if accepted is None or finding.number is None or finding.number.value <= 0:
+        return 0.0
+    value = log(finding.number.value)
+    low, high = (log(one) if one else -inf for one in accepted)
+    return min(value - low, high - value)
 
 
 #: What is taken of several curves → the answer of one that settles all; the answers, that which counts
@@ -362,6 +376,8 @@ def _of_ratio(
     needed = None
     if answer is Answer.OPEN:
         needed = stats.trials_to_tell(*sides, bounds, evidence.confidence)
+        # few trials may look as if fewer would do
+        needed = needed and max(needed, number.n + 1)
     return _Finding(answer, words.estimated(number), number, where, needed)
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from benchlab.errors import BenchlabError, UnknownName
 from benchlab.repo import Repo
+from benchlab.study import Study
 from benchlab.study.vocabulary import METRICS
 
 #: The file of each study that holds the numbers of its article's prose.
@@ -107,6 +108,41 @@ def prose_numbers(repo: Repo, study: str) -> pl.DataFrame:
     return read(repo, study, NUMBERS)
 
 
+def check(repo: Repo, spec: Study) -> None:
+    """Hold a study's published numbers to what its store and paper need of them.
+
+    Raises:
+        BenchlabError: ``articles.csv`` lacks the article, a file is not as ``columns.csv`` describes
+            it, a number has no unit, one of another unit than the metric of ours that it is, or is of
+            a variant or workload that the study lacks. The message names the file.
+    """
+    name, article = spec.study, spec.article.file
+    if article and article not in articles(repo).filter(study=name)["article"]:
+        raise BenchlabError(f"study {name}: article.file: articles.csv has no {article!r} of it")
+    if name not in sources(repo)["study"]:
+        return
+    for table in tables(repo, name):
+        frame = read(repo, name, table)
+        for row in frame.iter_rows(named=True):
+            where = f"{name}/{table}.csv, {row['id'] if table == NUMBERS else row}"
+            if table == NUMBERS and row["value"] is not None and row["unit"] is None:
+                raise BenchlabError(f"{where}: it has no unit")
+            if spec.is_rerun:
+                _check_point(where, spec, row)
+    points(repo, name)
+
+
+def _check_point(where: str, spec: Study, row: dict[str, object]) -> None:
+    """Hold what a row names to what the study has; an engine may be one that is not rerun."""
+    engine, variant, workload = (row.get(name) for name in ("engine", "variant", "workload"))
+    if engine in spec.engines and variant and variant not in spec.engines[engine].variants:
+        raise UnknownName(
+            f"variant of {engine} in {where}:", variant, spec.engines[engine].variants
+        )
+    if workload and workload not in spec.workloads:
+        raise UnknownName(f"workload in {where}:", workload, spec.workloads)
+
+
 def number(repo: Repo, study: str, name: str) -> float:
     """Return one number of an article's prose, by its id."""
     return prose_numbers(repo, study).filter(id=name)["value"].item()
@@ -176,7 +212,8 @@ def points(repo: Repo, study: str) -> pl.DataFrame:
             else:
                 continue
             for (in_unit, name), numbers_of_it in of_metric:
-                scale = _scale(f"{file}, {column}", in_unit, name)
+                rows = numbers_of_it["id"] if "id" in table.columns else [column]
+                scale = _scale(f"{file}, {', '.join(rows)}", in_unit, name)
                 frames.append(
                     numbers_of_it.select(
                         pl.lit(Path(file).stem).alias("table"),

@@ -57,14 +57,19 @@ def instance_type(repo: Repo, name: str) -> Instance:
     """Read the figures of an instance type from the inventory of that name.
 
     Raises:
-        UnknownName: no such inventory.
-        TargetError: the inventory is not one of an instance type.
+        UnknownName: no inventory of that name has the variable ``instance_type``.
     """
-    path = _folder(repo, name) / "group_vars" / "all.yml"
-    variables = YAML(typ="safe").load(path) or {}
-    if "instance_type" not in variables:
-        raise TargetError(f"{path} has no variable instance_type")
-    return Instance.model_validate(variables["instance_type"])
+    figures = _instance_type(repo, name) if name else None
+    if figures is None:
+        known = [one for one in names(repo) if _instance_type(repo, one)]
+        raise UnknownName("instance type", name, known)
+    return Instance.model_validate(figures)
+
+
+def _instance_type(repo: Repo, name: str) -> dict | None:
+    path = repo.inventories / name / "group_vars" / "all.yml"
+    variables = YAML(typ="safe").load(path) if path.is_file() else None
+    return (variables or {}).get("instance_type")
 
 
 def dsns(repo: Repo, name: str) -> dict[str, str]:

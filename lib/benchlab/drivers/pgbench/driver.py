@@ -94,7 +94,7 @@ class Pgbench(Driver):
         if fatal := output.errors(printed):
             return fatal[0]
         if ended.returncode:
-            said = printed.strip().splitlines() or ["no message"]
+            said = output.messages(printed) or ["no message"]
             return f"ended with exit code {ended.returncode}: {said[-1]}"
         results = output.results(ended.stdout.decode())
         if results["failed"] <= workload.tolerated_error_share * results["transactions"]:

@@ -71,6 +71,12 @@ _DURATION = re.compile(r"duration: (\d+) s")
 _RETRIES = re.compile(r"total number of retries: (\d+)")
 
 
+def messages(text: str) -> list[str]:
+    """Return the lines that say something, without the hint that pgbench adds to an error."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("pgbench: hint: ")]
+
+
 def printed_at(line: str) -> float | None:
     """Return the Unix time of a progress line; ``None`` if it is none."""
     match = _PROGRESS.fullmatch(line)
