@@ -9,7 +9,7 @@ import json
 
 import polars as pl
 
-from benchlab.observers._text import fail, shown, whole_lines
+from benchlab.raw.text import fail, shown, whole_lines
 from benchlab.study.resources import LOWERED
 
 #: Name of the capture.

@@ -12,7 +12,7 @@ from collections import Counter
 
 import polars as pl
 
-from benchlab.observers._text import fail, shown, whole_lines
+from benchlab.raw.text import fail, shown, whole_lines
 
 COMMAND = (
     "perf",

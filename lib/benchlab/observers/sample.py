@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from benchlab.observers._text import OsSamples, fail, shown, whole_lines
+from benchlab.observers._samples import OsSamples
+from benchlab.raw.text import fail, shown, whole_lines
 from benchlab.target.host import AGENT
 
 #: Writes its capture itself, as a new file in its working directory.

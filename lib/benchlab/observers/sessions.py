@@ -17,7 +17,7 @@ import polars as pl
 
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
-from benchlab.observers._text import fail, shown, whole_lines
+from benchlab.raw.text import fail, shown, whole_lines
 
 if TYPE_CHECKING:
     from benchlab.engines import Engine

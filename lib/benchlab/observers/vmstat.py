@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from benchlab.observers._text import KIB, OsSamples, fail, shown, whole_lines
+from benchlab.observers._samples import KIB, OsSamples
+from benchlab.raw.text import fail, shown, whole_lines
 
 COMMAND = ("vmstat", "-t", "-n", "-w", "1")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}

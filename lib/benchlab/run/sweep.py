@@ -131,10 +131,13 @@ def _limits(repo: Repo, selection: Selection, spec: Study, on: Deployment) -> En
 
 
 def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
-    """Return the playbooks' variables of the engines of which a selection has something left."""
+    """Return the playbooks' variables of the engines that a selection still needs and that are new."""
     spec = study.load_rerun(repo, selection.study)
     curves = selection.part(spec, planning.planned(repo, selection, spec))
-    engines = sorted({curve.engine for curve in left(repo, selection, curves)})
+    known: set[str] = set()
+    with suppress(TargetError):  # never provisioned: all are new
+        known = set(target.provisioned(repo, on.name).engines)
+    engines = sorted({curve.engine for curve in left(repo, selection, curves)} - known)
     limits = _limits(repo, selection, spec, on)
     return engine_variables(spec, selection.profile, limits, provided(on, spec, engines))
 

@@ -31,7 +31,7 @@ from pathlib import Path
 import polars as pl
 
 from benchlab.errors import ParseError
-from benchlab.observers._text import fail, shown, whole_lines
+from benchlab.raw.text import fail, shown, whole_lines
 
 #: What is kept of every transaction. ``outcome``: ``ok``, ``serialization`` or ``deadlock``; one
 #: that failed has no latency. ``lag_us`` is null without a rate, ``retries`` where none is allowed.

@@ -22,7 +22,8 @@ import re
 
 import polars as pl
 
-from benchlab.observers._text import fail, shown, whole_lines
+from benchlab.drivers.base import SECONDS
+from benchlab.raw.text import fail, shown, whole_lines
 
 #: The line that is printed as the clients begin and the seconds are counted from.
 STARTED = b"Threads started!"
@@ -30,18 +31,9 @@ STARTED = b"Threads started!"
 #: Ratio of the values of neighbouring buckets of the histogram.
 BUCKET_RATIO = math.exp(math.log(100_000 / 0.001) / 1023)
 
+#: Of the columns of a second those that are printed.
 _INTERVAL_SCHEMA = {
-    "second": pl.Int64,
-    "threads": pl.Int64,
-    "tps": pl.Float64,
-    "qps": pl.Float64,
-    "read_qps": pl.Float64,
-    "write_qps": pl.Float64,
-    "other_qps": pl.Float64,
-    "latency_us": pl.Float64,
-    "percentile": pl.Int64,
-    "errors_per_s": pl.Float64,
-    "reconnects_per_s": pl.Float64,
+    name: kind for name, kind in SECONDS.items() if name not in ("phase", "operation")
 }
 _BUCKET_SCHEMA = {"latency_us": pl.Float64, "count": pl.Int64}
 
