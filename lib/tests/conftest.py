@@ -263,8 +263,8 @@ def wait_for(condition: Callable[[], object], what: str, every_s: float = 0.02) 
 def mini_study() -> dict:
     """Return the small study: all engines and variants, one workload, two clients."""
     spec = YAML(typ="safe").load(ROOT / "paper/studies" / f"{STUDY}.yml")
-    # they name engines that the small studies lack
-    del spec["claims"], spec["interventions"]
+    # they name engines that the small studies lack, and their article is another's
+    del spec["claims"], spec["interventions"], spec["article"]["file"]
     # where TiDB can be had, it would be a download of hundreds of MB
     spec["engines"]["tidb"]["role_vars"] = {
         "tidb_source": "path",

@@ -73,6 +73,8 @@ class Hosts:
         with (self.repo.studies / f"{STUDY}.yml").open("w") as stream:
             YAML(typ="safe").dump(replicated(), stream)
         self.repo.inventories.mkdir(parents=True)
+        self.repo.data.mkdir()
+        (self.repo.data / "published").symlink_to(ROOT / "data/published")
         for path in (ROOT / "notebooks", *(ROOT / "ansible").iterdir()):
             if path.name != "inventories":
                 (self.root / path.relative_to(ROOT)).symlink_to(path)
