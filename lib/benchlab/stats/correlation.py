@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from math import atanh, sqrt, tanh
 
 import numpy as np
-from scipy.stats import norm, pearsonr, spearmanr
 
+from benchlab.stats.quantiles import normal
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: With fewer pairs the standard error of Fisher's z is infinite.
@@ -26,6 +26,8 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> Estimate:
     Raises:
         ValueError: fewer than two pairs, columns of different length, or one whose values are equal.
     """
+    from scipy.stats import pearsonr
+
     _check(first, second)
     n = len(first)
     return _estimate(float(pearsonr(first, second).statistic), n, 1.0, 1 - 1e-12)
@@ -42,6 +44,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Estimate:
     Raises:
         ValueError: as in ``pearson``.
     """
+    from scipy.stats import spearmanr
+
     _check(first, second)
     n = len(first)
     value = float(spearmanr(first, second).statistic)
@@ -60,5 +64,5 @@ def _estimate(value: float, n: int, variance: float, limit: float) -> Estimate:
     if n < _LEAST_PAIRS:
         return Estimate(value, None, None, n)
     z = atanh(max(-limit, min(value, limit)))
-    half = norm.ppf((1 + CONFIDENCE) / 2) * sqrt(variance / (n - 3))
+    half = normal((1 + CONFIDENCE) / 2) * sqrt(variance / (n - 3))
     return Estimate(value, min(value, tanh(z - half)), max(value, tanh(z + half)), n)

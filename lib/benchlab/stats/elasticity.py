@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import log, sqrt
 
 import numpy as np
-from scipy.stats import t as student
 
+from benchlab.stats.quantiles import student
 from benchlab.stats.spread import Spread
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
@@ -55,7 +55,7 @@ def elasticity(
         return Estimate(value, None, None, n)
     spread = block_spread(lowered, beside).drawn_to(prior)
     error = sqrt(spread.variance / n * (1 + shared / (3 * n))) / abs(log(factor))
-    half = float(student.ppf((1 + CONFIDENCE) / 2, spread.freedom)) * error
+    half = float(student((1 + CONFIDENCE) / 2, spread.freedom)) * error
     return Estimate(value, value - half, value + half, n)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from math import ceil, exp, expm1, log, log1p, sqrt
 
 import numpy as np
-from scipy.stats import chi2, nct, norm
-from scipy.stats import t as student
 
+from benchlab.stats.quantiles import chi2, noncentral_student_beyond, normal, student
 from benchlab.stats.spread import Sample, Spread, spread
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
@@ -40,11 +39,11 @@ def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
         raise ValueError("noise floor of no pairs, or of a throughput that is not positive")
     n, tail = len(pairs), (1 - CONFIDENCE) / 2
     deviation = float(np.sqrt(np.mean(np.diff(np.log(pairs)) ** 2)))
-    value = exp(student.isf(tail, n) * deviation)
+    value = exp(student(1 - tail, n) * deviation)
     if n < 2:
         return Estimate(value, None, None, n)
     low, high = (
-        exp(norm.isf(tail) * deviation * sqrt(n / chi2.ppf(share, n))) for share in (1 - tail, tail)
+        exp(normal(1 - tail) * deviation * sqrt(n / chi2(share, n))) for share in (1 - tail, tail)
     )
     return Estimate(value, low, high, n)
 
@@ -117,7 +116,7 @@ def _needed(
     distance: float, deviation: float, confidence: float, prior: Spread | None = None
 ) -> int:
     """Trials a side, to see ``distance`` between two logarithms with a standard deviation each."""
-    quantiles = norm.isf((1 - confidence) / 2) + norm.ppf(_POWER)
+    quantiles = normal((1 + confidence) / 2) + normal(_POWER)
     n = 2 * (quantiles * deviation / distance) ** 2  # with normal quantiles, so never too many
     if n > _MANY:
         return ceil(n)
@@ -134,7 +133,7 @@ def _seen(
     if not deviation:
         return 1.0
     shift, freedom = distance / (deviation * sqrt(2 / n)), _freedom(n, prior)
-    return float(nct.sf(student.isf((1 - confidence) / 2, freedom), freedom, shift))
+    return noncentral_student_beyond(student((1 + confidence) / 2, freedom), freedom, shift)
 
 
 def _freedom(n: int, prior: Spread | None) -> float:

@@ -7,8 +7,8 @@ and on a throttled disk they come in bursts: they are no independent samples, as
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import chi2, f
 
+from benchlab.stats.quantiles import chi2_beyond, f_beyond
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: Resamples of a bootstrap. The bounds' own Monte Carlo error is then below a tenth of their width
@@ -102,7 +102,7 @@ def change_points(series: Sequence[float]) -> list[int]:
     if reach := _OUTLYING * np.median(np.abs(sample - middle)):
         sample = sample.clip(middle - reach, middle + reach)
     # χ² would take the noise for known; it rests on differences worth two thirds of as many values
-    schwarz = f.isf(chi2.sf(2 * np.log(n), 1), 1, 2 / 3 * (n - 1))
+    schwarz = f_beyond(chi2_beyond(2 * np.log(n), 1), 1, 2 / 3 * (n - 1))
     penalty = schwarz * _noise(sample)
     stretch = min(_LEAST_STRETCH, n // 2)
     sums = np.concatenate([[0], (sample - sample.mean()).cumsum()])

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
 #: Degrees of freedom that what points have in common counts for, at most.
@@ -90,6 +89,8 @@ def in_common(spreads: Iterable[Spread]) -> Spread | None:
     Returns:
         None: fewer than three are left, too few to say.
     """
+    from scipy.optimize import brentq
+
     known = [one for one in spreads if one.variance > 0]
     if len(known) < 3:
         return None

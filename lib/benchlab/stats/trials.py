@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
+from benchlab.stats.quantiles import student
 from benchlab.stats.spread import Sample, Spread, spread
 
 CONFIDENCE = 0.95
@@ -109,6 +109,6 @@ def _quantile(
     """
     freedoms, tail = [one.freedom for one in spreads], (1 + confidence) / 2
     if moderated:
-        return float(np.average(student.ppf(tail, freedoms), weights=parts))
+        return float(np.average(student(tail, np.array(freedoms)), weights=parts))
     pairs = zip(parts, freedoms, strict=True)
-    return float(student.ppf(tail, sum(parts) ** 2 / sum(part**2 / one for part, one in pairs)))
+    return float(student(tail, sum(parts) ** 2 / sum(part**2 / one for part, one in pairs)))
