@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 from benchlab.drivers.sysbench import output as sysbench_output
-from benchlab.errors import BenchlabError, ParseError
+from benchlab.errors import BenchlabError, ParseError, StoreError
 from benchlab.raw import folders
 from benchlab.raw.record import RATE, RECORD_NAME, RECORD_VERSION, RunFolder
+from benchlab.report import open_loop
+from benchlab.run import curve
 from benchlab.store import RUN_TABLES, ingest, open_store, results
 from benchlab.store.ingest import Ingested
 from benchlab.workloads.spec_tree.dataset import SpecTree
-from conftest import ALONE, CAPTURES, DATA, rerun
+from conftest import ALONE, CAPTURES, DATA, planned, rerun
 
 BROKEN = ("client_killed", "connection_lost_mysql", "refused", "server_killed", "sql_error")
 
@@ -166,9 +168,39 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
         # it belongs to no curve of the closed loop, nor to its peak
         (other,) = both.runs.to_dicts()
         assert other["run_id"] == closed.run_id
-        assert results.peak(store, "local", {trial.key}) == other["tps"]
-        assert results.peak(store, "local", set()) is None
-        assert results.peak(store, "lab", {trial.key}) is None
+        assert results.closed_loop(store, "local", {trial.key}) == other["tps"]
+        assert results.closed_loop(store, "local", set()) is None
+        assert results.closed_loop(store, "lab", {trial.key}) is None
+
+
+@pytest.mark.parametrize(("rate_per_s", "missed"), [(1, []), (10**6, ["1 of 1"])])
+def test_an_open_loop_that_did_not_meet_its_rate_has_no_latency(
+    checkout, curves, close_run, rate_per_s, missed
+):
+    trial = curves()[0].trials[0]
+    point = trial.point.model_copy(update={"share_of_peak": 0.8})
+    close_run(trial=trial)
+    rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": rate_per_s}).encode()
+    close_run(trial=trial.model_copy(update={"point": point}), **CAPTURES, **{RATE: rate})
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        of_study = rerun(store, trial.profile)
+        assert open_loop.missed(of_study)["missed"].to_list() == missed
+        assert open_loop.open_loop(of_study).is_empty() == bool(missed)
+
+
+def test_the_rate_of_an_open_loop_is_of_the_closed_one_with_as_many_clients(
+    checkout, curves, close_run
+):
+    few, *_, many = curves()[0].trials
+    share = many.point.model_copy(update={"share_of_peak": 0.8})
+    opened = curves()[0].model_copy(update={"trials": (many.model_copy(update={"point": share}),)})
+    plan = planned(checkout).model_copy(update={"curves": [curves()[0], opened]})
+    close_run(trial=few)
+    with pytest.raises(StoreError, match=f"closed loop with {many.point.concurrency} clients"):
+        curve._peak(checkout, plan, opened)
+    close_run(trial=many)
+    assert curve._peak(checkout, plan, opened) > 0
 
 
 def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):

@@ -4,25 +4,49 @@ import altair as alt
 import polars as pl
 
 from benchlab.report import latencies
+from benchlab.report.points import with_curve
 from benchlab.store import metrics
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import Study
+
+#: Of a run's due requests that must have ended. The rest is chance: they are due at random times.
+_MET = pl.col("tps") > 0.95 * pl.col("rate_per_s")
+
+_AT = [*POINT, "share_of_peak"]
 
 
 def open_loop(rerun: Rerun) -> pl.DataFrame:
     """Return the latencies at shares of each engine's peak, from the time a request was due.
 
+    Runs that did not meet their rate are void: their requests waited ever longer.
+
     Columns: those of :func:`benchlab.report.latencies.latencies`, ``share_of_peak``, ``due_per_s`` and
     ``tps`` (medians).
     """
-    per_run = metrics.of(rerun.store, rerun.open_loop)
-    at = [*POINT, "share_of_peak"]
-    rates = per_run.group_by(at).agg(pl.col("rate_per_s", "tps").median()).drop("envelope")
+    per_run = metrics.of(rerun.store, rerun.open_loop.filter(_MET))
+    rates = per_run.group_by(_AT).agg(pl.col("rate_per_s", "tps").median()).drop("envelope")
     return (
-        latencies.of_runs(rerun.study, per_run, at)
-        .join(rates, on=[name for name in at if name != "envelope"], how="left")
+        latencies.of_runs(rerun.study, per_run, _AT)
+        .join(rates, on=[name for name in _AT if name != "envelope"], how="left")
         .rename({"rate_per_s": "due_per_s"})
         .sort("curve", "share_of_peak", maintain_order=True)
+    )
+
+
+def missed(rerun: Rerun) -> pl.DataFrame:
+    """Return the loads that runs missed: how many of them, what was due and what ended (medians)."""
+    of_load = rerun.open_loop.group_by(_AT).agg(
+        pl.format("{} of {}", (~_MET).sum(), pl.len()).alias("missed"),
+        pl.col("rate_per_s", "tps").filter(~_MET).median().round(),
+    )
+    found = with_curve(of_load.drop_nulls("tps").sort(_AT), rerun.study)
+    return found.select(
+        "curve",
+        "workload",
+        pl.format("{} %", (pl.col("share_of_peak") * 100).round().cast(pl.Int64)).alias("load"),
+        "missed",
+        pl.col("rate_per_s").alias("due (1/s)"),
+        pl.col("tps").alias("ended (1/s)"),
     )
 
 

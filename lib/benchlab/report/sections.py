@@ -199,6 +199,7 @@ def default(source: Source) -> Content:
         "latencies": latencies.table(rerun),
         "evidence": evidence.of_curves(rerun),
         "waits": waits.table(rerun),
+        "missed": open_loop.missed(rerun),
     }
     return made
 

@@ -41,19 +41,25 @@ def open_curve(plan: str = "", trials: Sequence[str] = ()) -> "CurveRun":
 
 
 def _peak(checkout: Repo, plan: Plan, curve: Curve) -> float:
-    """Return the highest throughput of the closed loops of a curve's engine, variant and workload."""
+    """Return the throughput of the closed loop with as many clients as an open one has.
+
+    With more or fewer clients it may be another one, which these could not reach.
+    """
     ingest.ingest_new(checkout)
+    clients = curve.trials[0].point.concurrency
     closed = {
-        key
+        trial.key
         for one in plan.curves
         if not one.is_open and not one.intervention and one.series == curve.series
-        for key in one.keys
+        for trial in one.trials
+        if trial.point.concurrency == clients
     }
     with open_store(checkout.store) as store:
-        peak_tps = results.peak(store, plan.target, closed)
+        peak_tps = results.closed_loop(store, plan.target, closed)
     if peak_tps is None:
         raise StoreError(
-            f"{curve.name}: no run of the closed loop counts, of whose peak it is a share"
+            f"{curve.name}: no run of the closed loop with {clients} clients counts, of whose"
+            " throughput it is a share"
         )
     return peak_tps
 

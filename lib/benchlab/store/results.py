@@ -155,23 +155,23 @@ def largest_profile(store: Store, study_name: str) -> str:
     raise StoreError(f"no run of study {study_name} counts; run `benchlab run {study_name}`")
 
 
-def peak(store: Store, target_name: str, keys: Collection[str]) -> float | None:
-    """Return the highest median throughput over the concurrencies of a curve in the closed loop.
+def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:
+    """Return the median throughput of the last runs of some trials, those of one point.
 
     Args:
         store: the store.
         target_name: name.
-        keys: of the curve's trials.
+        keys: of the trials.
 
     Returns:
         Transactions per second; ``None`` if no run counts.
     """
     runs = store.sql(
-        "SELECT concurrency, trial_key, tps FROM run WHERE target = ? AND status = 'ok'"
+        "SELECT trial_key, tps FROM run WHERE target = ? AND status = 'ok'"
         " QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1",
         target_name,
-    ).filter(pl.col("trial_key").is_in(list(keys)))
-    return runs.group_by("concurrency").agg(pl.col("tps").median())["tps"].max()
+    )
+    return runs.filter(pl.col("trial_key").is_in(list(keys)))["tps"].median()
 
 
 def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:

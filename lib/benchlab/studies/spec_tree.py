@@ -276,6 +276,7 @@ def section(source: Source) -> Content:
         "article": article_table(repo, rerun),
         "latencies": latencies.table(rerun),
         "third-trial": third_trial(rerun),
+        "missed": open_loop.missed(rerun),
         "waits": waits.table(rerun),
         "plans": read,
         "partitions-or-plan": partitions_or_plan(rerun, read),

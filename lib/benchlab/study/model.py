@@ -172,8 +172,8 @@ class InterventionPoint(StrictModel):
 class OpenLoop(StrictModel):
     """Points whose requests are due at times of their own, whether or not earlier ones are done.
 
-    Their rate is a share of the highest throughput of the same engine, variant and workload in the
-    closed loop, so these are run before.
+    Their rate is a share of the throughput that as many clients reach in the closed loop, which is run
+    before.
     """
 
     engines: Annotated[list[str], Field(min_length=1)]
