@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, StoreError
+from benchlab.errors import BenchlabError, StoreError, UnknownName
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
@@ -288,6 +288,12 @@ def verdicts(
             " a tenth of verdicts that differ, or one that is the opposite, is exit code 1."
         ),
     ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            help="A claim of the study: its test, the runs that it uses, and their limits."
+        ),
+    ] = None,
 ) -> None:
     """Show whether your runs reproduce each claim of the articles, and why.
 
@@ -300,6 +306,10 @@ def verdicts(
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
+    if why:
+        with store.open_store(checkout.store) as opened:
+            _show_why(checkout, opened, names, why, (profile, target_name))
+        return
     with store.open_store(checkout.store) as opened, console.status("judging"):
         judged = {
             name: judge(checkout, name, _rerun(checkout, opened, name, profile, target_name))
@@ -488,6 +498,30 @@ def _rerun(
         return results.open_rerun(checkout, opened, name, profile, target_name)
     except StoreError:
         return None
+
+
+def _show_why(
+    checkout: Repo,
+    opened: "Store",
+    names: list[str],
+    claim: str,
+    chosen: tuple[str | None, str | None],
+) -> None:
+    """Show one claim of these studies, with everything that its verdict rests on."""
+    from benchlab.claims.judge import judge
+    from benchlab.report import why
+
+    claims = {one.id: name for name in names for one in study.load(checkout, name).claims}
+    if claim not in claims:
+        raise UnknownName("claim", claim, claims)
+    rerun = _rerun(checkout, opened, claims[claim], *chosen)
+    judged = judge(checkout, claims[claim], rerun)
+    one = next(one for one in judged if one.claim.id == claim)
+    for line in why.lines(one):
+        _say(line)
+    if rerun and one.claim.series:
+        _say(f"limits    {why.limits(rerun)}")
+        _show(f"runs of profile {rerun.profile} on {rerun.target}", why.runs(rerun, one))
 
 
 def _show_summary(judged: "dict[str, list[Judgement]]") -> None:

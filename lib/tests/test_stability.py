@@ -101,6 +101,26 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     assert stored["verdict"].to_list() == [YES]
 
 
+def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, measured, command):
+    measured(STRONG).close()
+    code, said = command("verdicts", STUDY, "--why", "postgres_insert_gain")
+    assert code == 0
+    for found in (
+        "reproduced",
+        "4.00 (",
+        "round 2, oltp_insert",
+        "2 cores, 1 GiB",
+        "8 cores, 32 GiB",
+    ):
+        assert found in said
+    for value in (value for curve in STRONG.values() for of in curve.values() for value in of):
+        assert f"{value:.4g}" in said
+    assert command("verdicts", STUDY, "--why", "three_updates")[0] == 0  # an audit has no runs
+    code, said = command("verdicts", "--why", "nosuch")
+    assert code == 1
+    assert "unknown claim 'nosuch'" in said
+
+
 def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_path):
     measured(STRONG).close()
     kept = tmp_path / "kept"

@@ -1,0 +1,83 @@
+"""Why a claim has its verdict: its test, the runs that the test uses, and their limits."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from benchlab.claims import words
+from benchlab.claims.judge import Judgement
+from benchlab.report.points import with_curve
+from benchlab.store.results import Rerun
+from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study.resources import UNKNOWN
+from benchlab.study.vocabulary import METRICS
+
+_GIB = 1 << 30
+
+
+def lines(one: Judgement) -> Iterator[str]:
+    """Yield what a claim says, what its test requires, and what came of it."""
+    claim = one.claim
+    yield f"claim     {claim.claim.strip()}"
+    yield f"article   {claim.where}"
+    yield f"test      {claim.decided_by.test}: {words.condition(claim.decided_by) or 'none'}"
+    yield f"verdict   {one.verdict}"
+    if one.found:
+        yield f"found     {one.found}"
+    if one.reason:
+        yield f"where     {one.reason}"
+    if one.confidence is not None:
+        yield f"interval  of {one.confidence:.1%}, as one of all verdicts of the rerun"
+    if one.trials_needed:
+        yield f"trials    about {one.trials_needed:,} of each point would decide"
+
+
+def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
+    """Return the runs that a claim's test uses, one row a run; none where it uses no runs.
+
+    Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
+    ``bound by`` and ``run_id``. Clients are ours.
+    """
+    bound = rerun.of_runs(
+        "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
+    )
+    measured = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).join(bound, on="run_id", how="left")
+    frames = [
+        with_curve(
+            measured.filter(
+                engine=series.engine, variant=series.variant, workload=series.workload
+            ).sort("concurrency", "trial"),
+            rerun.study,
+        ).select(
+            "curve",
+            "workload",
+            pl.col("concurrency").alias("clients"),
+            "trial",
+            pl.lit(f"{METRICS[series.metric].label} ({METRICS[series.metric].unit})").alias(
+                "metric"
+            ),
+            pl.col(series.metric).cast(pl.Float64).round_sig_figs(4).alias("value"),
+            pl.col("resource").fill_null(UNKNOWN).alias("bound by"),
+            "run_id",
+        )
+        for _, series in one.claim.series
+    ]
+    return pl.concat(frames).unique(maintain_order=True) if frames else pl.DataFrame()
+
+
+def limits(rerun: Rerun) -> str:
+    """Name the limits in which a rerun's main curves ran, and those of the article's machine."""
+    run = rerun.counted.filter(envelope=DEFAULT_ENVELOPE).row(0, named=True)
+    disk = ", ".join(
+        f"{what} {run[column] / scale:,.0f} {unit}"
+        for what, column, scale, unit in (
+            ("reads", "limit_read_bytes_per_s", 1e6, "MB/s"),
+            ("writes", "limit_write_bytes_per_s", 1e6, "MB/s"),
+            ("reads", "limit_read_iops", 1, "operations/s"),
+            ("writes", "limit_write_iops", 1, "operations/s"),
+        )
+        if run[column] is not None
+    )
+    here = f"{run['limit_cores']:g} cores, {run['limit_memory_bytes'] / _GIB:.3g} GiB"
+    theirs = f"{rerun.instance.cores} cores, {rerun.instance.memory_bytes / _GIB:.3g} GiB"
+    return f"{here}, {disk or 'disk without limits'} (the article's machine: {theirs})"
