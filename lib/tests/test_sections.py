@@ -120,12 +120,27 @@ def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_p
     )
     html = built.html.read_text()
     assert "Should WAL be compressed?" in html
-    assert "PostgreSQL 14, lz4" in html  # the label of the study's file
+    assert "PostgreSQL 14" in html  # the label of the study's file
+    assert "PostgreSQL 14, lz4" not in html  # one engine: its name distinguishes nothing
     assert "Throughput of many writes" in html
     # 8 clients on 8 cores are 2 on 2; 404 and 400 a second here
     beside = made.tables["wal-compression-beside-article"]
     assert beside.select("threads, article", "threads, here", "article").row(0) == (8, 2, 2000)
     assert beside["here : article"].to_list() == [pytest.approx(0.201, abs=0.001)]
+
+
+def test_tables_have_the_studys_labels_and_order(checkout, store):
+    made = manuscript.content(checkout, store, None)
+    tables = {
+        name.removeprefix("wal-compression-"): frame
+        for name, frame in made.tables.items()
+        if name.startswith("wal-compression-")
+    }
+    assert tables["overview"]["engine"].to_list() == ["PostgreSQL 14"] * 3
+    assert tables["overview"]["variant"].to_list() == list(VARIANTS)
+    for name in ("costs", "latencies", "evidence"):
+        assert tables[name]["curve"].unique(maintain_order=True).to_list() == list(VARIANTS)
+        assert set(tables[name]["workload"]) == {"many writes"}
 
 
 def test_the_findings_come_first_and_say_what_is_not_there(checkout, store, tmp_path):

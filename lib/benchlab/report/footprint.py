@@ -24,7 +24,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     )
     article = {name: study.article.dataset_of(name) for name in study.engines}
     return points.in_order(found, study).select(
-        pl.col("engine").map_elements(study.label, return_dtype=pl.String),
+        points.engine_named(study),
         points.named(study),
         (
             pl.col("engine").replace_strict(article, default=None, return_dtype=pl.Float64) / 1e6

@@ -98,9 +98,13 @@ def cost_table(rerun: Rerun) -> pl.DataFrame:
     """Return what a transaction cost at every point, rounded to three digits, for reading."""
     frame = costs(rerun)
     numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
-    return frame.select(
-        "curve", "workload", "envelope", "concurrency", pl.col("tps", *numbers).round_sig_figs(3)
-    ).sort("workload", "curve", "envelope", "concurrency")
+    return in_order(frame, rerun.study, "envelope", "concurrency").select(
+        "curve",
+        named(rerun.study),
+        "envelope",
+        "concurrency",
+        pl.col("tps", *numbers).round_sig_figs(3),
+    )
 
 
 def overview(rerun: Rerun) -> pl.DataFrame:
@@ -111,37 +115,33 @@ def overview(rerun: Rerun) -> pl.DataFrame:
     """
     clients, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
     statuses = get_args(Status)
-    return (
-        rerun.runs.group_by(
-            "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
-        )
-        .agg(
-            clients.min().alias("least"),
-            clients.max().alias("most"),
-            pl.col("trial").n_unique().alias("trials"),
-            *[(pl.col("status") == status).sum().alias(status) for status in statuses],
-        )
-        .sort("engine", "variant", "workload", "envelope", "version")
-        .select(
-            "engine",
-            "version",
-            "variant",
-            "workload",
-            "envelope",
-            pl.when(least < most)
-            .then(pl.format("{}–{}", least, most))
-            .otherwise(pl.format("{}", most))
-            .alias("clients"),
-            "trials",
-            pl.concat_str(
-                [
-                    pl.when(pl.col(status) > 0).then(pl.format(f"{{}} {status}", status))
-                    for status in statuses
-                ],
-                separator=", ",
-                ignore_nulls=True,
-            ).alias("runs"),
-        )
+    curves = rerun.runs.group_by(
+        "engine", pl.col("engine_version").alias("version"), "variant", "workload", "envelope"
+    ).agg(
+        clients.min().alias("least"),
+        clients.max().alias("most"),
+        pl.col("trial").n_unique().alias("trials"),
+        *[(pl.col("status") == status).sum().alias(status) for status in statuses],
+    )
+    return in_order(curves, rerun.study, "envelope", "version").select(
+        engine_named(rerun.study),
+        "version",
+        "variant",
+        named(rerun.study),
+        "envelope",
+        pl.when(least < most)
+        .then(pl.format("{}–{}", least, most))
+        .otherwise(pl.format("{}", most))
+        .alias("clients"),
+        "trials",
+        pl.concat_str(
+            [
+                pl.when(pl.col(status) > 0).then(pl.format(f"{{}} {status}", status))
+                for status in statuses
+            ],
+            separator=", ",
+            ignore_nulls=True,
+        ).alias("runs"),
     )
 
 
@@ -169,27 +169,25 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 
 def not_counted(rerun: Rerun) -> pl.DataFrame:
     """Return which curves failed or were refused, with the reason and the number of runs."""
-    return (
+    found = (
         rerun.runs.filter(pl.col("status") != "ok")
         .group_by("engine", "variant", "status", "error")
         .agg(pl.len().alias("runs"))
-        .sort("engine", "variant", "status")
     )
+    return in_order(found, rerun.study, "status", "error").with_columns(engine_named(rerun.study))
 
 
 def unsettled(rerun: Rerun) -> pl.DataFrame:
     """Return the points whose throughput was still moving: their mean is no steady-state value."""
-    measured = points(rerun)
-    return (
-        measured.filter(pl.col("drift").abs() > SETTLED_DRIFT)
-        .select("curve", "workload", "envelope", "concurrency", pl.col("drift").round(2))
-        .sort("workload", "curve", "concurrency")
+    moving = points(rerun).filter(pl.col("drift").abs() > SETTLED_DRIFT)
+    return in_order(moving, rerun.study, "envelope", "concurrency").select(
+        "curve", named(rerun.study), "envelope", "concurrency", pl.col("drift").round(2)
     )
 
 
 def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
     """Add the column that legends show: ``curve``, from ``engine`` and ``variant``."""
-    names = [study.label(*pair) for pair in frame.select("engine", "variant").iter_rows()]
+    names = [study.curve_label(*pair) for pair in frame.select("engine", "variant").iter_rows()]
     return frame.with_columns(pl.Series("curve", names, dtype=pl.String))
 
 
@@ -206,6 +204,11 @@ def in_order(frame: pl.DataFrame, study: Study, *then: str) -> pl.DataFrame:
         if column in frame.columns
     ]
     return frame.sort(*ranks, *then, maintain_order=True)
+
+
+def engine_named(study: Study) -> pl.Expr:
+    """Column ``engine`` as tables and charts print it."""
+    return pl.col("engine").map_elements(study.label, return_dtype=pl.String)
 
 
 def named(study: Study) -> pl.Expr:

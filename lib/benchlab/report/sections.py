@@ -41,7 +41,7 @@ from benchlab.report import (
 from benchlab.report.paper.charts import Drawn
 from benchlab.store import Store, results
 from benchlab.store.results import POINT, Rerun
-from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.study.vocabulary import METRICS
 
 GIB = 1 << 30
@@ -293,19 +293,22 @@ def _reference(source: Source, made: Content) -> dict[str, str] | None:
         shipped = results.open_rerun(source.repo, source.reference, source.rerun.study.study)
     except StoreError:
         return None  # it has no run of this study
-    made.tables["beside"] = _beside(points.points(shipped), source.measured)
+    made.tables["beside"] = _beside(source.rerun.study, points.points(shipped), source.measured)
     return {"profile": shipped.profile, "cpu_model": host(shipped)["cpu_model"]}
 
 
-def _beside(reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """Return both results' throughput at every point that both have, and their ratio."""
-    return (
-        reference.select(*POINT, pl.col("tps").alias("reference"))
-        .join(own.select(*POINT, "curve", pl.col("tps").alias("here")), on=POINT)
-        .with_columns((pl.col("here") / pl.col("reference")).round(2).alias("here : reference"))
-        .with_columns(pl.col("reference", "here").round())
-        .select("curve", *POINT[2:], "reference", "here", "here : reference")
-        .sort("workload", "curve", "concurrency")
+    both = reference.select(*POINT, pl.col("tps").alias("reference")).join(
+        own.select(*POINT, "curve", pl.col("tps").alias("here")), on=POINT
+    )
+    return points.in_order(both, study, "envelope", "concurrency").select(
+        "curve",
+        points.named(study),
+        "envelope",
+        "concurrency",
+        pl.col("reference", "here").round(),
+        (pl.col("here") / pl.col("reference")).round(2).alias("here : reference"),
     )
 
 

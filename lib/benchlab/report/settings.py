@@ -12,7 +12,9 @@ def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
     refused, is null.
     """
     latest = rerun.runs.filter(engine=engine)
-    variants = sorted(set(latest["variant"]))
+    ran = set(latest["variant"])
+    known = rerun.study.engines[engine].variants if engine in rerun.study.engines else ()
+    variants = [one for one in known if one in ran] + sorted(ran.difference(known))
     ids = latest.filter(status="ok").group_by("variant").agg(pl.col("run_id").first())
     settings = rerun.of_runs(
         "SELECT run_id, name, requested, effective, unit FROM engine_setting"

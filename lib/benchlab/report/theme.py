@@ -225,7 +225,7 @@ def styles(study: Study) -> dict[tuple[str, str], Style]:
         colorful = len(study.engines) == 1 and len(others) > 1
         others_colors = [one for one in PALETTE if one != color]
         for variant in spec.variants:
-            label = study.label(engine, variant)
+            label = study.curve_label(engine, variant)
             number = others.index(variant) if variant in others else 0
             if colorful and variant in others:
                 own = others_colors[number % len(others_colors)]
@@ -242,7 +242,7 @@ def styles_of(study: Study, frame: pl.DataFrame) -> list[Style]:
     """Return the styles of the curves that a frame with ``engine`` and ``variant`` has, in order."""
     known, present = styles(study), set(frame.select("engine", "variant").unique().rows())
     # the study's file may have lost what a run is of
-    lost = {pair: style(*pair, study.label(*pair)) for pair in sorted(present - known.keys())}
+    lost = {pair: style(*pair, study.curve_label(*pair)) for pair in sorted(present - known.keys())}
     return [one for pair, one in (known | lost).items() if pair in present]
 
 

@@ -382,6 +382,13 @@ class Study(StrictModel):
         name = self.engines[engine].label if engine in self.engines else engine
         return f"{name}, {variant}" if variant else name
 
+    def curve_label(self, engine: str, variant: str) -> str:
+        """Return a curve's name: engine and variant, or what differs between curves of one engine."""
+        spec = self.engines.get(engine)
+        if spec is None or len(self.engines) > 1:
+            return self.label(engine, variant)
+        return variant if len(spec.variants) > 1 else spec.label
+
     def workload_label(self, workload: str) -> str:
         """Return a workload's name, as tables and charts print it."""
         known = self.workloads.get(workload)
