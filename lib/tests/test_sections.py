@@ -61,8 +61,10 @@ def unregistered(checkout: Repo) -> str:
             },
         }
     ]
+    yaml = YAML(typ="safe")
+    yaml.sort_base_mapping_type_on_output = False  # variants keep their order
     with (checkout.studies / f"{NAME}.yml").open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
+        yaml.dump(spec, stream)
     _published(checkout)
     for folder in ("paper/sections", "paper/paper.md"):
         (checkout.root / folder).symlink_to(ROOT / folder)
