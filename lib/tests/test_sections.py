@@ -2,13 +2,16 @@
 
 import re
 import shutil
+from collections import Counter
 
 import nbformat
+import polars as pl
 import pytest
 from benchlab import study
 from benchlab.repo import Repo
-from benchlab.report import findings, manuscript, paper, sections
+from benchlab.report import cpu, findings, manuscript, paper, sections
 from benchlab.report.build import publish
+from benchlab.store import results
 from conftest import CAPTURES, ROOT, mini_study
 from rich.console import Console
 from ruamel.yaml import YAML
@@ -195,3 +198,19 @@ def test_every_module_of_a_study_is_found_by_its_name():
     assert own == texts != set()
     assert sections.own_section("no such study") is None
     assert sections.own_section("tpcc") is None  # it shows published numbers alone
+
+
+def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):
+    of_study = results.open_rerun(checkout, store, NAME)
+    used = cpu.used(of_study).with_columns(engine_cpu_percent=55.0, client_cpu_percent=30.0)
+    # a curve that another workload lacks leaves its view empty, and all others in their places
+    other = used.filter(variant="off").with_columns(workload=pl.lit("reads"))
+    chart = cpu.chart(of_study.study, pl.concat([used, other])).to_dict()
+    assert chart["facet"]["row"]["sort"] == list(VARIANTS)
+    assert chart["facet"]["column"]["sort"] == ["many writes", "reads"]
+    assert chart["spec"]["encoding"]["y"]["scale"]["domain"] == [0, 100]
+    (rows,) = chart["datasets"].values()
+    bars = Counter((row["curve"], row["workload"], row["concurrency"]) for row in rows)
+    assert len(bars) == 3 * 2 * 2
+    assert set(bars.values()) == {2}  # engine and load generator, no other curve's
+    assert sum(row["percent"] is not None for row in rows) == 2 * (3 * 2 + 2)

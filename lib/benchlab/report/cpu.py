@@ -8,6 +8,9 @@ from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
+#: Of all views together.
+_WIDTH, _HEIGHT = 480, 720
+
 _USERS = {"engine_cpu_percent": "engine", "client_cpu_percent": "load generator"}
 
 
@@ -34,44 +37,59 @@ def used(rerun: Rerun) -> pl.DataFrame:
 
 
 def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
-    """CPU of engine and load generator, stacked, against clients, a view per engine and workload.
+    """CPU of engine and load generator, stacked: a row of views per curve, a column per workload.
 
     Args:
         study: whose labels the views have.
-        used: see :func:`used`; of one variant.
+        used: see :func:`used`.
     """
-    tidy = used.unpivot(
-        on=list(_USERS),
-        index=["engine", "workload", "concurrency"],
-        variable_name="of",
-        value_name="percent",
-    ).with_columns(
-        points.named(study),
-        pl.col("of").replace(_USERS),
-        pl.col("engine").map_elements(study.label, return_dtype=pl.String).alias("name"),
+    at = ["curve", "workload", "concurrency"]
+    curves, workloads, concurrencies = (
+        used.select(column).unique(maintain_order=True) for column in at
     )
-    engines, workloads = (
-        tidy[column].unique(maintain_order=True).to_list() for column in ("name", "workload")
+    # where the grid lacks a view, or all of its values are dropped, Vega-Lite moves the others up
+    every = curves.join(workloads, how="cross").join(concurrencies, how="cross")
+    tidy = (
+        every.join(used, on=at, how="left", maintain_order="left")
+        .unpivot(on=list(_USERS), index=at, variable_name="of", value_name="percent")
+        .with_columns(points.named(study), pl.col("of").replace(_USERS))
     )
+    # engine and load generator together pass 100 % where clocks of samples differ
+    most = max(100, used.select(pl.sum_horizontal(*_USERS).max()).item() or 0)
+    labels = tidy["workload"].unique(maintain_order=True).to_list()
     bars = (
         alt.Chart()
-        .properties(width=110, height=130)
-        .mark_bar()
+        .properties(
+            width=min(160, _WIDTH // len(workloads)),
+            height=max(36, min(110, _HEIGHT // len(curves))),
+        )
+        .mark_bar(invalid="show")
         .encode(
             x=alt.X("concurrency:O", title=study.clients, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("percent:Q", title=None, scale=alt.Scale(domain=[0, 100])),
+            y=alt.Y(
+                "percent:Q",
+                title=None,
+                scale=alt.Scale(domain=[0, most]),
+                axis=alt.Axis(values=[0, 50, 100]),
+            ),
             color=alt.Color(
                 "of:N",
                 title=None,
                 scale=alt.Scale(domain=list(_USERS.values()), range=["#333333", "#aaaaaa"]),
             ),
             order=alt.Order("of:N"),
-            tooltip=["name:N", "workload:N", "concurrency:O", "of:N", "percent:Q"],
+            tooltip=["curve:N", "workload:N", "concurrency:O", "of:N", "percent:Q"],
         )
     )
     return bars.facet(
         data=tidy,
-        column=alt.Column("name:N", title=None, sort=engines),
-        row=alt.Row("workload:N", title=None, sort=workloads),
+        column=alt.Column("workload:N", title=None, sort=labels),
+        row=alt.Row(
+            "curve:N",
+            title=None,
+            sort=curves["curve"].to_list(),
+            header=alt.Header(labelAngle=0, labelAlign="left", labelAnchor="middle"),
+        ),
+        spacing={"row": 18, "column": 12},
         title="CPU (% of all cores)",
     )
