@@ -340,7 +340,7 @@ def noise_command(
 ) -> None:
     """Say how much two runs of the same point differ on your machine, and how many trials help."""
     from benchlab import store
-    from benchlab.claims import noise
+    from benchlab.report import noise, others
     from benchlab.store import ingest, results
 
     checkout = repo.find()
@@ -348,13 +348,15 @@ def noise_command(
     ingest.ingest_new(checkout)
     with store.open_store(checkout.store) as opened:
         rerun = results.open_rerun(checkout, opened, study_name, profile, target_name)
-        found = noise.table(rerun)
+        found, shared = noise.table(rerun), others.shared_runs(rerun)
     if found.is_empty():
         raise BenchlabError(
             f"no point of {study_name} has two trials in profile {rerun.profile}: run"
             f" `benchlab run {study_name} --profile standard`"
         )
     _show(f"{study_name}, profile {rerun.profile}: noise of two runs of the same point", found)
+    if shared:
+        _say(f"{shared} of {len(rerun.counted)} runs shared the CPU with others")
 
 
 @_typer.command()

@@ -1,6 +1,7 @@
 """Charts of the analysis notebooks and the paper, each from one frame."""
 
-from typing import Any
+import itertools
+import math
 
 import altair as alt
 import polars as pl
@@ -9,22 +10,65 @@ from benchlab.report import theme
 from benchlab.study import Study
 
 _WIDTH, _HEIGHT = 560, 260
+_SMALL_WIDTH = 250
+
+#: Free on both sides of an axis of concurrencies, in pixels.
+_PADDING = 16
+
+#: Pixels between the points of two curves at one concurrency.
+_DODGE = 4
 
 
-def concurrency(values: pl.Series, clients: str) -> alt.X:
+def concurrency(values: pl.Series, clients: str, field: str = "concurrency") -> alt.X:
     """A logarithmic axis with a tick at every concurrency that was run, and at no other.
 
     Args:
         values: the concurrencies.
         clients: what the article counts.
+        field: column that it shows: ``concurrency`` itself, or ``at`` of :func:`dodged`.
     """
-    ticks = sorted(set(values.to_list()))
+    domain = _domain(values) if len(values) else alt.Undefined
     return alt.X(
-        "concurrency:Q",
+        f"{field}:Q",
         title=clients,
-        scale=alt.Scale(type="log", base=2, nice=False, padding=16),
-        axis=alt.Axis(values=ticks, format="d"),
+        scale=alt.Scale(type="log", base=2, nice=False, padding=_PADDING, domain=domain),
+        axis=alt.Axis(values=sorted(set(values.to_list())), format="d"),
     )
+
+
+def dodged(shown: pl.DataFrame, width: int) -> pl.DataFrame:
+    """Add where on the axis of concurrencies each row stands: curves beside each other.
+
+    Without that, intervals at the same concurrency hide each other.
+
+    Args:
+        shown: ``curve``, ``concurrency``; curves in the order in which they are to stand.
+        width: of the view, in pixels.
+
+    Returns:
+        The rows with ``at``, as a concurrency; all curves of one lie within a third of the way to the
+        next one.
+    """
+    if shown.is_empty():
+        return shown.with_columns(pl.col("concurrency").cast(pl.Float64).alias("at"))
+    ticks = sorted(set(shown["concurrency"].to_list()))
+    low, high = map(math.log2, _domain(shown["concurrency"]))
+    curves = shown["curve"].unique(maintain_order=True).to_list()
+    gaps = [math.log2(b / a) for a, b in itertools.pairwise(ticks)]
+    step = min(
+        _DODGE * (high - low) / (width - 2 * _PADDING),
+        min(gaps, default=high - low) / 3 / len(curves),
+    )
+    middle = (len(curves) - 1) / 2
+    factors = {curve: 2 ** (step * (place - middle)) for place, curve in enumerate(curves)}
+    at = pl.col("concurrency") * pl.col("curve").replace_strict(factors, return_dtype=pl.Float64)
+    return shown.with_columns(at.round_sig_figs(6).alias("at"))
+
+
+def _domain(concurrencies: pl.Series) -> list[float]:
+    """Ends of the axis; a single concurrency stands in its middle."""
+    least, most = concurrencies.min(), concurrencies.max()
+    return [least, most] if least < most else [least / 2, 2 * most]
 
 
 def throughput(
@@ -41,7 +85,7 @@ def throughput(
     shown = points.filter(pl.col("workload") == workload)
     if variants:
         shown = shown.filter(pl.col("variant").is_in(variants))
-    lines = _throughput_lines(study, shown).properties(width=_WIDTH, height=_HEIGHT)
+    lines = _throughput_lines(study, shown, _WIDTH).properties(width=_WIDTH, height=_HEIGHT)
     strip = _strip(shown, [one.label for one in theme.styles_of(study, shown)], study.clients)
     return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 
@@ -56,16 +100,17 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
     """
     shown = points.filter(pl.col("workload") == workload)
     title = alt.Title(f"{study.study}, {study.workload_label(workload)}", fontSize=13)
-    lines = _throughput_lines(study, shown, legend=alt.Legend(columns=2, labelFontSize=11))
-    return lines.properties(width=250, height=80, title=title)
+    legend = alt.Legend(columns=2, labelFontSize=11)
+    lines = _throughput_lines(study, shown, _SMALL_WIDTH, legend)
+    return lines.properties(width=_SMALL_WIDTH, height=80, title=title)
 
 
 def _throughput_lines(
-    study: Study, shown: pl.DataFrame, legend: Any = alt.Undefined
+    study: Study, shown: pl.DataFrame, width: int, legend: alt.Legend | None = None
 ) -> alt.LayerChart:
     clients = study.clients
-    base = alt.Chart(shown).encode(
-        x=concurrency(shown["concurrency"], clients),
+    base = alt.Chart(dodged(shown, width)).encode(
+        x=concurrency(shown["concurrency"], clients, "at"),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         tooltip=[
             alt.Tooltip("curve:N"),

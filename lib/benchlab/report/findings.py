@@ -111,6 +111,6 @@ def withheld(spec: Study, store: Store) -> str:
         spec.study,
     )
     if ended.is_empty():
-        return f"not rerun here: `benchlab run {spec.study}` does it"
+        return "not rerun here"
     status, error, _ = ended.row(0)
     return f"withheld, since no run counts: {ended['runs'].sum()} {status} ({error})"

@@ -6,7 +6,7 @@ import polars as pl
 from benchlab import drivers
 from benchlab.numbers import number
 from benchlab.report import points, theme
-from benchlab.report.charts import concurrency
+from benchlab.report.charts import concurrency, dodged
 from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
@@ -82,7 +82,8 @@ def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChar
         workload: only this one.
     """
     shown = latencies.filter(pl.col("percentile").is_in(PERCENTILES), workload=workload)
-    return by_percentile(study, shown, concurrency(shown["concurrency"], study.clients))
+    x = concurrency(shown["concurrency"], study.clients, "at")
+    return by_percentile(study, dodged(shown, _WIDTH), x)
 
 
 def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Tooltip) -> alt.Chart:

@@ -58,7 +58,8 @@ def points(rerun: Rerun) -> pl.DataFrame:
         )
     others = pl.DataFrame(rows, schema_overrides=_POINT_SCHEMA)
     joined = estimates(per_run, "tps").join(others, on=POINT, maintain_order="left")
-    return with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA), rerun.study)
+    found = with_curve(joined.select(*_POINT_SCHEMA).cast(_POINT_SCHEMA), rerun.study)
+    return in_order(found, rerun.study, "envelope", "concurrency")
 
 
 def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
@@ -88,22 +89,32 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     )
 
 
-def costs(rerun: Rerun) -> pl.DataFrame:
-    """Return what a transaction cost at each point: CPU, bytes, context switches; medians."""
-    found = rerun.metrics.group_by(POINT).agg(pl.col("tps", *COSTS).median()).sort(POINT)
+def costs(rerun: Rerun, others: Sequence[str] = ()) -> pl.DataFrame:
+    """Return what a transaction cost at each point: CPU, bytes, context switches; medians.
+
+    Args:
+        rerun: of which.
+        others: metrics that are added.
+    """
+    columns = dict.fromkeys(("tps", *COSTS, *others))
+    found = rerun.metrics.group_by(POINT).agg(pl.col(*columns).median()).sort(POINT)
     return with_curve(found, rerun.study)
 
 
-def cost_table(rerun: Rerun) -> pl.DataFrame:
-    """Return what a transaction cost at every point, rounded to three digits, for reading."""
-    frame = costs(rerun)
-    numbers = [name for name in frame.columns if name.endswith("_per_transaction")]
+def cost_table(rerun: Rerun, others: Sequence[str] = ()) -> pl.DataFrame:
+    """Return what a transaction cost at every point, rounded to three digits, for reading.
+
+    Args:
+        rerun: of which.
+        others: metrics that the table has, too.
+    """
+    frame = costs(rerun, others)
     return in_order(frame, rerun.study, "envelope", "concurrency").select(
         "curve",
         named(rerun.study),
         "envelope",
         "concurrency",
-        pl.col("tps", *numbers).round_sig_figs(3),
+        pl.col(*frame.columns[len(POINT) : -1]).round_sig_figs(3),
     )
 
 
@@ -175,6 +186,18 @@ def not_counted(rerun: Rerun) -> pl.DataFrame:
         .agg(pl.len().alias("runs"))
     )
     return in_order(found, rerun.study, "status", "error").with_columns(engine_named(rerun.study))
+
+
+def curved(rows: pl.DataFrame) -> list[str]:
+    """Return the workloads with more than one point, of which a chart shows more than a table.
+
+    Args:
+        rows: of points or runs, of one envelope.
+    """
+    sizes = rows.group_by("workload", maintain_order=True).agg(
+        pl.struct("engine", "variant", "concurrency").n_unique().alias("points")
+    )
+    return sizes.filter(pl.col("points") > 1)["workload"].to_list()
 
 
 def unsettled(rerun: Rerun) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from benchlab.report import points, theme
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
-from benchlab.study.vocabulary import METRICS
+from benchlab.study.vocabulary import METRICS, OF_DATASET
 
 _WIDTH, _HEIGHT = 260, 190
 
@@ -62,10 +62,26 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     return found.sort(metrics, maintain_order=True).select(*_SCHEMA).cast(_SCHEMA)
 
 
-def table(study: Study, found: pl.DataFrame) -> pl.DataFrame:
-    """Return :func:`beside` for reading: a row per point and metric, numbers in the metric's unit."""
-    clients = study.clients
-    names = {name: f"{metric.label} ({metric.unit})" for name, metric in METRICS.items()}
+def charted(found: pl.DataFrame) -> list[str]:
+    """Return the metrics of which a chart shows more than the table: those that have a curve."""
+    lengths = found.group_by("metric", "engine", "variant", "workload", maintain_order=True).agg(
+        pl.col("clients").n_unique()
+    )
+    curved = lengths.filter(pl.col("clients") > 1, ~pl.col("metric").is_in(OF_DATASET))
+    return curved["metric"].unique(maintain_order=True).to_list()
+
+
+def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
+    """Return :func:`beside` for reading: a row per point and metric, numbers in the metric's unit.
+
+    The column ``note`` is there if a dataset is of another scale than the article's.
+    """
+    study, clients = rerun.study, rerun.study.clients
+    names = {name: metric.heading for name, metric in METRICS.items()}
+    scales = {name: _scales(rerun, name) for name in found["workload"].unique()}
+    note = pl.when(pl.col("metric").is_in(OF_DATASET)).then(
+        pl.col("workload").replace_strict(scales, return_dtype=pl.String)
+    )
     shown = found.select(
         pl.col("metric").replace_strict(names, return_dtype=pl.String),
         points.named(study),
@@ -74,12 +90,32 @@ def table(study: Study, found: pl.DataFrame) -> pl.DataFrame:
         pl.col("concurrency").alias(f"{clients}, here"),
         pl.col("article", "here").round_sig_figs(4),
         pl.col("ratio").round_sig_figs(3).alias("here : article"),
+        note.otherwise(pl.lit("")).alias("note"),
     )
+    if (shown["note"] == "").all():
+        shown = shown.drop("note")
     # what all rows share is said once
     same = found["clients"].equals(found["concurrency"])
     if same:
         shown = shown.drop(f"{clients}, article").rename({f"{clients}, here": clients})
     return shown
+
+
+def _scales(rerun: Rerun, workload: str) -> str:
+    """Say by which numbers a workload's dataset differs from the article's."""
+    study = rerun.study
+    paper = study.profiles.get("paper")
+    if paper is None:
+        return ""
+    theirs, ours = (
+        study.dataset(profile, workload).model_dump()
+        for profile in (paper, study.profiles[rerun.profile])
+    )
+    return ", ".join(
+        f"{name.replace('_', ' ')} {theirs[name]:,} there, {value:,} here"
+        for name, value in ours.items()
+        if type(value) is int and name in theirs and theirs[name] != value
+    )
 
 
 def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
@@ -100,7 +136,6 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
         value_name="value",
     )
     styles = theme.styles_of(study, of_metric)
-    described = METRICS[metric]
     color = alt.Scale(domain=[one.label for one in styles], range=[one.color for one in styles])
     shape = alt.Scale(domain=[one.label for one in styles], range=[one.shape for one in styles])
     ticks = sorted(set(shown["clients"]))
@@ -154,5 +189,5 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
     return layered.facet(
         alt.Facet("workload:N", title=None, sort=workloads),
         columns=2,
-        title=f"{described.label[0].upper()}{described.label[1:]} ({described.unit})",
+        title=theme.sentence(METRICS[metric].heading),
     )

@@ -16,12 +16,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from benchlab.claims import noise
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import (
     charts,
+    claimed,
     cpu,
     evidence,
     findings,
@@ -29,7 +29,9 @@ from benchlab.report import (
     intervention_charts,
     interventions,
     latencies,
+    noise,
     open_loop,
+    others,
     points,
     published_beside,
     settings,
@@ -109,7 +111,10 @@ def section(source: Source) -> tuple[Content, list[Judgement]]:
         Content(
             {"study": made.context},
             {prefix + figure: chart for figure, chart in made.figures.items()},
-            {prefix + table: _headed(frame) for table, frame in made.tables.items()},
+            {
+                prefix + table: _headed(source.rerun.study, frame)
+                for table, frame in made.tables.items()
+            },
             made.panels,
         ),
         judged,
@@ -137,6 +142,10 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             },
             "clients": rerun.study.clients,
             "host": host(rerun),
+            "points": len(source.measured),
+            "intervals": source.measured["tps_low"].count(),
+            "shared": others.shared_runs(rerun),
+            "shared_above": others.LEAST,
             "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
             "instance": {
                 "cores": rerun.instance.cores,
@@ -148,11 +157,13 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "overview": points.overview(rerun),
         "not-counted": points.not_counted(rerun),
         "unsettled": points.unsettled(rerun),
+        "shared-cpu": others.table(rerun),
         "noise": noise.table(rerun),
         # ratios of different sizes: three digits each, not the same decimals for all
         "similitude": digits(similitude.similitude(rerun), "article", "ours"),
         "costs": points.cost_table(rerun),
     }
+    made.context["quiet"] = noise.QUIET
     made.panels = findings.panels(rerun, source.measured)
     _beside_article(source, made)
     made.context["settings"] = _settings(source, made)
@@ -176,14 +187,16 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
 def default(source: Source) -> Content:
     """Return what ``paper/sections/_default.md`` places beyond what all have.
 
-    ``throughputs`` and ``latencies`` name their figures, one per workload.
+    ``throughputs`` and ``latencies`` name their figures, one per workload with more than one point;
+    ``claimed`` those of other metrics that claims are about.
     """
     rerun, study = source.rerun, source.rerun.study
     main = source.measured.filter(envelope=DEFAULT_ENVELOPE)
     latency, due = latencies.latencies(rerun), open_loop.open_loop(rerun)
     made = Content({"throughputs": [], "latencies": [], "resolution": latencies.resolution(study)})
+    curved = points.curved(main)
     for workload in study.workloads:
-        if workload in set(main["workload"]):
+        if workload in curved:
             named = {"workload": study.workload_label(workload), "concurrency": study.clients}
             for kind, chart in (
                 ("throughputs", charts.throughput(study, main, workload)),
@@ -192,11 +205,17 @@ def default(source: Source) -> Content:
                 figure = f"{kind}-{workload}"
                 made.figures[figure] = chart
                 made.context[kind].append(named | {"figure": figure})
+    made.context["claimed"] = []
+    for metric in claimed.charted(rerun):
+        figure = f"claimed-{metric}"
+        made.figures[figure] = claimed.chart(study, claimed.values(rerun, metric), metric)
+        made.context["claimed"].append({"figure": figure, "metric": METRICS[metric].label})
     made.figures["cpu"] = cpu.chart(study, cpu.used(rerun))
     if not due.is_empty():
         made.figures["open-loop"] = open_loop.chart(study, due)
     made.tables = {
         "latencies": latencies.table(rerun),
+        "costs": points.cost_table(rerun, claimed.metrics(study)),
         "evidence": evidence.of_curves(rerun),
         "waits": waits.table(rerun),
         "missed": open_loop.missed(rerun),
@@ -278,8 +297,8 @@ def _beside_article(source: Source, made: Content) -> None:
     if found.is_empty():
         return
     study = source.rerun.study
-    made.tables["beside-article"] = published_beside.table(study, found)
-    for metric in found["metric"].unique(maintain_order=True):
+    made.tables["beside-article"] = published_beside.table(source.rerun, found)
+    for metric in published_beside.charted(found):
         figure = f"beside-article-{metric}"
         made.figures[figure] = published_beside.chart(study, found, metric)
         made.context["beside_article"].append({"figure": figure, "metric": METRICS[metric].label})
@@ -312,6 +331,9 @@ def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.Data
     )
 
 
-def _headed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Column names as a reader expects them."""
-    return frame.rename(lambda name: name.replace("_", " "))
+def _headed(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
+    """Column names as a reader expects them, with units; clients as the article calls them."""
+    names = {"concurrency": study.clients} | {
+        name: metric.heading for name, metric in METRICS.items()
+    }
+    return frame.rename(lambda name: names.get(name, name.replace("_", " ")))

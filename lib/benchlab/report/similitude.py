@@ -24,14 +24,15 @@ def similitude(rerun: Rerun) -> pl.DataFrame:
     """Return what the article's experiment and this one have of each; empty if no run counts.
 
     Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. Null: the article, or the servers here,
-    do not tell.
+    do not tell; what neither tells has no row.
     """
     counted = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     if counted.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     both = _Both(rerun, counted)
     rows = [*_dataset(both), *_clients(both), *_memory(both), *_disk(both), *_time(both)]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row", strict=False)
+    found = pl.DataFrame(rows, schema=SCHEMA, orient="row", strict=False)
+    return found.filter(pl.any_horizontal(pl.col("article", "ours").is_not_null()))
 
 
 @dataclass(frozen=True)

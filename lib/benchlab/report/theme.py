@@ -11,8 +11,9 @@ table here names have a style of their own within their study, and the labels of
 import base64
 import itertools
 import json
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,9 @@ SPARE_ENGINES = (
 PALETTE = [color for _, color, _ in ENGINES.values()] + [SPARE_ENGINES[0][0]]
 
 _SHAPES = [shape for _, _, shape in ENGINES.values()]
+
+#: In pixels: of a chart's legend, and of what an entry takes.
+_LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 7
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
@@ -274,15 +278,17 @@ def curves(
     styles: Iterable[Style],
     field: str = "curve",
     interval: tuple[str, str] | None = None,
-    legend: Any = alt.Undefined,
+    legend: alt.Legend | None = None,
 ) -> alt.LayerChart:
     """Lines and points, one curve for each style, in the legend's order.
 
     `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
-    columns that bound each value. The legend shows the points, which are filled by variant.
+    columns that bound each value. The legend shows the points, which are filled by variant;
+    :func:`balanced_legend` if none is given.
     """
     styles = list({one.label: one for one in styles}.values())
     domain = [one.label for one in styles]
+    legend = legend or balanced_legend(domain)
 
     def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
         scale = alt.Scale(domain=domain, range=values)
@@ -304,6 +310,19 @@ def curves(
         layers.insert(1, rule.encode(y=f"{low}:Q", y2=f"{high}:Q", color=line_color))
     # A shared legend that one layer switches off is switched off for all.
     return alt.layer(*layers).resolve_legend(color="independent", strokeDash="independent")
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its beginning, and all else as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def balanced_legend(labels: Sequence[str]) -> alt.Legend:
+    """A legend as wide as a chart, whose lines have as many entries each as may be."""
+    longest = max(map(len, labels), default=0)
+    fitting = max(1, _LEGEND_WIDTH // (_SYMBOL_WIDTH + _LETTER_WIDTH * longest))
+    lines = math.ceil(len(labels) / fitting)
+    return alt.Legend(columns=math.ceil(len(labels) / lines) if lines else 1)
 
 
 def axis_title(column: str) -> str:

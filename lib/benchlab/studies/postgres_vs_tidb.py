@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.engines.base import canonical
-from benchlab.report import charts, evidence, monitor
+from benchlab.report import charts, evidence, monitor, points
 from benchlab.report import similitude as similitudes
 from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
@@ -112,14 +112,12 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
         (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("wal_mb_per_checkpoint"),
     )
     shown = ["wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction"]
-    found = (
-        per_run.group_by(POINT)
-        .agg(pl.col("checkpoints", *shown).median())
-        .sort("workload", "variant", "envelope", "concurrency")
+    found = with_curve(
+        per_run.group_by(POINT).agg(pl.col("checkpoints", *shown).median()), rerun.study
     )
-    return with_curve(found, rerun.study).select(
+    return points.in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
-        "workload",
+        points.named(rerun.study),
         "envelope",
         "concurrency",
         "checkpoints",

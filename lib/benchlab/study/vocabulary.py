@@ -10,6 +10,12 @@ class Metric:
     label: str
     unit: str
 
+    @property
+    def heading(self) -> str:
+        """Name and unit, as over a column or a chart: ``mean latency (µs)``."""
+        unit = self.unit.replace("/", " per ").removeprefix("1 ")
+        return f"{self.label} ({unit})"
+
 
 #: Name → metric; the names are columns of :func:`of`, and what claims call them.
 METRICS = {
@@ -21,6 +27,7 @@ METRICS = {
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
     "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
     "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
+    "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
     "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
@@ -32,3 +39,6 @@ METRICS = {
     "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes"),
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
+
+#: Metrics of the dataset, which clients do not change.
+OF_DATASET = ("dataset_bytes", "data_dir_bytes")

@@ -1,0 +1,81 @@
+"""What the claims of a study are about beside throughput: each of these metrics at every point."""
+
+import altair as alt
+import polars as pl
+
+from benchlab.report import points, theme
+from benchlab.report.charts import concurrency, dodged
+from benchlab.report.latencies import LATENCIES
+from benchlab.report.points import with_curve
+from benchlab.store.results import Rerun
+from benchlab.study import DEFAULT_ENVELOPE, Study
+from benchlab.study.vocabulary import METRICS, OF_DATASET
+
+_WIDTH, _HEIGHT = 250, 170
+
+
+def metrics(study: Study) -> list[str]:
+    """Return the metrics that claims name, but throughput and those of the table of latencies."""
+    shown = {"tps", *LATENCIES}
+    named = {series.metric for claim in study.claims for _, series in claim.series}
+    return [metric for metric in METRICS if metric in named - shown]
+
+
+def charted(rerun: Rerun) -> list[str]:
+    """Return those of :func:`metrics` that clients may change and that several points have."""
+    main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
+    return [
+        metric
+        for metric in metrics(rerun.study)
+        if metric not in OF_DATASET and points.curved(main.drop_nulls(metric))
+    ]
+
+
+def values(rerun: Rerun, metric: str) -> pl.DataFrame:
+    """Return a metric over the trials of each point, of workloads with several points.
+
+    Columns: those of a point in the main envelope, ``curve``, ``n`` (trials), ``value``, ``low`` and
+    ``high`` (95 %; null with a single trial), in the metric's unit.
+    """
+    main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).drop_nulls(metric)
+    main = main.filter(pl.col("workload").is_in(points.curved(main)))
+    found = points.estimates(main, metric).rename(
+        {metric: "value", f"{metric}_low": "low", f"{metric}_high": "high"}
+    )
+    found = with_curve(found, rerun.study).drop("envelope")
+    return points.in_order(found, rerun.study, "concurrency")
+
+
+def chart(study: Study, values: pl.DataFrame, metric: str) -> alt.FacetChart:
+    """A metric against clients, a view per workload, with its 95 % intervals.
+
+    Args:
+        study: whose labels and styles the curves have.
+        values: see :func:`values`.
+        metric: that they are of.
+    """
+    shown = dodged(values, _WIDTH).with_columns(points.named(study))
+    base = (
+        alt.Chart()
+        .properties(width=_WIDTH, height=_HEIGHT)
+        .encode(
+            x=concurrency(shown["concurrency"], study.clients, "at"),
+            y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
+            tooltip=[
+                alt.Tooltip("curve:N"),
+                alt.Tooltip("concurrency:Q", title=study.clients),
+                alt.Tooltip("value:Q", format=",.3~r"),
+                alt.Tooltip("low:Q", format=",.3~r", title="95 % low"),
+                alt.Tooltip("high:Q", format=",.3~r", title="95 % high"),
+                alt.Tooltip("n:Q", title="trials"),
+            ],
+        )
+    )
+    curves = theme.curves(base, theme.styles_of(study, shown), interval=("low", "high"))
+    curves.data = shown
+    workloads = shown["workload"].unique(maintain_order=True).to_list()
+    return curves.facet(
+        alt.Facet("workload:N", title=None, sort=workloads),
+        columns=2,
+        title=theme.sentence(METRICS[metric].heading),
+    )
