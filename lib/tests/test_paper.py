@@ -394,6 +394,19 @@ def test_variants_of_a_single_engine_are_distinguished_by_colour_and_shape():
     assert len({one.color for one in styles}) == len({one.shape for one in styles}) == 4
 
 
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [
+        (["off", "pglz", "lz4", "zstd"], 4),
+        (["PostgreSQL, default", "PostgreSQL, tuned", "TiDB, default", "TiDB, tuned"], 2),
+        (["a name that is as long as a line of text, and longer than a legend has"] * 2, 1),
+        ([], 1),
+    ],
+)
+def test_lines_of_a_legend_are_of_equal_length(labels, columns):
+    assert theme.balanced_legend(labels).columns == columns
+
+
 def test_what_a_study_has_lost_is_still_drawn():
     frame = pl.DataFrame({"engine": ["gone"], "variant": ["default"]})
     (style,) = theme.styles_of(study_of({"postgres": ["default"]}), frame)

@@ -11,7 +11,7 @@ from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import UnknownName
 from benchlab.plan import selected
 from benchlab.raw import folders
-from benchlab.report import charts, evidence, points, settings, similitude
+from benchlab.report import charts, evidence, noise, points, published_beside, settings, similitude
 from benchlab.store import ingest, open_store
 from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
@@ -232,6 +232,52 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
         (row,) = postgres_vs_tidb.checkpoints(rerun(store)).rows(named=True)
     assert row["checkpoints"] == 4
     assert (row["wal_mb"], row["wal_mb_per_checkpoint"]) == (8, 2)
+
+
+def test_noise_is_a_factor_with_a_cap(measured):
+    quiet, wild = [100.0, 101.0, 102.0, 101.0], [5.0, 500.0, 900.0, 7.0]
+    found = noise.table(rerun(measured({INSERT: {1: quiet}, TUNED: {1: wild}})))
+    one, other = found.rows(named=True)
+    assert one["noise"].startswith("×\N{NO-BREAK SPACE}1.")
+    assert one["machine"] == "quiet"
+    assert other["noise"].startswith(">\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10 (")
+    assert (other["trials for 2 %"], other["machine"]) == (">\N{NO-BREAK SPACE}1,000", "not quiet")
+
+
+def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
+    one = rerun(measured({INSERT: {1: [50.0]}}))
+    point = {"curve": "a", "engine": "postgres", "variant": "default", "workload": "oltp_insert"}
+    numbers = {"clients": 1, "concurrency": 1, "article": 2e10, "here": 1e9, "ratio": 0.05}
+    rows = [{**point, **numbers, "metric": metric} for metric in ("tps", "dataset_bytes")]
+    notes = published_beside.table(one, pl.DataFrame(rows))["note"].to_list()
+    assert notes[0] == ""
+    assert "rows per table 10,000,000 there" in notes[1]
+    assert "note" not in published_beside.table(one, pl.DataFrame(rows[:1])).columns
+
+
+def test_a_chart_beside_the_article_is_of_a_curve():
+    point = {"engine": "postgres", "variant": "default", "workload": "oltp_insert"}
+    rows = [
+        {**point, "metric": metric, "clients": clients}
+        for metric, most in (("tps", 2), ("p99_us", 1), ("dataset_bytes", 2))
+        for clients in range(most)
+    ]
+    assert published_beside.charted(pl.DataFrame(rows)) == ["tps"]
+
+
+def test_curves_stand_beside_each_other_within_reach_of_their_concurrency():
+    curves = [f"curve {number}" for number in range(8)]
+    shown = pl.DataFrame(
+        [{"curve": curve, "concurrency": at} for curve in curves for at in (16, 20, 1024)]
+    )
+    # an axis of one concurrency goes from half to twice of it
+    for rows, reach in ((shown, 1.05), (shown.filter(concurrency=16), 1.2)):
+        at = charts.dodged(rows, 170)
+        assert at["at"].n_unique() == len(at)
+        factors = (at["at"] / at["concurrency"]).to_list()
+        assert all(1 / reach < one < reach for one in factors)
+    alone = charts.dodged(shown.filter(curve="curve 0"), 170)
+    assert alone["at"].to_list() == [16, 20, 1024]
 
 
 def test_the_overview_fits_a_page(measured):

@@ -1,5 +1,6 @@
 """The paper of a study that has no Python and no text of its own, on recorded captures."""
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -8,8 +9,9 @@ import nbformat
 import polars as pl
 import pytest
 from benchlab import study
+from benchlab.plan import Trial
 from benchlab.repo import Repo
-from benchlab.report import cpu, findings, manuscript, paper, sections
+from benchlab.report import claimed, cpu, findings, manuscript, paper, sections
 from benchlab.report.build import publish
 from benchlab.store import results
 from conftest import CAPTURES, ROOT, mini_study
@@ -51,7 +53,19 @@ def unregistered(checkout: Repo) -> str:
     smoke.pop("overrides", None)
     smoke.pop("intervention", None)
     spec["profiles"] = {"standard": smoke}
+    wal = {"engine": ENGINE, "workload": "writes", "metric": "wal_bytes_per_transaction"}
     spec["claims"] = [
+        {
+            "id": "lz4_logs_less",
+            "where": "results",
+            "claim": "With lz4 the WAL is smaller.",
+            "kind": "order",
+            "decided_by": {
+                "test": "above",
+                "of": wal | {"variant": "off"},
+                "over": wal | {"variant": "lz4"},
+            },
+        },
         {
             "id": "lz4_is_faster",
             "where": "results",
@@ -62,7 +76,7 @@ def unregistered(checkout: Repo) -> str:
                 "of": {"engine": ENGINE, "variant": "lz4", "workload": "writes"},
                 "over": {"engine": ENGINE, "variant": "off", "workload": "writes"},
             },
-        }
+        },
     ]
     yaml = YAML(typ="safe")
     yaml.sort_base_mapping_type_on_output = False  # variants keep their order
@@ -106,17 +120,30 @@ def store(unregistered, measured):
         (ENGINE, variant, "writes"): {1: [tps, 1.01 * tps], 2: [2 * tps, 2.02 * tps]}
         for variant, tps in throughput.items()
     }
-    captured = {**CAPTURES, "host.json": HOST}
-    return measured(curves, study=unregistered, also=lambda _: captured)
+
+    def captured(trial: Trial) -> dict[str, bytes]:
+        foreign = 0.8 if trial.number == 2 else 0.1
+        return {**CAPTURES, "host.json": HOST, "sample.jsonl": sampled(foreign)}
+
+    return measured(curves, study=unregistered, also=captured)
+
+
+def sampled(foreign: float) -> bytes:
+    """Samples of a host on which others than engine and load generator use so many cores."""
+    header, *samples = map(json.loads, CAPTURES["sample.jsonl"].decode().splitlines())
+    for one in samples:
+        cpu, seconds = one["cpu"], one["t"] - samples[0]["t"]
+        busy = cpu["engine"] + cpu["client"] + foreign * 1e6 * seconds
+        one["host"] = {"busy_us": round(busy), "runnable_tasks": 1}
+    return "".join(f"{json.dumps(one)}\n" for one in (header, *samples)).encode()
 
 
 def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_path):
     made = manuscript.content(checkout, store, None)
     (it,) = made.context["studies"]
     assert it["text"] == "sections/_default.md"
-    assert {"throughputs-writes", "latencies-writes", "cpu", "beside-article-tps"} <= set(
-        it["drawn"]
-    )
+    assert {"throughputs-writes", "latencies-writes", "cpu"} <= set(it["drawn"])
+    assert "beside-article-tps" not in it["drawn"]  # the article's one point makes no curve
     assert {"similitude", "costs", "evidence", "latencies", "verdicts", "beside-article"} <= set(
         it["listed"]
     )
@@ -154,7 +181,7 @@ def test_the_findings_come_first_and_say_what_is_not_there(checkout, store, tmp_
     assert set(by_study) == set(study.names(checkout))
     own = by_study[NAME]
     assert own["state"] == ""
-    assert own["verdicts"] == {"reproduced": 1}
+    assert own["verdicts"]["reproduced"] == 1
     assert [one["claim"] for one in own["claims"]] == [CLAIM]
     assert own["claims"][0]["found"].startswith("a ratio of 2.0")
     assert by_study["postgres_vs_tidb"]["state"].startswith("not rerun here")
@@ -198,6 +225,34 @@ def test_every_module_of_a_study_is_found_by_its_name():
     assert own == texts != set()
     assert sections.own_section("no such study") is None
     assert sections.own_section("tpcc") is None  # it shows published numbers alone
+
+
+def test_what_the_claims_are_about_is_shown(checkout, store):
+    made = manuscript.content(checkout, store, None)
+    (it,) = made.context["studies"]
+    metric = "wal_bytes_per_transaction"
+    assert it["claimed"] == [{"figure": f"claimed-{metric}", "metric": "WAL"}]
+    costs = made.tables["wal-compression-costs"]
+    assert costs["WAL (bytes per transaction)"].min() > 0
+    of_study = results.open_rerun(checkout, store, NAME)
+    chart = claimed.chart(of_study.study, claimed.values(of_study, metric), metric).to_dict()
+    assert chart["title"] == "WAL (bytes per transaction)"
+    (rows,) = chart["datasets"].values()
+    at = {row["curve"]: row["at"] for row in rows if row["concurrency"] == 2}
+    assert at["off"] < at["pglz"] == 2 < at["lz4"]  # beside each other
+
+
+def test_runs_that_shared_the_cpu_are_named(checkout, store, tmp_path):
+    made = manuscript.content(checkout, store, None)
+    (it,) = made.context["studies"]
+    shared = made.tables["wal-compression-shared-cpu"]
+    assert it["shared"] == len(shared) == 6  # the second trial of each point
+    assert set(shared["trials"]) == {"2"}
+    assert set(shared["CPU used by others, of all cores of the host (%)"]) == {"40"}
+    built = paper.build(
+        checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
+    )
+    assert "In 6 of 12 runs, others" in " ".join(built.html.read_text().split())
 
 
 def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):

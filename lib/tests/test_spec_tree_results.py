@@ -180,8 +180,8 @@ def test_every_number_of_the_article_at_a_point_that_ran_stands_beside_ours(of_s
     assert ("mariadb", "tuned", "spec_tree") in ran
     assert ("postgres15", "default", "spec_tree") not in ran
     assert ("mariadb", "default", "spec_tree_scan") not in ran
-    table = published_beside.table(of_study.study, found)
-    assert {"throughput (transactions/s)", "99th percentile of the latency (µs)"} < set(
+    table = published_beside.table(of_study, found)
+    assert {"throughput (transactions per s)", "99th percentile of the latency (µs)"} < set(
         table["metric"]
     )
     assert "connections" in table.columns  # as many there as here

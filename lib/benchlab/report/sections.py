@@ -333,7 +333,6 @@ def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.Data
 
 def _headed(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
     """Column names as a reader expects them, with units; clients as the article calls them."""
-    names = {"concurrency": study.clients} | {
-        name: metric.heading for name, metric in METRICS.items()
-    }
+    names = {name: metric.heading for name, metric in METRICS.items()}
+    names |= {"concurrency": study.clients, "tps": "TPS"}
     return frame.rename(lambda name: names.get(name, name.replace("_", " ")))
