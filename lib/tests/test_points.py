@@ -240,7 +240,7 @@ def test_noise_is_a_factor_with_a_cap(measured):
     one, other = found.rows(named=True)
     assert one["noise"].startswith("×\N{NO-BREAK SPACE}1.")
     assert one["machine"] == "quiet"
-    assert other["noise"].startswith(">\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10 (")
+    assert other["noise"].startswith(">\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10")
     assert (other["trials for 2 %"], other["machine"]) == (">\N{NO-BREAK SPACE}1,000", "not quiet")
 
 

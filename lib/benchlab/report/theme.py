@@ -51,7 +51,7 @@ PALETTE = [color for _, color, _ in ENGINES.values()] + [SPARE_ENGINES[0][0]]
 _SHAPES = [shape for _, _, shape in ENGINES.values()]
 
 #: In pixels: of a chart's legend, and of what an entry takes.
-_LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 7
+_LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 6
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
