@@ -311,11 +311,12 @@ def verdicts(
             _show_why(checkout, opened, names, why, (profile, target_name))
         return
     with store.open_store(checkout.store) as opened, console.status("judging"):
-        judged = {
-            name: judge(checkout, name, _rerun(checkout, opened, name, profile, target_name))
-            for name in names
-        }
+        reruns = {name: _rerun(checkout, opened, name, profile, target_name) for name in names}
+        judged = {name: judge(checkout, name, rerun) for name, rerun in reruns.items()}
+        shared = [_shared_cpu(rerun) for rerun in reruns.values() if rerun]
     _show_summary(judged)
+    for line in filter(None, shared):
+        _say(line)
     if study_name == "all":
         _say("Each claim, with what decided it: `benchlab verdicts STUDY`.")
     else:
@@ -340,7 +341,7 @@ def noise_command(
 ) -> None:
     """Say how much two runs of the same point differ on your machine, and how many trials help."""
     from benchlab import store
-    from benchlab.report import noise, others
+    from benchlab.report import noise
     from benchlab.store import ingest, results
 
     checkout = repo.find()
@@ -348,7 +349,7 @@ def noise_command(
     ingest.ingest_new(checkout)
     with store.open_store(checkout.store) as opened:
         rerun = results.open_rerun(checkout, opened, study_name, profile, target_name)
-        found, shared = noise.table(rerun), others.shared_runs(rerun)
+        found, shared = noise.table(rerun), _shared_cpu(rerun)
     if found.is_empty():
         raise BenchlabError(
             f"no point of {study_name} has two trials in profile {rerun.profile}: run"
@@ -356,7 +357,7 @@ def noise_command(
         )
     _show(f"{study_name}, profile {rerun.profile}: noise of two runs of the same point", found)
     if shared:
-        _say(f"{shared} of {len(rerun.counted)} runs shared the CPU with others")
+        _say(shared)
 
 
 @_typer.command()
@@ -524,6 +525,17 @@ def _show_why(
     if rerun and one.claim.series:
         _say(f"limits    {why.limits(rerun)}")
         _show(f"runs of profile {rerun.profile} on {rerun.target}", why.runs(rerun, one))
+
+
+def _shared_cpu(rerun: "Rerun") -> str:
+    """Say how many runs of a study shared the CPU with others; nothing if none did."""
+    from benchlab.report import others
+
+    shared = others.shared_runs(rerun)
+    if not shared:
+        return ""
+    runs = f"{shared} of {len(rerun.counted)} runs"
+    return f"{rerun.study.study}: {runs} shared the CPU with others, the machine was not quiet"
 
 
 def _show_summary(judged: "dict[str, list[Judgement]]") -> None:
