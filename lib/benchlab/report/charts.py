@@ -85,7 +85,8 @@ def throughput(
     shown = points.filter(pl.col("workload") == workload)
     if variants:
         shown = shown.filter(pl.col("variant").is_in(variants))
-    lines = _throughput_lines(study, shown, _WIDTH).properties(width=_WIDTH, height=_HEIGHT)
+    shown = dodged(shown, _WIDTH)
+    lines = _throughput_lines(study, shown).properties(width=_WIDTH, height=_HEIGHT)
     strip = _strip(shown, [one.label for one in theme.styles_of(study, shown)], study.clients)
     return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 
@@ -98,18 +99,18 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
         points: see :func:`benchlab.report.points.points`; of one envelope.
         workload: only this one.
     """
-    shown = points.filter(pl.col("workload") == workload)
+    shown = dodged(points.filter(pl.col("workload") == workload), _SMALL_WIDTH)
     title = alt.Title(f"{study.study}, {study.workload_label(workload)}", fontSize=13)
     legend = alt.Legend(columns=2, labelFontSize=11)
-    lines = _throughput_lines(study, shown, _SMALL_WIDTH, legend)
+    lines = _throughput_lines(study, shown, legend)
     return lines.properties(width=_SMALL_WIDTH, height=80, title=title)
 
 
 def _throughput_lines(
-    study: Study, shown: pl.DataFrame, width: int, legend: alt.Legend | None = None
+    study: Study, shown: pl.DataFrame, legend: alt.Legend | None = None
 ) -> alt.LayerChart:
     clients = study.clients
-    base = alt.Chart(dodged(shown, width)).encode(
+    base = alt.Chart(shown).encode(
         x=concurrency(shown["concurrency"], clients, "at"),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         tooltip=[
