@@ -26,6 +26,15 @@ FORESEEN = {
         {"test": "bound", "at": [20, 24], "by": ["memory"]},
         "5, 6 clients (the article's 20, 24), which no profile runs",
     ),
+    "a range from which one is run": (
+        {"test": "limit", "at": [16, 64, 1024], "least": 1, "unit": "/s"},
+        None,
+    ),
+    "a rise from so many clients on": (
+        {"test": "change", "start": 4, "end": [256, 1024], "direction": "rises"},
+        None,
+    ),
+    "one client": ({"test": "ratio", "over": SERIES, "at": 1, "value": 1}, None),
     "a range without a point": (
         {"test": "peak", "first": 8, "last": 32},
         "2, 8 clients (the article's 8, 32), which quick does not run",

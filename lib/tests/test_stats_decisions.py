@@ -135,3 +135,48 @@ def test_exceeding_is_where_the_interval_lies(a, b, least):
     else:
         assert found is Answer.OPEN
     assert stats.exceeds(Estimate(middle, None, None, 1), least) is Answer.OPEN
+
+
+def test_a_mean_ratio_is_that_of_the_curves_and_covers_as_often_as_it_says():
+    truths = np.array([0.5, 1.0, 4.0])
+
+    def found(seed: int) -> Estimate:
+        above, below = simulated(truths, seed, 0.2), simulated([1.0, 1.0, 1.0], seed + 10_000, 0.2)
+        return stats.mean_ratio(above.values(), below.values())
+
+    truth = float(np.exp(np.log(truths).mean()))
+    estimates = [found(seed) for seed in range(SIMULATIONS)]
+    assert np.median([one.value for one in estimates]) == pytest.approx(truth, rel=0.05)
+    assert np.mean([one.excludes(truth) for one in estimates]) <= AT_MOST_ONE_IN_TWENTY
+    assert stats.mean_ratio([[6.0]], [[2.0]]) == Estimate(pytest.approx(3.0), None, None, 1)
+
+
+@pytest.mark.parametrize("decided", ["HOLDS", "FAILS"])
+def test_what_holds_everywhere_is_decided_wrongly_as_rarely_as_is_said(decided):
+    """At the bound itself each answer is an error."""
+    level = {"HOLDS": [1.2, 1.0, 1.2], "FAILS": [1.0, 1.0, 1.0]}[decided]
+
+    def decide(seed: int) -> Answer:
+        curve = simulated(level, seed)
+        return stats.everywhere(
+            curve,
+            lambda at, confidence: stats.median(curve[at], confidence),
+            lambda number: stats.exceeds(number, 1),
+        ).answer
+
+    assert shares(decide)[Answer[decided]] <= AT_MOST_ONE_IN_TWENTY
+
+
+def test_everywhere_names_the_place_that_decides():
+    curve = {1: [10.0, 10.1, 9.9], 4: [5.0, 5.1, 4.9], 16: [1.0, 3.0, 9.0]}
+
+    def above(least: float, *places: int) -> stats.Decision:
+        return stats.everywhere(
+            places,
+            lambda at, confidence: stats.median(curve[at], confidence),
+            lambda number: stats.exceeds(number, least),
+        )
+
+    assert (above(4, 1, 4).answer, above(4, 1, 4).at) == (Answer.HOLDS, 1)
+    assert (above(8, 1, 16, 4).answer, above(8, 1, 16, 4).at) == (Answer.FAILS, 4)
+    assert (above(4, 1, 16, 4).answer, above(4, 1, 16, 4).at) == (Answer.OPEN, 16)

@@ -2,11 +2,12 @@
 
 Concurrencies of claims are the article's. On a machine with fewer cores they stand for the same number
 of clients a core: the article's 64 threads on 8 cores are 16 threads on 2. (Unless the study says that
-they are run as they are.)
+they are run as they are. One client is one client everywhere.)
 """
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -14,7 +15,8 @@ from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.study.claims import Series
+from benchlab.study.claims import Series, clients_here
+from benchlab.study.vocabulary import METRICS
 
 #: Confidence of an attribution from which it counts: captures that show less leave another answer open.
 _CONFIDENT = 0.5
@@ -24,18 +26,44 @@ class NotTestable(Exception):
     """These runs cannot decide a claim, whatever they measured; the message says why."""
 
 
+@dataclass(frozen=True)
+class Covered:
+    """What was run of the numbers of clients that a claim speaks of."""
+
+    here: list[int]
+    """Ours that stand for the article's, one at least."""
+    missing: list[int]
+    """Those of the article that were not run here."""
+    reaches_end: bool
+    """Whether the farthest was run."""
+
+    def __str__(self) -> str:
+        """Say what was not run."""
+        clients = ", ".join(f"{one:,}" for one in self.missing)
+        return f"the article's {clients} clients were not run" if self.missing else ""
+
+
 class Evidence:
     """The runs that claims of a study are tested with."""
 
-    def __init__(self, rerun: Rerun):
-        """Read the runs in the study's main envelope."""
+    def __init__(self, rerun: Rerun, envelope: str = DEFAULT_ENVELOPE):
+        """Read the runs in one of the study's envelopes.
+
+        Args:
+            rerun: with the runs.
+            envelope: name; with the main one come the others that runs were made in.
+        """
         self._profile, self._instance = rerun.profile, rerun.instance
         self._clients_per_core = rerun.study.clients_per_core
-        main = {"envelope": DEFAULT_ENVELOPE}
+        within = {"envelope": envelope}
         self._not_counted = (
-            rerun.runs.filter(**main).filter(pl.col("status") != "ok").sort("started")
+            rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
         )
-        self._runs = rerun.metrics.filter(**main).sort("started")
+        self._runs = rerun.metrics.filter(**within).sort("started")
+        others = rerun.metrics["envelope"].unique().sort() if envelope == DEFAULT_ENVELOPE else []
+        self._elsewhere = {
+            name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
+        }
         self.confidence = CONFIDENCE
         self._priors: dict[str, dict[str, Spread | None]] = {}
         self._attribution = rerun.store.sql(
@@ -56,6 +84,10 @@ class Evidence:
         }
         return not self._runs.is_empty() and self._runs.filter(**own).height == self._runs.height
 
+    def elsewhere(self) -> dict[str, "Evidence"]:
+        """Return what was run in other envelopes than the main one, for the same confidence."""
+        return {name: one.at(self.confidence) for name, one in self._elsewhere.items()}
+
     def curve(self, series: Series, metric: str | None = None) -> Curve:
         """Return the values of the trials at each of our concurrencies.
 
@@ -68,8 +100,10 @@ class Evidence:
         """
         name = metric or series.metric
         runs, prior = self._with(series, name), self._prior(series, name)
+        of_dataset = METRICS[name].is_of_the_dataset
         return {
-            one: Sample(values, prior) for one, values in self._by_concurrency(runs, name).items()
+            one: Sample(values, prior, is_exact=of_dataset and len(set(values)) == 1)
+            for one, values in self._by_concurrency(runs, name).items()
         }
 
     def relative(self, above: Series, below: Series) -> Curve:
@@ -105,7 +139,7 @@ class Evidence:
 
     def here(self, in_article: int) -> float:
         """Return the concurrency here that stands for the article's."""
-        return in_article * self._share_of_cores
+        return clients_here(in_article, self._share_of_cores)
 
     def in_article(self, here: int) -> float:
         """Return the article's concurrency that one here stands for."""
@@ -124,17 +158,21 @@ class Evidence:
             )
         return int(here)
 
-    def some(self, curve: dict, in_article: Sequence[int]) -> list[int]:
-        """Return the concurrencies of a curve that stand for any of the article's.
+    def covered(self, curve: dict, in_article: Sequence[int]) -> Covered:
+        """Return which concurrencies of a curve stand for the article's, and what it lacks of those.
 
         Raises:
             NotTestable: the curve has none of them.
         """
-        found = [int(self.here(one)) for one in in_article if self.here(one) in curve]
-        if not found:
+        run = [one for one in in_article if self.here(one) in curve]
+        if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
             raise NotTestable(f"the article's clients are {here} here, of which none were run")
-        return found
+        return Covered(
+            list(dict.fromkeys(int(self.here(one)) for one in run)),
+            [one for one in in_article if one not in run],
+            in_article[-1] in run,
+        )
 
     def counting(self, clients_per_core: bool | None) -> "Evidence":
         """Return the same runs for a claim that defines how its concurrency scales, if it does."""

@@ -15,11 +15,13 @@ from benchlab.study.claims import (
     Claim,
     Knee,
     Level,
+    Limit,
     OfCurves,
     Peak,
     Ratio,
     Series,
     Untested,
+    clients_here,
 )
 
 
@@ -81,23 +83,28 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
     """Return the article's concurrencies without which a test is not decided, if they are missing."""
     match test:
         case Change():
-            return [one for one in (test.start, test.end) if one * scale not in there]
+            lacking = [test.start] if clients_here(test.start, scale) not in there else []
+            return lacking + _none_of(test.end, there, scale)
         case Peak() | Knee():
-            first, last = test.first * scale, test.last * scale
+            first, last = (clients_here(one, scale) for one in (test.first, test.last))
             inside = any(first <= one <= last for one in there)
             return [] if inside else sorted({test.first, test.last})
-        case Above() | Bound() if isinstance(test.at, list):
-            return [] if any(one * scale in there for one in test.at) else test.at
-        case Ratio() | Level() if isinstance(test.at, int):
-            return [] if test.at * scale in there else [test.at]
+        case Above() | Ratio() | Level() | Limit() | Bound() if not isinstance(test.at, str):
+            return _none_of(test.at, there, scale)
     return []
+
+
+def _none_of(in_article: int | list[int], there: set[int], scale: float) -> list[int]:
+    """Return the article's concurrencies if none of them is there."""
+    listed = [in_article] if isinstance(in_article, int) else in_article
+    return [] if any(clients_here(one, scale) in there for one in listed) else listed
 
 
 def _clients(in_article: list[int], scale: float) -> str:
     """Name the article's clients, and how many these are here."""
     theirs, here = (
         ", ".join(f"{one:,g}" for one in side)
-        for side in (in_article, [one * scale for one in in_article])
+        for side in (in_article, [clients_here(one, scale) for one in in_article])
     )
     return f"{here} clients" + (f" (the article's {theirs})" if here != theirs else "")
 

@@ -2,8 +2,9 @@
 
 Every test of :mod:`benchlab.study.claims` is decided by one function here, with the statistics of
 :mod:`benchlab.stats`. It holds: *reproduced*. It does not: *not reproduced*. The trials cannot say:
-*inconclusive*, with how many would do. The runs could not decide it whatever they measured: *not
-testable here*, with the reason.
+*inconclusive*, with how many would do. It holds in one envelope and not in another: *depends*, with
+both findings. The runs could not decide it whatever they measured: *not testable here*, with the
+reason.
 
 The verdicts of a rerun are one family: of those that are decided, 5 % at most are expected to be
 decided wrongly. So the fewer of them can be decided, the more confidence each takes (Benjamini &
@@ -13,12 +14,13 @@ Journal of the American Statistical Association 100(469), 2005).
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf, log
 
 from benchlab import stats, study
 from benchlab.claims import audit, words
-from benchlab.claims.evidence import Evidence, NotTestable
+from benchlab.claims.evidence import Covered, Evidence, NotTestable
 from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Curve, Estimate
 from benchlab.store.results import Rerun
@@ -29,6 +31,7 @@ from benchlab.study.claims import (
     Claim,
     Knee,
     Level,
+    Limit,
     OfCurves,
     Peak,
     Ratio,
@@ -44,7 +47,10 @@ _VERDICTS: dict[Answer, Verdict] = {
 }
 
 #: Verdicts that measurements came to.
-DECIDED = ("reproduced", "not reproduced")
+DECIDED = ("reproduced", "not reproduced", "depends")
+
+#: Answers of two envelopes that make a verdict depend on them.
+_OPPOSITE = {Answer.HOLDS, Answer.FAILS}
 
 #: Share of runs whose bottleneck attribution by evidence gets wrong: none of the 109 runs of the
 #: labelled set (``lib/benchmarks/attribution``), so (0 + ½) / (109 + 1) by Jeffreys' prior.
@@ -70,7 +76,8 @@ class Judgement:
     trials_needed: int | None = None
     """Trials of each point that would probably do, where these are too few; ``None``: unknown."""
     confidence: float | None = None
-    """Of the interval that decided, or did not; ``None``: nothing was measured."""
+    """Of the interval that decided, or did not; ``None``: nothing was measured, or there is no chance
+    in what was."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,23 @@ class _Finding:
     number: Estimate | None = None
     where: str = ""
     trials_needed: int | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no chance in the number that decided."""
+        number = self.number
+        return number is not None and number.low == number.value == number.high
+
+    def within(self, covered: Covered) -> "_Finding":
+        """Return what follows for all that a claim speaks of, where only so much of it was run."""
+        if not covered.missing:
+            return self
+        open_end = self.answer is Answer.HOLDS and not covered.reaches_end
+        return replace(
+            self,
+            answer=Answer.OPEN if open_end else self.answer,
+            where=f"{self.where}; {covered}",
+        )
 
 
 def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judgement]:
@@ -111,11 +135,16 @@ def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> 
     judged = [_judged(study_name, claim, evidence) for claim in claims]
     testable = sum(one.confidence is not None for one in judged)
     tried = testable
-    while (decided := sum(one.verdict in DECIDED for one in judged)) < tried:
+    while (decided := sum(_is_decided(one) for one in judged)) < tried:
         tried = decided
         at = evidence.at(1 - (1 - CONFIDENCE) * max(decided, 1) / testable)
         judged = [_judged(study_name, claim, at) for claim in claims]
     return judged
+
+
+def _is_decided(one: Judgement) -> bool:
+    """Whether an interval came to the verdict, which may be wrong by chance."""
+    return one.verdict in DECIDED and one.confidence is not None
 
 
 def _audited(audited: audit.Audited) -> Judgement:
@@ -128,17 +157,30 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
         finding = _decide(claim, evidence)
     except NotTestable as reason:
         return Judgement(study_name, claim, "not testable here", reason=str(reason))
-    single = finding.answer is Answer.OPEN and finding.number and finding.number.n < 2
+    verdict, found = _VERDICTS[finding.answer], finding.found
+    for envelope, other in _elsewhere(claim, evidence).items():
+        if {finding.answer, other.answer} == _OPPOSITE:
+            verdict, found = "depends", f"{found}; {other.found} in the envelope {envelope}"
+    single = finding.answer is Answer.OPEN and finding.number and finding.number.low is None
     return Judgement(
         study_name,
         claim,
-        _VERDICTS[finding.answer],
-        finding.found,
+        verdict,
+        found,
         finding.number,
         "; ".join(filter(None, (finding.where, "a single trial has no interval" * bool(single)))),
         finding.trials_needed if finding.answer is Answer.OPEN else None,
-        evidence.confidence,
+        None if finding.is_exact else evidence.confidence,
     )
+
+
+def _elsewhere(claim: Claim, evidence: Evidence) -> dict[str, _Finding]:
+    """Decide a claim in every other envelope that its curves were run in."""
+    found = {}
+    for name, other in evidence.elsewhere().items():
+        with suppress(NotTestable):
+            found[name] = _decide(claim, other)
+    return found
 
 
 def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
@@ -164,7 +206,8 @@ def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
         except NotTestable as reason:
             missing = missing or reason
         else:
-            named = ", ".join(filter(None, (f"{part.of}", finding.where)))
+            curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
+            named = ", ".join(filter(None, (curve, finding.where)))
             found.append(replace(finding, where=named))
     if test.take in ("least", "greatest"):
         if missing:
@@ -203,44 +246,61 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
         answer = stats.exceeds(number, test.by)
         return _of_ratio(answer, number, "by their peaks", sides, (test.by,), evidence)
     above, below = _curves(test, evidence)
-    shared = sorted(above.keys() & below.keys())
-    if test.at != "all":
-        shared = evidence.some(dict.fromkeys(shared), test.at)
-    if not shared:
-        raise NotTestable("no number of clients that both sides ran")
+    if test.at == "overall":
+        return _on_the_whole(above, below, evidence, lambda one: stats.exceeds(one, test.by))
+    covered = _covered(test, above, evidence)
     decision = stats.above_everywhere(
-        {one: above[one] for one in shared},
-        {one: below[one] for one in shared},
+        {one: above[one] for one in covered.here},
+        {one: below[one] for one in covered.here},
         test.by,
         evidence.confidence,
     )
     sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-    return _of_ratio(decision.answer, decision.ratio, where, sides, (test.by,), evidence)
+    finding = _of_ratio(decision.answer, decision.ratio, where, sides, (test.by,), evidence)
+    return finding.within(covered)
 
 
 def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
     bounds = (test.value / test.within, test.value * test.within)
+
+    def answer_to(number: Estimate) -> Answer:
+        return stats.equivalent(number, test.value, test.within)
+
     if test.at == "peak":
         number, sides = _at_peaks(test.of, test.over, evidence)
         where = "of their peaks"
     else:
         above, below = _curves(test, evidence)
+        if test.at == "overall":
+            return _on_the_whole(above, below, evidence, answer_to)
+        if isinstance(test.at, list):
+            covered = _covered(test, above, evidence)
+            decision = stats.everywhere(
+                covered.here,
+                lambda one, confidence: stats.ratio(above[one], below[one], confidence),
+                answer_to,
+                evidence.confidence,
+            )
+            sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
+            finding = _of_ratio(decision.answer, decision.ratio, where, sides, bounds, evidence)
+            return finding.within(covered)
         if test.at == "greatest":
             at, number = stats.greatest_ratio(above, below, evidence.confidence)
         elif test.at == "least":
             at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
             number = _inverse(inverse)
         else:
-            at = evidence.among(dict.fromkeys(above.keys() & below.keys()), test.at)
+            at = evidence.among(above, test.at)
             number = stats.ratio(above[at], below[at], evidence.confidence)
         sides, where = (above[at], below[at]), _clients(evidence, at)
-    answer = stats.equivalent(number, test.value, test.within)
-    return _of_ratio(answer, number, where, sides, bounds, evidence)
+    return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
-    start, end = (evidence.among(curve, one) for one in (test.start, test.end))
+    start = evidence.among(curve, test.start)
+    covered = evidence.covered(curve, test.end) if isinstance(test.end, list) else None
+    end = covered.here[-1] if covered else evidence.among(curve, test.end)
     sides = (curve[end], curve[start])
     number = stats.ratio(*sides, evidence.confidence)
     if test.direction == "level":
@@ -251,7 +311,8 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
     else:
         answer = stats.exceeds(_inverse(number), test.by)
         bounds = (1 / test.by,)
-    return _of_ratio(answer, number, _clients(evidence, start, end), sides, bounds, evidence)
+    where = "; ".join(filter(None, (_clients(evidence, start, end), f"{covered or ''}")))
+    return _of_ratio(answer, number, where, sides, bounds, evidence)
 
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
@@ -289,31 +350,43 @@ def _position(
 
 
 def _level(test: Level, evidence: Evidence) -> _Finding:
-    curve = evidence.curve(test.of)
-    if test.at == "peak" and test.of.metric == _THROUGHPUT:
-        found = {_highest(test.of, evidence): stats.peak_height(curve, evidence.confidence)}
-    else:
-        if test.at == "all":
-            places = list(curve)
-        elif test.at == "peak":
-            places = [_highest(test.of, evidence)]
-        else:
-            places = [evidence.among(curve, test.at)]
-        found = {at: stats.median(curve[at], evidence.confidence) for at in places}
-    answers = {
-        at: stats.equivalent(number, test.value, test.within) for at, number in found.items()
-    }
-    order = (Answer.FAILS, Answer.OPEN, Answer.HOLDS)
-    at = min(answers, key=lambda at: order.index(answers[at]))
-    return _Finding(
-        answers[at], words.estimated(found[at], test.unit), found[at], _clients(evidence, at)
+    return _of_values(
+        test, evidence, lambda number: stats.equivalent(number, test.value, test.within)
     )
+
+
+def _limit(test: Limit, evidence: Evidence) -> _Finding:
+    if test.least is not None:
+        return _of_values(test, evidence, lambda number: stats.exceeds(number, test.least))
+    return _of_values(test, evidence, lambda number: stats.exceeds(_inverse(number), 1 / test.most))
+
+
+def _of_values(
+    test: Level | Limit, evidence: Evidence, decide: Callable[[Estimate], Answer]
+) -> _Finding:
+    """Decide a test of values by themselves, at every concurrency that it speaks of."""
+    curve = evidence.curve(test.of)
+    if test.at == "peak":
+        covered = Covered([_highest(test.of, evidence)], [], reaches_end=True)
+    else:
+        covered = _covered(test, curve, evidence)
+
+    def estimate(at: int, confidence: float) -> Estimate:
+        if test.at == "peak" and test.of.metric == _THROUGHPUT:
+            return stats.peak_height(curve, confidence)
+        return stats.median(curve[at], confidence)
+
+    decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
+    number, where = decision.ratio, _clients(evidence, decision.at)
+    found = words.estimated(number, test.unit)
+    return _Finding(decision.answer, found, number, where).within(covered)
 
 
 def _bound(test: Bound, evidence: Evidence) -> _Finding:
     """Most trials at each of these concurrencies, or at one of them none; one trial decides nothing."""
     bound = evidence.bound(test.of)
-    at = sorted(bound) if test.at == "all" else evidence.some(bound, test.at)
+    covered = _covered(test, bound, evidence)
+    at = covered.here
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
     never = sum(not any(trials) for trials in held.values())
     most = all(sum(trials) > len(trials) / 2 for trials in held.values())
@@ -325,12 +398,13 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
         answer = Answer.OPEN
     otherwise = [one for one in at if not all(held[one])]
     shown = Counter(resource for one in (otherwise or at) for resource in bound[one])
-    return _Finding(
+    finding = _Finding(
         answer,
         " or ".join(name for name, _ in shown.most_common()),
         where=_clients(evidence, *(otherwise or at)),
         trials_needed=2 if few < 2 else None,
     )
+    return finding.within(covered)
 
 
 #: Test of a claim → what decides it.
@@ -341,12 +415,43 @@ _TESTS: dict[type, Callable[..., _Finding]] = {
     Peak: _peak,
     Knee: _knee,
     Level: _level,
+    Limit: _limit,
     Bound: _bound,
 }
 
 
 def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
-    return evidence.curve(test.of), evidence.curve(test.over)
+    """Return both curves of a test at the concurrencies that both have."""
+    above, below = evidence.curve(test.of), evidence.curve(test.over)
+    shared = sorted(above.keys() & below.keys())
+    if not shared:
+        raise NotTestable("no number of clients that both sides ran")
+    return {one: above[one] for one in shared}, {one: below[one] for one in shared}
+
+
+def _covered(
+    test: Above | Ratio | Level | Limit | Bound, curve: dict, evidence: Evidence
+) -> Covered:
+    """Return what a curve has of the concurrencies of a test."""
+    if test.at == "all":
+        return Covered(sorted(curve), [], reaches_end=True)
+    if isinstance(test.at, int):
+        return Covered([evidence.among(curve, test.at)], [], reaches_end=True)
+    return evidence.covered(curve, test.at)
+
+
+def _on_the_whole(
+    above: Curve, below: Curve, evidence: Evidence, decide: Callable[[Estimate], Answer]
+) -> _Finding:
+    """Decide a test by the geometric mean of the ratios of two curves."""
+    sides = [curve.values() for curve in (above, below)]
+    number = stats.mean_ratio(*sides, confidence=evidence.confidence)
+    return _Finding(
+        decide(number),
+        words.estimated(number),
+        number,
+        f"on average over {_clients(evidence, *above)}",
+    )
 
 
 def _at_peaks(

@@ -11,6 +11,7 @@ from benchlab.study.claims import (
     Change,
     Knee,
     Level,
+    Limit,
     OfCurves,
     Peak,
     Ratio,
@@ -41,6 +42,9 @@ def _condition(test: Test) -> str:
             return f"at {between(test.first, test.last)} clients"
         case Level():
             return f"{_about(test.value, test.within)} {test.unit}"
+        case Limit():
+            bound = f"≥ {test.least:,g}" if test.most is None else f"≤ {test.most:,g}"
+            return f"{bound} {test.unit}"
         case Bound():
             return " or ".join(test.by)
         case Audit():
@@ -77,7 +81,7 @@ def audited(test: Audit, value: float | bool, more_digits: int = 0) -> str:
 def estimated(estimate: Estimate, unit: str = "") -> str:
     """Write a number with its interval, if it has one."""
     text = number(estimate.value)
-    if estimate.low is not None and estimate.high is not None:
+    if estimate.low is not None and estimate.low != estimate.high:
         text += f" ({number(estimate.low)} to {number(estimate.high)})"
     return f"{text} {unit}".rstrip()
 

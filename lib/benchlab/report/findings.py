@@ -9,7 +9,7 @@ import polars as pl
 
 from benchlab import study
 from benchlab.claims import published, words
-from benchlab.claims.judge import Judgement
+from benchlab.claims.judge import DECIDED, Judgement
 from benchlab.repo import Repo
 from benchlab.report import charts, verdicts
 from benchlab.store import Store
@@ -19,9 +19,6 @@ from benchlab.study.claims import Audit
 
 #: How many claims of a study are shown where none of them is a headline.
 _CLAIMS = 3
-
-#: Verdicts that runs came to.
-_DECIDED = ("reproduced", "not reproduced")
 
 
 def articles(repo: Repo) -> list[str]:
@@ -62,7 +59,7 @@ def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
     Each has ``claim``, ``verdict`` and ``found``.
     """
     of_runs = {one.claim.id: one for one in verdicts.of_runs(judged)}
-    decided = [name for name, one in of_runs.items() if one.verdict in _DECIDED]
+    decided = [name for name, one in of_runs.items() if one.verdict in DECIDED]
     headlines = [name for name, one in of_runs.items() if one.claim.headline]
     chosen = headlines or decided[:_CLAIMS]
     return [

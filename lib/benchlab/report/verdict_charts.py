@@ -8,7 +8,7 @@ import polars as pl
 from benchlab.report.verdicts import VERDICTS
 
 #: The colours of Okabe and Ito, as everywhere; what says nothing is grey.
-_COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#E69F00", "#BBBBBB"])
+_COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#CC79A7", "#E69F00", "#BBBBBB"])
 
 _WIDTH = 420
 
@@ -42,7 +42,7 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
                 "verdict:N",
                 scale=_COLORS,
                 title=None,
-                legend=alt.Legend(columns=4, symbolType="square", values=list(VERDICTS)),
+                legend=alt.Legend(columns=5, symbolType="square", values=list(VERDICTS)),
             )
         )
         numbers = base.mark_text(fontSize=11, color="#222222").encode(

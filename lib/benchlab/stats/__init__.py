@@ -8,12 +8,20 @@ there is no interval, and none is made up: the bounds are ``None``, and nothing 
 from benchlab.stats.buckets import percentile_of_buckets
 from benchlab.stats.correlation import pearson, spearman
 from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
-from benchlab.stats.decisions import Answer, Curve, Decision, above_everywhere, equivalent, exceeds
+from benchlab.stats.decisions import (
+    Answer,
+    Curve,
+    Decision,
+    above_everywhere,
+    equivalent,
+    everywhere,
+    exceeds,
+)
 from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
 from benchlab.stats.spread import Sample, Spread, common_spread, in_common
-from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
+from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio
 
 __all__ = [
     "CONFIDENCE",
@@ -32,10 +40,12 @@ __all__ = [
     "drift",
     "elasticity",
     "equivalent",
+    "everywhere",
     "exceeds",
     "greatest_ratio",
     "in_common",
     "knee",
+    "mean_ratio",
     "median",
     "noise_floor",
     "peak",

@@ -1,6 +1,6 @@
 """Decisions with three values: it holds, it does not hold, the data cannot say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,6 +66,31 @@ def exceeds(estimate: Estimate, least: float) -> Answer:
     if estimate.low > least:
         return Answer.HOLDS
     return Answer.FAILS if estimate.high < least else Answer.OPEN
+
+
+def everywhere(
+    places: Iterable[int],
+    estimate: Callable[[int, float], Estimate],
+    decide: Callable[[Estimate], Answer],
+    confidence: float = CONFIDENCE,
+) -> Decision:
+    """Whether the same holds at every one of several concurrencies; errors as in ``above_everywhere``.
+
+    Args:
+        places: the concurrencies, one at least.
+        estimate: gives what is decided on at one of them, by its interval's confidence.
+        decide: answers for one.
+        confidence: of an interval.
+    """
+    places = list(places)
+    at_once = 1 - (1 - confidence) / len(places)
+    for at in places:
+        if decide(number := estimate(at, at_once)) is Answer.FAILS:
+            return Decision(Answer.FAILS, at, number)
+    numbers = {at: estimate(at, confidence) for at in places}
+    unsure = [at for at, number in numbers.items() if decide(number) is not Answer.HOLDS]
+    at = (unsure or places)[0]
+    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, numbers[at])
 
 
 def above_everywhere(

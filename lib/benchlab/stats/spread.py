@@ -45,11 +45,15 @@ class Sample(tuple[float, ...]):
     """
 
     prior: Spread | None
+    is_exact: bool
+    """Whether another trial could not differ, so that the value is known without an interval."""
 
-    def __new__(cls, values: Iterable[float], prior: Spread | None = None) -> "Sample":
+    def __new__(
+        cls, values: Iterable[float], prior: Spread | None = None, is_exact: bool = False
+    ) -> "Sample":
         """Return the values with their prior."""
         sample = super().__new__(cls, values)
-        sample.prior = prior
+        sample.prior, sample.is_exact = prior, is_exact
         return sample
 
 

@@ -51,7 +51,7 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """
     if not len(values):
         raise ValueError("median of no values")
-    return _estimate(float(np.median(values)), [values], confidence)
+    return _estimate(float(np.median(values)), [(1, values)], confidence)
 
 
 def ratio(
@@ -74,22 +74,53 @@ def ratio(
     base = np.median(denominator)
     if base == 0:
         raise ValueError("ratio to zero")
-    return _estimate(float(np.median(numerator) / base), [numerator, denominator], confidence)
+    terms = [(1, numerator), (-1, denominator)]
+    return _estimate(float(np.median(numerator) / base), terms, confidence)
 
 
-def _estimate(value: float, samples: Sequence[Sequence[float]], confidence: float) -> Estimate:
-    """Student's interval over logarithms, Welch's for the ratio of two.
+def mean_ratio(
+    numerators: Sequence[Sequence[float]],
+    denominators: Sequence[Sequence[float]],
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Geometric mean of the ratios of several points, each counting as much; ``n`` as of :func:`ratio`.
+
+    Args:
+        numerators: values of the trials of each point.
+        denominators: of those that they are held against, in the same order.
+        confidence: as of :func:`median`.
+
+    Raises:
+        ValueError: as of :func:`ratio`.
+    """
+    pairs = list(zip(numerators, denominators, strict=True))
+    value = float(np.exp(np.mean([np.log(ratio(*pair).value) for pair in pairs])))
+    share = 1 / len(pairs)
+    terms = [(sign * share, one) for pair in pairs for sign, one in zip((1, -1), pair, strict=True)]
+    return _estimate(value, terms, confidence)
+
+
+def _estimate(
+    value: float, terms: Sequence[tuple[float, Sequence[float]]], confidence: float
+) -> Estimate:
+    """Student's interval over logarithms; Welch's for those of several samples, added by weight.
 
     Where the median lies outside, as it may with two samples of very different sizes, the interval is
     stretched to it.
     """
+    samples = [sample for _, sample in terms]
     n = min(len(sample) for sample in samples)
+    if all(isinstance(sample, Sample) and sample.is_exact for sample in samples):
+        return Estimate(value, value, value, n)
     if n < 2 or any(min(sample) <= 0 for sample in samples):
         return Estimate(value, None, None, n)
-    means = [float(np.sort(np.log(sample)).mean()) for sample in samples]
     spreads = [spread(sample) for sample in samples]
-    parts = [one.variance / len(sample) for one, sample in zip(spreads, samples, strict=True)]
-    centre, variance = means[0] - sum(means[1:]), sum(parts)
+    parts = [
+        weight**2 * one.variance / len(sample)
+        for one, (weight, sample) in zip(spreads, terms, strict=True)
+    ]
+    centre = sum(weight * float(np.sort(np.log(sample)).mean()) for weight, sample in terms)
+    variance = sum(parts)
     half = 0.0
     if variance:
         moderated = any(isinstance(sample, Sample) and sample.prior for sample in samples)

@@ -101,6 +101,9 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("checkpoints") > 0)
         .then(pl.col("wal_bytes") / pl.col("checkpoints"))
         .alias("wal_bytes_per_checkpoint"),
+        (pl.col("dataset_bytes") / (pl.col("tables") * pl.col("rows_per_table"))).alias(
+            "dataset_bytes_per_row"
+        ),
         (pl.col("full_pages") / transactions).alias("full_pages_per_transaction"),
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
 

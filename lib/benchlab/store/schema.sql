@@ -268,7 +268,7 @@ CREATE TABLE verdict (
     target VARCHAR,
     claim VARCHAR NOT NULL,
     verdict VARCHAR NOT NULL CHECK (
-        verdict IN ('reproduced', 'not reproduced', 'inconclusive', 'not testable here')
+        verdict IN ('reproduced', 'not reproduced', 'depends', 'inconclusive', 'not testable here')
     ),
     found VARCHAR NOT NULL,             -- what the runs show, in a few characters
     value DOUBLE,                       -- the number that decided, if one did, and its interval

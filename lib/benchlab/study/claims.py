@@ -1,7 +1,8 @@
 """Claims as study files state them: a sentence in our own words, and the test that decides it.
 
 A test names the runs that it uses and what would make the sentence true. Concurrencies are the
-article's: on a scaled machine they stand for the same number of clients a core.
+article's: on a scaled machine they stand for the same number of clients a core, but one client is one
+client everywhere.
 """
 
 from typing import Annotated, Literal, Self
@@ -15,9 +16,13 @@ from benchlab.study.strict import StrictModel, Unresolved
 Kind = Literal["order", "ratio", "knee", "peak", "monotony", "absolute", "mechanism", "audit"]
 
 #: What is said of a claim.
-Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not testable here"]
+Verdict = Literal["reproduced", "not reproduced", "depends", "inconclusive", "not testable here"]
 
 Threads = Annotated[int, Field(gt=0)]
+
+#: Several numbers of clients. A test of each of them holds for the whole of what a claim speaks of, to
+#: its far end, which is the last one: without that one nothing is reproduced.
+Range = Annotated[list[Threads], Field(min_length=1)]
 
 
 #: One name, or several.
@@ -30,15 +35,16 @@ class Series(StrictModel):
     engine: str
     variant: Names = "default"
     workload: Names
-    metric: str = "tps"
+    metric: Names = "tps"
 
     @property
     def each(self) -> list["Series"]:
-        """The curves one by one."""
+        """The curves one by one, each of one metric."""
         return [
-            self.model_copy(update={"variant": variant, "workload": workload})
+            self.model_copy(update={"variant": variant, "workload": workload, "metric": metric})
             for variant in _listed(self.variant)
             for workload in _listed(self.workload)
+            for metric in _listed(self.metric)
         ]
 
     def __str__(self) -> str:
@@ -58,7 +64,7 @@ class OfCurves(StrictModel):
     def parts(self) -> list[Self]:
         """The test of each curve, or each pair of curves.
 
-        Where both sides list the same variants or workloads, each is held against itself.
+        Where both sides list the same variants, workloads or metrics, each is held against itself.
         """
         of, over = self.of, getattr(self, "over", None)
         if over is None:
@@ -69,6 +75,7 @@ class OfCurves(StrictModel):
             for other in over.each
             if (of.variant != over.variant or one.variant == other.variant)
             and (of.workload != over.workload or one.workload == other.workload)
+            and (of.metric != over.metric or one.metric == other.metric)
         ]
 
     @model_validator(mode="after")
@@ -79,35 +86,43 @@ class OfCurves(StrictModel):
 
 
 class Above(OfCurves):
-    """One curve lies above another: everywhere, at some concurrencies, or by their peaks."""
+    """One curve lies above another: wherever both were run, at each of some concurrencies, by their
+    peaks, or on the whole, which is by the geometric mean of their ratios.
+    """
 
     test: Literal["above"]
     of: Series
     over: Series
-    at: Literal["all", "peak"] | list[Threads] = "all"
+    at: Literal["all", "peak", "overall"] | Range = "all"
     by: Annotated[float, Field(gt=0)] = 1.0
     """The factor that the lead must exceed."""
 
 
 class Ratio(OfCurves):
-    """The ratio of two curves at a concurrency, of their peaks, or where it is greatest."""
+    """The ratio of two curves at a concurrency, at each of several, of their peaks, on the whole, or
+    where it is greatest.
+    """
 
     test: Literal["ratio"]
     of: Series
     over: Series
-    at: Threads | Literal["peak", "greatest", "least"]
+    at: Threads | Literal["peak", "overall", "greatest", "least"] | Range
     value: Annotated[float, Field(gt=0)]
     within: Annotated[float, Field(gt=1)] = 1.25
     """Published and found ratio may differ by that factor; "about 2" leaves more room than "2.04"."""
 
 
 class Change(OfCurves):
-    """The ratio of one curve's value at a concurrency to that at a lower one."""
+    """The ratio of one curve's value at a concurrency to that at a lower one.
+
+    ``end`` is a range where the article says that something changes from so many clients on: any of
+    them shows it, so the farthest of those that were run decides.
+    """
 
     test: Literal["change"]
     of: Series
     start: Threads
-    end: Threads
+    end: Threads | Range
     direction: Literal["rises", "falls", "level"]
     by: Annotated[float, Field(gt=0)] = 1.0
     """Rises to more than, or falls to less than that factor; level: stays within it."""
@@ -139,18 +154,35 @@ class Level(OfCurves):
 
     test: Literal["level"]
     of: Series
-    at: Threads | Literal["peak", "all"]
+    at: Threads | Literal["peak", "all"] | Range
     value: float
     unit: str
     within: Annotated[float, Field(gt=1)] = 1.1
 
 
+class Limit(OfCurves):
+    """A value that is never below a bound, or never above one."""
+
+    test: Literal["limit"]
+    of: Series
+    at: Threads | Literal["peak", "all"] | Range
+    least: Annotated[float, Field(gt=0)] | None = None
+    most: Annotated[float, Field(gt=0)] | None = None
+    unit: str
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> Self:
+        if (self.least is None) == (self.most is None):
+            raise Unresolved("a limit has either a least or a most", ("least",))
+        return self
+
+
 class Bound(OfCurves):
-    """The resource that binds the runs of a curve."""
+    """The resource that binds the runs of a curve, at every concurrency or at each of some."""
 
     test: Literal["bound"]
     of: Series
-    at: Literal["all"] | list[Threads] = "all"
+    at: Literal["all"] | Range = "all"
     by: list[str]
     """Any of these resources."""
 
@@ -191,7 +223,7 @@ class Untested(StrictModel):
 
 
 Test = Annotated[
-    Above | Ratio | Change | Peak | Knee | Level | Bound | Audit | Untested,
+    Above | Ratio | Change | Peak | Knee | Level | Limit | Bound | Audit | Untested,
     Field(discriminator="test"),
 ]
 
@@ -229,6 +261,17 @@ class Claim(StrictModel):
                 ("kind",),
             )
         return self
+
+
+def clients_here(in_article: int, share_of_cores: float) -> float:
+    """Return the concurrency here that stands for the article's: as many a core, but one stays one.
+
+    Args:
+        in_article: number of clients.
+        share_of_cores: how many of the instance type's cores there are here; 1 where clients do not
+            scale with them.
+    """
+    return in_article if in_article == 1 else in_article * share_of_cores
 
 
 def _listed(names: Names) -> list[str]:

@@ -9,6 +9,8 @@ class Metric:
 
     label: str
     unit: str
+    is_of_the_dataset: bool = False
+    """Whether it is of the dataset, and so the same in every trial, if the workload does not write."""
 
     @property
     def heading(self) -> str:
@@ -36,7 +38,8 @@ METRICS = {
     "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
-    "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes"),
+    "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes", True),
+    "dataset_bytes_per_row": Metric("size of the dataset a row", "bytes", True),
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
 
