@@ -41,7 +41,7 @@ MISTAKES = {
         "variants: [default, tuned]",
         "variants: [default, tunde]",
         "variant 'tunde'",
-        "default, tuned",
+        "default, no_full_pages, tuned",
     ),
     "unknown workload in the matrix": (
         "workloads: [oltp_write_only, oltp_insert, oltp_point_select]",
@@ -49,7 +49,11 @@ MISTAKES = {
         "workload 'oltp_read_only'",
     ),
     "unknown envelope in the matrix": ("envelope: as_sold", "envelope: sold", "as_sold, main"),
-    "unknown variant to load": ("load_variant: tuned", "load_variant: tuend", "default, tuned"),
+    "unknown variant to load": (
+        "load_variant: tuned",
+        "load_variant: tuend",
+        "default, no_full_pages, tuned",
+    ),
     "engine of an override": (
         "      postgres:\n        init: {wal_segsize_mb: 1}",
         "      postgrs:\n        init: {wal_segsize_mb: 1}",
@@ -108,7 +112,7 @@ MISTAKES = {
         "over: {engine: postgres, variant: default, workload: oltp_write_only}",
         "over: {engine: postgres, variant: defualt, workload: oltp_write_only}",
         "claims.0.decided_by.over.variant: unknown variant 'defualt'",
-        "default, tuned",
+        "default, no_full_pages, tuned",
     ),
     "workload of a claim": (
         "over: {engine: postgres, variant: default, workload: oltp_write_only}",
