@@ -83,13 +83,13 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     measured(STRONG).close()
     code, said = command("verdicts", STUDY)
     assert code == 0
-    assert f"{STUDY}: 3 reproduced, 6 not reproduced, 0 inconclusive" in said
+    assert f"{STUDY}: 2 reproduced, 7 not reproduced, 0 depends, 0 inconclusive" in said
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
-        "1 of 1 testable claims have the same verdict twice",
+        "2 of 2 testable claims have the same verdict twice",
     )
     import benchlab
 
