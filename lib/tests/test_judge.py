@@ -297,7 +297,8 @@ def test_nothing_is_reproduced_of_a_range_without_its_far_end(judged, at, least,
 def test_one_client_is_one_client_whatever_the_cores(judged):
     runs = {TUNED: curve(100, 200)}
     level = {"test": "level", "of": ONE, "unit": "/s"}
-    assert judged(level | {"at": 1, "value": 100}, runs).verdict == "reproduced"
+    one = judged(level | {"at": 1, "value": 100}, runs)
+    assert (one.verdict, one.reason) == ("reproduced", "1 client")
     # as many a core, of more than one
     assert judged(level | {"at": 16, "value": 200}, runs).verdict == "reproduced"
     assert judged(level | {"at": 2, "value": 100}, runs).verdict == "not testable here"

@@ -15,7 +15,7 @@ from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.study.claims import Series, clients_here
+from benchlab.study.claims import Claim, Series, clients_here
 from benchlab.study.vocabulary import METRICS
 
 #: Confidence of an attribution from which it counts: captures that show less leave another answer open.
@@ -55,6 +55,7 @@ class Evidence:
         """
         self._profile, self._instance = rerun.profile, rerun.instance
         self._clients_per_core = rerun.study.clients_per_core
+        self._of_one_client = False
         within = {"envelope": envelope}
         self._not_counted = (
             rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
@@ -143,7 +144,7 @@ class Evidence:
 
     def in_article(self, here: int) -> float:
         """Return the article's concurrency that one here stands for."""
-        return here / self._share_of_cores
+        return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
 
     def among(self, curve: dict, in_article: int) -> int:
         """Return the concurrency of a curve that stands for the article's.
@@ -174,12 +175,12 @@ class Evidence:
             in_article[-1] in run,
         )
 
-    def counting(self, clients_per_core: bool | None) -> "Evidence":
-        """Return the same runs for a claim that defines how its concurrency scales, if it does."""
-        if clients_per_core is None:
-            return self
+    def counting(self, claim: Claim) -> "Evidence":
+        """Return the same runs with clients counted as a claim does."""
         found = copy(self)
-        found._clients_per_core = clients_per_core
+        found._of_one_client = claim.names_one_client
+        if claim.clients_per_core is not None:
+            found._clients_per_core = claim.clients_per_core
         return found
 
     def at(self, confidence: float) -> "Evidence":

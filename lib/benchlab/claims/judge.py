@@ -100,12 +100,10 @@ class _Finding:
         """Return what follows for all that a claim speaks of, where only so much of it was run."""
         if not covered.missing:
             return self
-        open_end = self.answer is Answer.HOLDS and not covered.reaches_end
-        return replace(
-            self,
-            answer=Answer.OPEN if open_end else self.answer,
-            where=f"{self.where}; {covered}",
-        )
+        found = replace(self, where=f"{self.where}; {covered}")
+        if covered.reaches_end or self.answer is Answer.FAILS:
+            return found
+        return replace(found, answer=Answer.OPEN, trials_needed=None)
 
 
 def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judgement]:
@@ -191,7 +189,7 @@ def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
         raise NotTestable("this study was not rerun here")
     if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
         raise NotTestable("an absolute number, judged on the article's instance type only")
-    return _combined(test, evidence.counting(claim.clients_per_core))
+    return _combined(test, evidence.counting(claim))
 
 
 def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
@@ -268,32 +266,32 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
 
     if test.at == "peak":
         number, sides = _at_peaks(test.of, test.over, evidence)
-        where = "of their peaks"
-    else:
-        above, below = _curves(test, evidence)
-        if test.at == "overall":
-            return _on_the_whole(above, below, evidence, answer_to)
-        if isinstance(test.at, list):
-            covered = _covered(test, above, evidence)
-            decision = stats.everywhere(
-                covered.here,
-                lambda one, confidence: stats.ratio(above[one], below[one], confidence),
-                answer_to,
-                evidence.confidence,
-            )
-            sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-            finding = _of_ratio(decision.answer, decision.ratio, where, sides, bounds, evidence)
-            return finding.within(covered)
-        if test.at == "greatest":
-            at, number = stats.greatest_ratio(above, below, evidence.confidence)
-        elif test.at == "least":
-            at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
-            number = _inverse(inverse)
-        else:
-            at = evidence.among(above, test.at)
-            number = stats.ratio(above[at], below[at], evidence.confidence)
+        return _of_ratio(answer_to(number), number, "of their peaks", sides, bounds, evidence)
+    above, below = _curves(test, evidence)
+    if test.at == "overall":
+        return _on_the_whole(above, below, evidence, answer_to)
+    if test.at in ("greatest", "least"):
+        at, number = _extreme(test, above, below, evidence)
         sides, where = (above[at], below[at]), _clients(evidence, at)
-    return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
+        return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
+    covered = _covered(test, above, evidence)
+    decision = stats.everywhere(
+        covered.here,
+        lambda at, confidence: stats.ratio(above[at], below[at], confidence),
+        answer_to,
+        evidence.confidence,
+    )
+    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
+    finding = _of_ratio(decision.answer, decision.ratio, where, sides, bounds, evidence)
+    return finding.within(covered)
+
+
+def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tuple[int, Estimate]:
+    """Return where the ratio of two curves is greatest or least, and that ratio."""
+    if test.at == "greatest":
+        return stats.greatest_ratio(above, below, evidence.confidence)
+    at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
+    return at, _inverse(inverse)
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:

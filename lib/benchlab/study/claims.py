@@ -252,6 +252,13 @@ class Claim(StrictModel):
             for one in value.each
         ]
 
+    @property
+    def names_one_client(self) -> bool:
+        """Whether its test names one client, which is one client everywhere."""
+        keys = ("at", "start", "end", "first", "last")
+        named = [getattr(self.decided_by, key, None) for key in keys]
+        return any(1 in one if isinstance(one, list) else one == 1 for one in named)
+
     @model_validator(mode="after")
     def _audits_are_audits(self) -> "Claim":
         if (self.kind == "audit") != isinstance(self.decided_by, Audit):
