@@ -28,7 +28,10 @@ UNKNOWN = {
         "plan postgres_vs_tidb --engine postgres --engine nosuch",
         ["engine 'nosuch'", "oceanbase, postgres, tidb"],
     ),
-    "variant": ("run postgres_vs_tidb --variant nosuch", ["variant 'nosuch'", "default, tuned"]),
+    "variant": (
+        "run postgres_vs_tidb --variant nosuch",
+        ["variant 'nosuch'", "default, no_full_pages, tuned"],
+    ),
     "workload": (
         "run postgres_vs_tidb --workload nosuch",
         ["workload 'nosuch'", "oltp_insert, oltp_point_select, oltp_write_only"],

@@ -90,7 +90,7 @@ def test_a_selection_is_a_part_of_the_whole(curves):
     ("kind", "choices"),
     [
         ("engine", "oceanbase, postgres, tidb"),
-        ("variant", "default, tuned"),
+        ("variant", "default, no_full_pages, tuned"),
         ("workload", "oltp_insert, oltp_point_select, oltp_write_only"),
     ],
 )
