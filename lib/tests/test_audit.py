@@ -205,8 +205,6 @@ def test_a_value_with_more_digits_than_it_says_could_agree_with_nothing(checkout
 
 
 def test_the_first_audit_that_fails_is_named(checkout):
-    (checkout.root / "data").mkdir()
-    (checkout.root / "data" / "published").symlink_to(published.folder(REPO))
     path = checkout.studies / "remote_wal.yml"
     text = path.read_text()
     assert "FROM remote_wal.wal " in text

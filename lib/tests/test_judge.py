@@ -330,9 +330,13 @@ def test_a_verdict_that_another_envelope_turns_round_depends(
             "UPDATE run SET envelope = 'as_sold', variant = 'default' WHERE variant = 'tuned'"
         )
         one = judge.judge(checkout, STUDY, rerun(store))[0]
+        stored.write(checkout, store)
     assert one.verdict == verdict
     assert one.found.startswith("4.00 (")
     assert found in one.found
+    with open_store(checkout.store) as written:
+        kept = written.sql("SELECT verdict FROM verdict WHERE claim = 'c0'")
+    assert kept["verdict"].to_list() == [verdict]
     assert one.verdict in judge.DECIDED
 
 

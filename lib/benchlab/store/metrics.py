@@ -88,6 +88,10 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     )
     return joined.with_columns(
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
+        (
+            (pl.col("engine_cpu_us_per_s") + pl.col("client_cpu_us_per_s"))
+            / (1e4 * pl.col("limit_cores"))
+        ).alias("cpu_percent"),
         (pl.col("engine_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("engine_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("client_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),

@@ -27,6 +27,7 @@ METRICS = {
     "p999_us": Metric("99.9th percentile of the latency", "µs"),
     "latency_mean_us": Metric("mean latency", "µs"),
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
+    "cpu_percent": Metric("CPU used by engine and load generator, of all cores", "%"),
     "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
     "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
     "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
