@@ -4,7 +4,6 @@ import os
 import shlex
 import socket
 import subprocess
-import tarfile
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -130,12 +129,10 @@ class Host(BaseModel):
         Raises:
             TargetError: they cannot be read.
         """
-        with (
-            self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent,
-            tarfile.open(fileobj=sent.stdout, mode="r|") as archive,
-        ):
-            archive.extractall(to, filter="data")
-        if sent.returncode:
+        unpack = ("tar", "-C", str(to), "--no-same-owner", "-x")
+        with self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent:
+            received = subprocess.run(unpack, stdin=sent.stdout, check=False)
+        if sent.returncode or received.returncode:
             raise TargetError(f"{self.name}: {folder} cannot be read")
         return sorted(path for path in to.iterdir() if path.is_file())
 
