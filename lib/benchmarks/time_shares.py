@@ -15,6 +15,7 @@ from benchlab.raw import folders
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.stats import Estimate
+from benchlab.study.roles import PRIMARY
 from table import Row
 
 STUDY = "postgres_vs_tidb"
@@ -104,9 +105,10 @@ def _rerun(checkout: Repo, clone: Path) -> Times:
 def _snapshots(checkout: Repo) -> Iterator[float]:
     """When each snapshot of any engine was complete."""
     found = target.provisioned(checkout, TARGET)
+    (primary,) = found.deployment.having(PRIMARY)
     for engine in found.engines:
         try:
-            said = json.loads(found.target.server.agent("engine", engine, "snapshots"))
+            said = json.loads(primary.agent("engine", engine, "snapshots"))
         except TargetError:  # refused
             continue
         yield from (one["created_unix_s"] for one in said["snapshots"])
