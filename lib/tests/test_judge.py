@@ -710,6 +710,12 @@ def test_of_several_curves_the_one_that_speaks_least_for_the_claim_is_shown(judg
 def test_a_single_trial_is_named_as_what_keeps_a_claim_open(judged):
     one = judged({"test": "above", "of": ONE, "over": OTHER}, {TUNED: {4: [9]}, DEFAULT: {4: [1]}})
     assert one.reason.endswith("; a single trial has no interval")
+    # a zero has no interval either
+    one = judged(
+        {"test": "above", "of": ONE, "over": OTHER}, {TUNED: {4: [0, 9]}, DEFAULT: {4: [1, 1]}}
+    )
+    assert (one.verdict, one.number.low) == ("inconclusive", None)
+    assert "single trial" not in one.reason
 
 
 def test_more_trials_than_there_are_would_decide(judged):

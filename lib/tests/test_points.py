@@ -239,9 +239,9 @@ def test_noise_is_a_factor_with_a_cap(measured):
     found = noise.table(rerun(measured({INSERT: {1: quiet}, TUNED: {1: wild}})))
     one, other = found.rows(named=True)
     assert one["noise"].startswith("×\N{NO-BREAK SPACE}1.")
-    assert one["machine"] == "quiet"
+    assert one["runs"] == "agree"
     assert other["noise"].startswith(">\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10")
-    assert (other["trials for 2 %"], other["machine"]) == (">\N{NO-BREAK SPACE}1,000", "not quiet")
+    assert (other["trials for 2 %"], other["runs"]) == (">\N{NO-BREAK SPACE}1,000", "differ")
 
 
 def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):

@@ -96,6 +96,12 @@ class _Finding:
         number = self.number
         return number is not None and number.low == number.value == number.high
 
+    @property
+    def is_open_for_one_trial(self) -> bool:
+        """Whether it cannot be said since there is no second trial."""
+        number = self.number
+        return self.answer is Answer.OPEN and number is not None and number.n < 2
+
     def within(self, covered: Covered) -> "_Finding":
         """Return what follows for all that a claim speaks of, where only so much of it was run."""
         if not covered.missing:
@@ -159,14 +165,16 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     for envelope, other in _elsewhere(claim, evidence).items():
         if {finding.answer, other.answer} == _OPPOSITE:
             verdict, found = "depends", f"{found}; {other.found} in the envelope {envelope}"
-    single = finding.answer is Answer.OPEN and finding.number and finding.number.low is None
+    reasons = [finding.where] if finding.where else []
+    if finding.is_open_for_one_trial:
+        reasons.append("a single trial has no interval")
     return Judgement(
         study_name,
         claim,
         verdict,
         found,
         finding.number,
-        "; ".join(filter(None, (finding.where, "a single trial has no interval" * bool(single)))),
+        "; ".join(reasons),
         finding.trials_needed if finding.answer is Answer.OPEN else None,
         None if finding.is_exact else evidence.confidence,
     )

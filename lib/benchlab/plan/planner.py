@@ -41,8 +41,8 @@ class Planner:
     def plan(self, target: str) -> Plan:
         """Return the whole plan.
 
-        Open loops come after the curves whose peaks determine their rates. Interventions come last:
-        they explain what the curves show.
+        Open loops come after the curves whose throughput determines their rates. Interventions come
+        last: they explain what the curves show.
 
         Args:
             target: name of the inventory.

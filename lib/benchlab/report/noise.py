@@ -8,8 +8,9 @@ from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
 
-#: Factor between two runs of a point above which the machine was not quiet.
-QUIET = 1.5
+#: Factor between two runs of a point above which they do not agree: the machine was not quiet, or the
+#: engine not steady.
+AGREEING = 1.5
 
 _MOST_NOISE = 10
 _MOST_TRIALS = 1000
@@ -20,7 +21,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``curve``, ``workload``, ``pairs`` (of runs of a point), ``noise`` with its 95 % interval
     (``× 1.09 (1.05 to 1.20)``; what is above 10 is ``> 10``), ``trials for 2 %``, … (``33``, or
-    ``> 1,000``), ``machine`` (*quiet*, or *not quiet* above :data:`QUIET`).
+    ``> 1,000``), ``runs`` (*agree*, or *differ* above :data:`AGREEING`).
     """
     found = points.in_order(with_curve(noise.table(rerun), rerun.study), rerun.study)
     text = pl.struct("noise", "low", "high").map_elements(_noise, return_dtype=pl.String)
@@ -35,10 +36,10 @@ def table(rerun: Rerun) -> pl.DataFrame:
             .alias(f"trials for {round(100 * (effect - 1))} %")
             for effect in noise.EFFECTS
         ),
-        pl.when(pl.col("noise") > QUIET)
-        .then(pl.lit("not quiet"))
-        .otherwise(pl.lit("quiet"))
-        .alias("machine"),
+        pl.when(pl.col("noise") > AGREEING)
+        .then(pl.lit("differ"))
+        .otherwise(pl.lit("agree"))
+        .alias("runs"),
     )
 
 

@@ -163,7 +163,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "similitude": digits(similitude.similitude(rerun), "article", "ours"),
         "costs": points.cost_table(rerun),
     }
-    made.context["quiet"] = noise.QUIET
+    made.context["agreeing"] = noise.AGREEING
     made.panels = findings.panels(rerun, source.measured)
     _beside_article(source, made)
     made.context["settings"] = _settings(source, made)

@@ -60,7 +60,7 @@ def run_trial(
         raw: where run folders lie.
         restore: begin from the dataset, not from what the last run left of it.
         before_load: called right before the load begins; what still goes on must have ended by then.
-        peak_tps: highest throughput of the closed loop, for a trial that runs at a share of it.
+        peak_tps: throughput of the closed loop with as many clients, for a trial at a share of it.
 
     Returns:
         Call it to close the run's folder and get its record.
