@@ -106,26 +106,43 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
     return lines.properties(width=_SMALL_WIDTH, height=80, title=title)
 
 
+def estimate_tooltips(
+    clients: str, value: str, interval: tuple[str, str], form: str
+) -> list[alt.Tooltip]:
+    """Return what a chart says of an estimate: curve, clients, value, 95 % interval, trials.
+
+    Args:
+        clients: what the study calls them.
+        value: column of the value.
+        interval: columns of its bounds.
+        form: of the numbers, as D3 writes it.
+    """
+    low, high = interval
+    return [
+        alt.Tooltip("curve:N"),
+        alt.Tooltip("concurrency:Q", title=clients),
+        alt.Tooltip(f"{value}:Q", format=form),
+        alt.Tooltip(f"{low}:Q", format=form, title="95 % low"),
+        alt.Tooltip(f"{high}:Q", format=form, title="95 % high"),
+        alt.Tooltip("n:Q", title="trials"),
+    ]
+
+
 def _throughput_lines(
     study: Study, shown: pl.DataFrame, legend: alt.Legend | None = None
 ) -> alt.LayerChart:
-    clients = study.clients
+    clients, interval = study.clients, ("tps_low", "tps_high")
     base = alt.Chart(shown).encode(
         x=concurrency(shown["concurrency"], clients, "at"),
         y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
         tooltip=[
-            alt.Tooltip("curve:N"),
-            alt.Tooltip("concurrency:Q", title=clients),
-            alt.Tooltip("tps:Q", format=",.0f"),
-            alt.Tooltip("tps_low:Q", format=",.0f", title="95 % low"),
-            alt.Tooltip("tps_high:Q", format=",.0f", title="95 % high"),
-            alt.Tooltip("n:Q", title="trials"),
+            *estimate_tooltips(clients, "tps", interval, ",.0f"),
             alt.Tooltip("binding:N", title="bound by"),
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
         ],
     )
     styles = theme.styles_of(study, shown)
-    return theme.curves(base, styles, interval=("tps_low", "tps_high"), legend=legend)
+    return theme.curves(base, styles, interval=interval, legend=legend)
 
 
 def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:

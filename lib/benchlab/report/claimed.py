@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.report import points, theme
-from benchlab.report.charts import concurrency, dodged
+from benchlab.report.charts import concurrency, dodged, estimate_tooltips
 from benchlab.report.latencies import LATENCIES
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
@@ -55,23 +55,17 @@ def chart(study: Study, values: pl.DataFrame, metric: str) -> alt.FacetChart:
         metric: that they are of.
     """
     shown = dodged(values, _WIDTH).with_columns(points.named(study))
+    interval = ("low", "high")
     base = (
         alt.Chart()
         .properties(width=_WIDTH, height=_HEIGHT)
         .encode(
             x=concurrency(shown["concurrency"], study.clients, "at"),
             y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
-            tooltip=[
-                alt.Tooltip("curve:N"),
-                alt.Tooltip("concurrency:Q", title=study.clients),
-                alt.Tooltip("value:Q", format=",.3~r"),
-                alt.Tooltip("low:Q", format=",.3~r", title="95 % low"),
-                alt.Tooltip("high:Q", format=",.3~r", title="95 % high"),
-                alt.Tooltip("n:Q", title="trials"),
-            ],
+            tooltip=estimate_tooltips(study.clients, "value", interval, ",.3~r"),
         )
     )
-    curves = theme.curves(base, theme.styles_of(study, shown), interval=("low", "high"))
+    curves = theme.curves(base, theme.styles_of(study, shown), interval=interval)
     curves.data = shown
     workloads = shown["workload"].unique(maintain_order=True).to_list()
     return curves.facet(

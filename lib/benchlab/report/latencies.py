@@ -6,7 +6,7 @@ import polars as pl
 from benchlab import drivers
 from benchlab.numbers import number
 from benchlab.report import points, theme
-from benchlab.report.charts import concurrency, dodged
+from benchlab.report.charts import concurrency, dodged, estimate_tooltips
 from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
@@ -95,6 +95,7 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
         x: what against.
         tooltip: said of a point beside its latency.
     """
+    interval = ("ms_low", "ms_high")
     base = (
         alt.Chart()
         .properties(width=_WIDTH, height=_HEIGHT)
@@ -106,18 +107,10 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
                 scale=alt.Scale(type="log"),
                 axis=alt.Axis(values=[0.1, 1, 10, 100, 1000, 10_000], format=",~g"),
             ),
-            tooltip=[
-                alt.Tooltip("curve:N"),
-                alt.Tooltip("concurrency:Q", title=study.clients),
-                alt.Tooltip("ms:Q", format=",.3~r"),
-                alt.Tooltip("ms_low:Q", format=",.3~r", title="95 % low"),
-                alt.Tooltip("ms_high:Q", format=",.3~r", title="95 % high"),
-                alt.Tooltip("n:Q", title="trials"),
-                *tooltip,
-            ],
+            tooltip=[*estimate_tooltips(study.clients, "ms", interval, ",.3~r"), *tooltip],
         )
     )
-    curves = theme.curves(base, theme.styles_of(study, shown), interval=("ms_low", "ms_high"))
+    curves = theme.curves(base, theme.styles_of(study, shown), interval=interval)
     curves.data = shown
     facet = alt.Facet("percentile:N", title=None, sort=PERCENTILES)
     return curves.facet(facet, columns=len(PERCENTILES), title="Latency (ms)")

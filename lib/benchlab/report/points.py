@@ -38,7 +38,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
     per_run = (
         rerun.metrics.select("run_id", *POINT, "tps", "p99_us")
         .join(_drift(rerun), on="run_id", how="left")
-        .join(_binding(rerun), on="run_id", how="left")
+        .join(bound_by(rerun), on="run_id", how="left")
         .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
     )
@@ -256,7 +256,8 @@ def _drift(rerun: Rerun) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"run_id": pl.String, "drift": pl.Float64})
 
 
-def _binding(rerun: Rerun) -> pl.DataFrame:
+def bound_by(rerun: Rerun) -> pl.DataFrame:
+    """Return what bound each run that counts: ``run_id``, ``binding``, ``pressure``."""
     return rerun.of_runs(
         "SELECT run_id, resource AS binding, pressure FROM attribution SEMI JOIN chosen USING (run_id)"
         " WHERE binds ORDER BY run_id"

@@ -6,6 +6,7 @@ import polars as pl
 
 from benchlab.claims import words
 from benchlab.claims.judge import Judgement
+from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
@@ -38,9 +39,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
     ``bound by`` and ``run_id``. Clients are ours.
     """
-    bound = rerun.of_runs(
-        "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
-    )
+    bound = points.bound_by(rerun)
     measured = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).join(bound, on="run_id", how="left")
     frames = [
         with_curve(
@@ -50,14 +49,12 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
             rerun.study,
         ).select(
             "curve",
-            "workload",
+            points.named(rerun.study),
             pl.col("concurrency").alias("clients"),
             "trial",
-            pl.lit(f"{METRICS[series.metric].label} ({METRICS[series.metric].unit})").alias(
-                "metric"
-            ),
+            pl.lit(METRICS[series.metric].heading).alias("metric"),
             pl.col(series.metric).cast(pl.Float64).round_sig_figs(4).alias("value"),
-            pl.col("resource").fill_null(UNKNOWN).alias("bound by"),
+            pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
             "run_id",
         )
         for _, series in one.claim.series

@@ -6,7 +6,7 @@ from math import ceil, exp, expm1, log, log1p, sqrt
 import numpy as np
 
 from benchlab.stats.quantiles import chi2, noncentral_student_beyond, normal, student
-from benchlab.stats.spread import Sample, Spread, spread
+from benchlab.stats.spread import Spread, prior_of, spread
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: How often a ratio of the requested size is to be seen (Cohen, Statistical Power Analysis for the
@@ -106,9 +106,9 @@ def trials_to_tell(
     if not distance:
         return None
     deviation = sqrt(np.mean([spread(sample).variance for sample in samples]))
-    priors = [sample.prior for sample in samples if isinstance(sample, Sample) and sample.prior]
+    priors = [prior_of(sample) for sample in samples]
     # the one that is known less
-    prior = min(priors, key=lambda one: one.freedom) if len(priors) == len(samples) else None
+    prior = min(priors, key=lambda one: one.freedom) if all(priors) else None
     return _needed(distance, deviation, confidence, prior)
 
 

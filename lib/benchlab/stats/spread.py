@@ -57,14 +57,18 @@ class Sample(tuple[float, ...]):
         return sample
 
 
+def prior_of(values: Sequence[float]) -> Spread | None:
+    """Return what is known of a sample's spread beforehand; of a plain sequence nothing is."""
+    return values.prior if isinstance(values, Sample) else None
+
+
 def spread(values: Sequence[float]) -> Spread:
     """Return the spread of the trials of one point, n ≥ 2, all of them positive.
 
     That of a :class:`Sample` is drawn to its prior.
     """
     logs = np.log(np.sort(np.asarray(values, dtype=float)))
-    own = Spread(float(logs.var(ddof=1)), len(logs) - 1)
-    return own.drawn_to(values.prior) if isinstance(values, Sample) else own
+    return Spread(float(logs.var(ddof=1)), len(logs) - 1).drawn_to(prior_of(values))
 
 
 def common_spread(points: Iterable[Sequence[float]]) -> Spread | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchlab.stats.quantiles import student
-from benchlab.stats.spread import Sample, Spread, spread
+from benchlab.stats.spread import Sample, Spread, prior_of, spread
 
 CONFIDENCE = 0.95
 
@@ -123,7 +123,7 @@ def _estimate(
     variance = sum(parts)
     half = 0.0
     if variance:
-        moderated = any(isinstance(sample, Sample) and sample.prior for sample in samples)
+        moderated = any(map(prior_of, samples))
         half = _quantile(confidence, parts, spreads, moderated) * np.sqrt(variance)
     with np.errstate(over="ignore"):  # two trials that far apart leave any ratio possible
         low, high = float(np.exp(centre - half)), float(np.exp(centre + half))

@@ -62,7 +62,8 @@ def narrowed(
         query: whose tables are narrowed.
         run_ids: of the runs.
     """
-    if found is None or (fewer := found.having(run_ids)) == found:
+    fewer = found and found.having(run_ids)
+    if fewer is None or len(fewer.segments) == len(found.segments):
         yield
         return
     # a word too many costs a view
