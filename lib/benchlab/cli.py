@@ -2,8 +2,8 @@
 
 import signal
 import sys
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchlab import repo, study
 from benchlab.errors import BenchlabError, StoreError, UnknownName
+from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
@@ -100,7 +101,7 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
 @_typer.command()
 @_selecting
 def plan(checkout: Repo, selections: list[Selection]) -> None:
-    """Show what would run, in which order, how long it takes, and what it cannot decide."""
+    """Show what would run, how long it takes, and what it cannot decide."""
     from benchlab import target
     from benchlab.claims import foreseen
     from benchlab.run import estimate
@@ -108,24 +109,19 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
         whole = planning.planned(checkout, selection, spec)
-        curves = selection.part(spec, whole)
-        rest = planning.left(checkout, selection, curves)
-        todo = {trial.key for curve in rest for trial in curve.trials}
-        table = Table(
-            title=f"{selection.study}, profile {selection.profile}, target {selection.target}"
+        batches = selection.part(spec, whole)
+        rest = planning.left(checkout, selection, batches)
+        todo = {key for batch in rest for key in batch.keys}
+        _show_curves(
+            f"{selection.study}, profile {selection.profile}, target {selection.target}",
+            batches,
+            todo,
         )
-        for heading in ("curve", "points, in order", "left"):
-            table.add_column(heading, justify="right" if heading == "left" else "left")
-        for curve in curves:
-            order = " ".join(
-                f"{place:.0%}" if curve.is_open else str(place) for place in curve.places
-            )
-            table.add_row(curve.name, order, f"{len(curve.keys & todo)} of {len(curve.trials)}")
-        console.print(table)
-        trials = [trial for curve in curves for trial in curve.trials]
-        seconds = estimate.of_curves(rest, checkout, selection.target)
+        _say(f"{len(batches)} batches; the runs are in a random order across curves")
+        runs = sum(len(batch.trials) for batch in batches)
+        seconds = estimate.of_batches(rest, checkout, selection.target)
         took = f"; about {max(1, round(seconds / 60))} min, restarts and loading included"
-        console.print(f"{len(trials)} runs, {len(todo)} left{took if rest else ''}")
+        console.print(f"{runs} runs, {len(todo)} left{took if rest else ''}")
         instance = target.instance_type(checkout, spec.instance)
         undecidable = list(foreseen.undecidable(spec, instance, whole))
         if undecidable:
@@ -205,16 +201,16 @@ def intervene(
     selection = Selection(study_name, profile, target_name)
     planned = partial(planning.intervention, where, requested, trial)
     sweep.run(checkout, selection, console, planned)
-    (curve,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).curves
+    (batch,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).batches
     with store.open_store(checkout.store) as opened:
-        done = opened.runs(trial_key=curve.trials[0].key, target=target_name, status="ok")
+        done = opened.runs(trial_key=batch.trials[0].key, target=target_name, status="ok")
         if done.is_empty():
             raise BenchlabError("the run failed or was refused; `benchlab status` says why")
         run_id = done["run_id"][-1]
         found = opened.table("elasticity", run_id).drop("run_id")
     import polars.selectors as cs
 
-    _show(curve.name, found.with_columns(cs.float().round(2)))
+    _show(batch.name, found.with_columns(cs.float().round(2)))
     _say(f"{checkout.raw / run_id}")
 
 
@@ -487,6 +483,30 @@ def lab_down() -> None:
     with sweep.locked():
         there = Lab().down()
     console.print("the lab is gone" if there else "there is no lab")
+
+
+def _show_curves(title: str, batches: list[Batch], todo: Collection[str]) -> None:
+    """Show the curves whose trials are in batches, and how many of these are still to be run."""
+    curves = defaultdict(list)
+    for batch in batches:
+        for trial in batch.trials:
+            kind = batch.intervention is not None, batch.is_open
+            curves[*kind, trial.point.curve].append(trial)
+    table = Table(title=title)
+    for heading in ("curve", "points", "trials", "left"):
+        table.add_column(heading, justify="right" if heading in ("trials", "left") else "left")
+    for (is_lowered, is_open, _), trials in sorted(curves.items()):
+        points = [trial.point for trial in trials]
+        places = sorted({one.share_of_peak if is_open else one.concurrency for one in points})
+        kind = "-intervention" if is_lowered else "-open" if is_open else ""
+        left = sum(trial.key in todo for trial in trials)
+        table.add_row(
+            f"{label(trials)}{kind}",
+            " ".join(f"{place:.0%}" if is_open else str(place) for place in places),
+            str(len({trial.number for trial in trials})),
+            f"{left} of {len(trials)}",
+        )
+    console.print(table)
 
 
 def _rerun(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from benchlab import repo, study, target
-from benchlab.plan import Curve, Plan, Planner, Trial, envelope, selected
+from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
@@ -66,25 +66,25 @@ def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
 
 
 @pytest.fixture
-def curves(checkout: Repo) -> Callable[..., list[Curve]]:
-    """Plan the first study: ``curves("quick", engines=["postgres"])``."""
+def batches(checkout: Repo) -> Callable[..., list[Batch]]:
+    """Plan the first study's closed loops: ``batches("quick", engines=["postgres"])``."""
     spec = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, spec.instance)
     unknown = dict.fromkeys(spec.engines, "1.0")
 
     def planned(
         profile: str = "quick", versions: dict[str, str] = unknown, seed: int = 1, **selection
-    ) -> list[Curve]:
-        curves = Planner(spec, profile, instance, versions).curves(seed)
-        return selected(spec, curves, **selection)
+    ) -> list[Batch]:
+        closed = Planner(spec, profile, instance, versions).closed_loops(seed)
+        return selected(spec, closed, **selection)
 
     return planned
 
 
 @pytest.fixture
-def close_run(checkout: Repo, curves) -> Callable[..., Record]:
+def close_run(checkout: Repo, batches) -> Callable[..., Record]:
     """Leave a finished run folder with the given files, as a sweep would."""
-    trials = [trial for curve in curves() for trial in curve.trials]
+    trials = [trial for batch in batches() for trial in batch.trials]
 
     def close(
         status: Status = "ok",
@@ -152,18 +152,17 @@ def measured(checkout, close_run):
     ) -> object:
         plan = planned(checkout, study, MEASURED_PROFILE)
         expected = {}
-        for curve in plan.curves:
-            name = (curve.engine, curve.variant, curve.workload)
-            for trial in curve.trials:
-                tps = throughputs.get(name, {}).get(trial.point.concurrency, [])
-                if curve.envelope == "main" and trial.number <= len(tps):
-                    value = tps[trial.number - 1]
-                    record = close_run(
-                        *(["failed", "it died"] if value is None else []),
-                        trial=trial,
-                        **(CAPTURES | also(trial) if value is not None else {}),
-                    )
-                    expected[record.run_id] = value
+        for trial in plan.trials:
+            *name, envelope = trial.point.curve
+            tps = throughputs.get(tuple(name), {}).get(trial.point.concurrency, [])
+            if envelope == "main" and trial.number <= len(tps):
+                value = tps[trial.number - 1]
+                record = close_run(
+                    *(["failed", "it died"] if value is None else []),
+                    trial=trial,
+                    **(CAPTURES | also(trial) if value is not None else {}),
+                )
+                expected[record.run_id] = value
         ingest.ingest_new(checkout)
         with editable(checkout.store) as store:
             for run_id, value in expected.items():
@@ -413,12 +412,13 @@ class Machine:
         else:
             self.provision()
 
-    def plan(self, name: str = MINI, profile: str = "smoke", **options) -> list[Curve]:
+    def plan(self, name: str = MINI, profile: str = "smoke", **options) -> list[Batch]:
         """Plan a study with the engines' versions as found here."""
         spec = study.load(self.repo, name)
         instance = target.instance_type(self.repo, spec.instance)
         versions = self.found.versions(spec.engines)
-        return selected(spec, Planner(spec, profile, instance, versions).curves(), **options)
+        closed = Planner(spec, profile, instance, versions).closed_loops()
+        return selected(spec, closed, **options)
 
     def session(self, engine: str) -> Session:
         """An engine here."""

@@ -12,7 +12,7 @@ from benchlab.errors import BenchlabError, ParseError, StoreError
 from benchlab.raw import folders
 from benchlab.raw.record import RATE, RECORD_NAME, RECORD_VERSION, RunFolder
 from benchlab.report import open_loop
-from benchlab.run import curve
+from benchlab.run.peak import peak
 from benchlab.store import RUN_TABLES, ingest, open_store, results
 from benchlab.store.ingest import Ingested
 from benchlab.workloads.spec_tree.dataset import SpecTree
@@ -27,8 +27,8 @@ def contents(repo) -> dict[str, list[tuple]]:
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_a_run_killed_while_it_is_closed_is_unfinished(checkout, curves, monkeypatch, moment):
-    trial = curves()[0].trials[0]
+def test_a_run_killed_while_it_is_closed_is_unfinished(checkout, batches, monkeypatch, moment):
+    trial = batches()[0].trials[0]
     folder = RunFolder(checkout.raw, trial, "local", ALONE)
     folder.write("sysbench.out", CAPTURES["sysbench.out"])
 
@@ -59,8 +59,8 @@ def test_the_record_holds_everything_and_reads_back(checkout, close_run):
     assert folders.read(folder).trial.key == record.trial_key
 
 
-def test_the_last_run_of_a_trial_is_its_status(checkout, curves, close_run):
-    one, other = curves()[0].trials[:2]
+def test_the_last_run_of_a_trial_is_its_status(checkout, batches, close_run):
+    one, other = batches()[0].trials[:2]
     close_run("failed", "out of luck", trial=one)
     close_run("ok", trial=one)
     close_run("ok", trial=other)
@@ -153,8 +153,8 @@ def test_a_run_refused_before_it_began_is_stored(checkout, close_run):
         assert store.runs(status="refused")["error"].to_list() == ["no build of it"]
 
 
-def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, close_run):
-    trial = curves()[0].trials[0]
+def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, batches, close_run):
+    trial = batches()[0].trials[0]
     point = trial.point.model_copy(update={"share_of_peak": 0.8})
     closed = close_run(trial=trial)
     rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": 800}).encode()
@@ -175,9 +175,9 @@ def test_a_run_at_a_share_of_the_peak_is_stored_with_its_rate(checkout, curves, 
 
 @pytest.mark.parametrize(("rate_per_s", "missed"), [(1, []), (10**6, ["1 of 1"])])
 def test_an_open_loop_that_did_not_meet_its_rate_has_no_latency(
-    checkout, curves, close_run, rate_per_s, missed
+    checkout, batches, close_run, rate_per_s, missed
 ):
-    trial = curves()[0].trials[0]
+    trial = batches()[0].trials[0]
     point = trial.point.model_copy(update={"share_of_peak": 0.8})
     close_run(trial=trial)
     rate = json.dumps({"peak_tps": 1000.0, "rate_per_s": rate_per_s}).encode()
@@ -189,22 +189,27 @@ def test_an_open_loop_that_did_not_meet_its_rate_has_no_latency(
         assert open_loop.open_loop(of_study).is_empty() == bool(missed)
 
 
-def test_the_rate_of_an_open_loop_is_of_the_closed_one_with_as_many_clients(
-    checkout, curves, close_run
-):
-    few, *_, many = curves()[0].trials
-    share = many.point.model_copy(update={"share_of_peak": 0.8})
-    opened = curves()[0].model_copy(update={"trials": (many.model_copy(update={"point": share}),)})
-    plan = planned(checkout).model_copy(update={"curves": [curves()[0], opened]})
-    close_run(trial=few)
-    with pytest.raises(StoreError, match=f"closed loop with {many.point.concurrency} clients"):
-        curve._peak(checkout, plan, opened)
-    close_run(trial=many)
-    assert curve._peak(checkout, plan, opened) > 0
+def test_the_rate_of_an_open_loop_is_of_the_closed_one_with_as_many_clients(checkout, close_run):
+    plan = planned(checkout)
+    closed = plan.trials[0]
+    share = closed.point.model_copy(update={"share_of_peak": 0.8})
+    due = closed.model_copy(update={"point": share})
+    opened = plan.batches[0].model_copy(update={"trials": (due,)})
+    plan = plan.model_copy(update={"batches": (*plan.batches, opened)})
+    # every run but the one that it is about: others of its curve, and others with as many clients
+    for trial in plan.trials:
+        if trial not in (closed, due):
+            close_run(trial=trial)
+    ingest.ingest_new(checkout)
+    with pytest.raises(StoreError, match=f"closed loop with {due.point.concurrency} clients"):
+        peak(checkout, plan, due)
+    close_run(trial=closed)
+    ingest.ingest_new(checkout)
+    assert peak(checkout, plan, due) > 0
 
 
-def test_a_run_on_another_dataset_is_stored(checkout, curves, close_run):
-    trial = curves()[0].trials[0]
+def test_a_run_on_another_dataset_is_stored(checkout, batches, close_run):
+    trial = batches()[0].trials[0]
     dataset = SpecTree(operators=2, entities=500, revisions=50)
     point = trial.point.model_copy(update={"dataset": dataset})
     record = close_run(trial=trial.model_copy(update={"point": point}))
@@ -238,7 +243,7 @@ def test_a_record_from_before_datasets_named_their_kind_is_read(checkout, close_
     assert ingest.ingest_new(checkout) == Ingested(1)
 
 
-def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, curves):
+def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, batches):
     """``data/record_4`` is a run's folder and a plan as record version 4 had them."""
     content = json.loads((DATA / "record_4" / RECORD_NAME).read_text())
     folder = checkout.raw / content["run_id"]
@@ -252,7 +257,12 @@ def test_a_record_from_before_prewarming_had_its_name_is_read(checkout, curves):
     assert list(record.phases) == ["cold", "prewarm", "warmup", "measure"]
     assert list(record.phases.values()) == [tuple(times) for times in content["phases"].values()]
     # its trial is the one that is planned today
-    today = curves(profile="standard", engines=["postgres"])[0].trials[0]
+    today = next(
+        trial
+        for batch in batches(profile="standard", engines=["postgres"])
+        for trial in batch.trials
+        if trial.key == record.trial_key
+    )
     assert record.trial == today
     assert (record.trial_key, record.point_key) == (today.key, today.point.key)
     assert record.trial_key != content["trial_key"]
@@ -335,9 +345,9 @@ def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_run_is_named_and_all_others_are_ingested(checkout, curves, close_run, harm):
+def test_a_damaged_run_is_named_and_all_others_are_ingested(checkout, batches, close_run, harm):
     name, do, named = HARMS[harm]
-    trials = curves()[0].trials
+    trials = batches()[0].trials
     first, damaged, _ = (close_run(trial=trial) for trial in trials[:3])
     do(checkout.raw / damaged.run_id / name)
     only_the_damaged_run_is_left_out(checkout, damaged.run_id, named)
@@ -361,8 +371,8 @@ def test_a_copy_of_a_run_is_no_second_run(checkout, close_run):
     assert folders.latest_status(checkout.raw, "local") == {record.trial_key: "ok"}
 
 
-def test_rebuilding_gives_the_same_rows(checkout, curves, close_run):
-    trials = curves()[0].trials
+def test_rebuilding_gives_the_same_rows(checkout, batches, close_run):
+    trials = batches()[0].trials
     close_run(trial=trials[0])
     close_run("failed", "no", trial=trials[1])
     ingest.ingest_new(checkout)

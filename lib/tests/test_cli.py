@@ -200,6 +200,16 @@ def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close
     code, out, err = benchlab("plan --engine postgres --target local")
     assert (code, err) == (0, "")
     assert f"{len(trials)} runs, {len(trials) - 1} left" in out
+    batches = [batch for batch in planned(checkout).batches if batch.engine == "postgres"]
+    assert f"{len(batches)} batches; the runs are in a random order across curves" in out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    shown = {row[0]: row[1:] for row in rows if row}
+    point = trials[0].point
+    curve = [one for one in trials if one.point.curve == point.curve and not one.intervention]
+    clients = " ".join(map(str, sorted(one.point.concurrency for one in curve)))
+    name = f"{point.engine}-{point.variant}-{point.workload_name}"
+    assert shown[name] == [clients, "1", f"{len(curve) - 1} of {len(curve)}"]
+    assert shown["postgres-default-oltp_point_select-intervention"] == ["16", "1", "1 of 1"]
     assert tree(checkout.root) == before
 
 
@@ -300,7 +310,7 @@ def test_the_installed_command_ends_with_1_and_no_traceback(checkout):
     assert STUDY in done.stderr
 
 
-@pytest.mark.parametrize("module", ["cli", "run.curve"])
+@pytest.mark.parametrize("module", ["cli", "run.batch"])
 def test_nothing_waits_for_slow_imports_that_it_does_not_need(module):
     """Each of these takes a second or more; commands and run notebooks do without."""
     program = f"import sys, benchlab.{module}; print(*sys.modules)"

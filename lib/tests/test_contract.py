@@ -50,8 +50,8 @@ class EngineContract:
     @classmethod
     def point(cls, machine, variant: str = "tuned") -> Point:
         """A point of the small study of every engine."""
-        (curve,) = machine.plan(EVERY_ENGINE, engines=[cls.engine], variants=[variant])
-        return curve.trials[0].point
+        (batch,) = machine.plan(EVERY_ENGINE, engines=[cls.engine], variants=[variant])
+        return batch.trials[0].point
 
     def ones(self, session: Session) -> int:
         """How many rows have k = -1, which sysbench never draws."""

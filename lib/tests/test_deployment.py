@@ -184,8 +184,8 @@ def closed(checkout, trial, nodes: dict, captures: dict[str, dict[str, bytes]]) 
     return folder
 
 
-def test_captures_name_their_node(checkout, curves):
-    trial = curves()[0].trials[0]
+def test_captures_name_their_node(checkout, batches):
+    trial = batches()[0].trials[0]
     counters, cores = CAPTURES["sample.jsonl"], b'{"cores": 8}'
     nodes = {"db1": ("db.primary",), "app1": ("app",), "load1": ("load",)}
     folder = closed(
@@ -216,21 +216,21 @@ def test_captures_name_their_node(checkout, curves):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_load_that_was_not_sampled_is_reported(checkout, curves, watched):
+def test_a_load_that_was_not_sampled_is_reported(checkout, batches, watched):
     nodes = {"db1": ("db.primary",), "load1": ("load",)}
     of_load = {"host.json": b'{"cores": 8}'}
     if watched:
         of_load["sample.jsonl"] = CAPTURES["sample.jsonl"]
-    folder = closed(checkout, curves()[0].trials[0], nodes, {"db1": CAPTURES, "load1": of_load})
+    folder = closed(checkout, batches()[0].trials[0], nodes, {"db1": CAPTURES, "load1": of_load})
     table = ingest.rows(folder.path)["attribution"]
     evidence = dict(table.select("resource", "evidence").iter_rows())
     said = "of 8.00 cores" if watched else "no samples of the measured part"
     assert said in evidence["CPU of the client"]
 
 
-def test_runs_of_older_benchlabs_are_read(checkout, curves):
+def test_runs_of_older_benchlabs_are_read(checkout, batches):
     """Up to version 3 of the record the load's host had names of files, not a folder."""
-    trial = curves()[0].trials[0]
+    trial = batches()[0].trials[0]
     nodes = {"db": ("db.primary",), "load": ("load",)}
     files = CAPTURES | {
         "client-sample.jsonl": CAPTURES["sample.jsonl"],

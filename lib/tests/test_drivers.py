@@ -445,8 +445,8 @@ def test_an_unknown_driver_is_answered_with_the_choices():
         drivers.driver("nosuch")
 
 
-def test_a_run_of_pgbench_is_stored_by_operation(checkout, curves, close_run, tmp_path):
-    trial = curves()[0].trials[0]
+def test_a_run_of_pgbench_is_stored_by_operation(checkout, batches, close_run, tmp_path):
+    trial = batches()[0].trials[0]
     workload = TestPgbench.whole["scripts"]
     point = {"workload": workload, "workload_name": "mix", "dataset": PgbenchTables(scale=2)}
     TestPgbench().leave("scripts", workload, tmp_path)

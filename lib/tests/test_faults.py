@@ -1,6 +1,6 @@
 """Faults as they happen: killed servers, full disks, broken scripts, Ctrl-C, kill -9. None is mocked.
 
-Two sweeps hold them: one whose curves break each in its own way, and one that is interrupted in
+Two sweeps hold them: one whose runs break each in its own way, and one that is interrupted in
 every way and always gone on with.
 """
 
@@ -47,6 +47,8 @@ def write_faulty(machine: Machine, folder: Path) -> None:
     spec["matrix"] = [
         block | {"workloads": ["oltp_write_only", *SCRIPTS]},
         block | {"variants": ["wrong"], "workloads": ["oltp_point_select"]},
+        # one more than a batch takes
+        block | {"workloads": ["oltp_insert"], "concurrency": [1]},
         block | {"workloads": ["oltp_write_only"], "profiles": ["quick"]},
     ]
     tiny = smoke["envelope"] | {"disk": "128MiB"}
@@ -77,7 +79,7 @@ def outcome(said: str) -> list[str]:
     return line.removeprefix(f"{FAULTY}: ").split(", ")
 
 
-# A sweep whose curves break
+# A sweep whose runs break
 
 
 class Broken:
@@ -88,7 +90,7 @@ class Broken:
         self.records = records(data)
 
     def of(self, workload: str, variant: str = "default") -> list[Record]:
-        """The runs of a curve, oldest first."""
+        """The runs of a workload and a variant, oldest first."""
         return [
             one
             for one in self.records
@@ -103,22 +105,22 @@ class Broken:
 def broken(faulty, tmp_path_factory) -> Broken:
     data = tmp_path_factory.mktemp("broken") / "data"
     # the whole plan: what else there is to run decides on the order
-    curves = {curve.workload: curve for curve in faulty.plan(FAULTY, "smoke")}
-    curve = curves["oltp_write_only"]
+    first, _ = faulty.plan(FAULTY, "smoke")
+    killed = next(one for one in first.trials if one.point.workload_name == "oltp_write_only")
     sweep = faulty.start(data, *BREAKING)
-    sweep.measured(curve.trials[0])
+    sweep.measured(killed)
     os.kill(agent("engine", "postgres", "status")["pid"], signal.SIGKILL)
     # a notebook that has the store open is in nobody's way
     with open_store(data / "store"):
-        wait_for(lambda: len(records(data)) > 4, "another curve to end")
+        wait_for(lambda: len(records(data)) > len(first.trials), "the other batch to begin")
     code = sweep.end()
     return Broken(data, code, sweep.said, faulty.leftovers())
 
 
 def test_a_sweep_with_failed_runs_goes_on_and_ends_with_one_line(broken):
     assert broken.code == 1, broken.said
-    assert len(broken.records) == 8
-    assert {"1 ok", "7 failed"} == set(outcome(broken.said))
+    assert len(broken.records) == 9
+    assert {"2 ok", "7 failed"} == set(outcome(broken.said))
     assert broken.said.splitlines()[-1].startswith("benchlab: 7 runs failed")
     assert "Traceback" not in broken.said
     assert broken.leftovers == []
@@ -205,8 +207,8 @@ class Interrupted:
 
     def __init__(self, machine: Machine, data: Path):
         self.machine, self.data = machine, data
-        (curve,) = machine.plan(FAULTY, "quick")
-        self.trials = curve.trials
+        (batch,) = machine.plan(FAULTY, "quick")
+        self.trials = batch.trials
 
     def status(self) -> dict[str, int]:
         """How many finished runs of each status there are."""

@@ -80,10 +80,10 @@ def test_what_is_foreseen_comes_true(checkout, measured):
     spec = study.load(checkout, STUDY)
     plan = planned(checkout, STUDY, MEASURED_PROFILE)
     runs: dict = {}
-    for curve in plan.curves:
-        if curve.envelope == "main" and not curve.intervention:
-            of_curve = runs.setdefault((curve.engine, curve.variant, curve.workload), {})
-            of_curve |= {trial.point.concurrency: [1.0, 2.0, 3.0] for trial in curve.trials}
+    for trial in plan.trials:
+        *curve, envelope = trial.point.curve
+        if envelope == "main" and not trial.intervention:
+            runs.setdefault(tuple(curve), {})[trial.point.concurrency] = [1.0, 2.0, 3.0]
     store = measured(runs)
     instance = target.instance_type(checkout, spec.instance)
     foreseen = {claim.id for claim, _ in undecidable(spec, instance, plan)}
@@ -108,8 +108,8 @@ def test_what_is_foreseen_comes_true(checkout, measured):
 def test_the_time_of_a_plan_is_that_of_its_runs_and_what_lies_between(checkout, close_run):
     plan = planned(checkout)
     measured_s = sum(one.point.warmup_s + one.point.measure_s for one in plan.trials)
-    before = estimate.of_curves(plan.curves, checkout, "local")
-    assert before > measured_s + estimate.CURVE_S * len(plan.curves)
+    before = estimate.of_batches(plan.batches, checkout, "local")
+    assert before > measured_s + estimate.BATCH_S * len(plan.batches)
     # a run that took long is learnt from; its captures are of 6 s, and it ended at once
     trial = plan.trials[0]
     close_run(trial=trial)

@@ -19,10 +19,11 @@ FILES = CAPTURES | {
 
 
 @pytest.fixture
-def intervened(curves):
+def intervened(batches):
     """A trial of write_only at 16 threads, with and without an intervention."""
-    (curve,) = curves(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
-    (plain,) = (trial for trial in curve.trials if trial.point.concurrency == 16)
+    curve = batches(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
+    trials = [trial for batch in curve for trial in batch.trials]
+    (plain,) = (trial for trial in trials if trial.point.concurrency == 16)
     return plain, plain.model_copy(update={"intervention": REQUESTED})
 
 

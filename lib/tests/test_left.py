@@ -4,13 +4,16 @@ import io
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 from benchlab import study, target
 from benchlab.engines import EngineSetting
-from benchlab.errors import NotebookError
+from benchlab.errors import EngineError, NotebookError
+from benchlab.plan import Batch, Plan, Trial
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME
@@ -35,21 +38,21 @@ class Session:
         self.found = provisioned.engines[engine]
         self.roles = provisioned.deployment.roles
 
-    #: Settings that the server reports; none: they are as requested.
-    said: ClassVar[list[EngineSetting]] = []
+    #: Variant → settings that the server reports; none: they are as requested.
+    said: ClassVar[dict[str, list[EngineSetting]]] = {}
 
     @property
     def engine(self) -> "Session":
         return self
 
     def settings(self, requested: dict) -> list[EngineSetting]:
-        return self.said
+        return self.said.get(self.variant, [])
 
     def bring_up(self) -> None:
         pass
 
     def cold(self, variant: str, restore: str | None = None) -> None:
-        pass
+        self.variant = variant
 
     def stop(self) -> None:
         pass
@@ -59,13 +62,12 @@ class Session:
 
 
 class Sweeps:
-    """Sweeps of one curve of two trials, whose notebook is a function that closes runs."""
+    """Sweeps of one batch, by default of two trials, whose notebook is a function that closes runs."""
 
     def __init__(self, checkout, close_run, monkeypatch):
         self.checkout, self.close_run = checkout, close_run
-        spec = study.load(checkout, SELECTION.study)
-        (curve,) = SELECTION.part(spec, planning.planned(checkout, SELECTION, spec))
-        self.trials = curve.trials
+        self.selection = SELECTION
+        self.refused: dict[str, str] = {}
         self.executed: list[str] = []
         # the tests of this machine may hold it meanwhile
         monkeypatch.setattr(sweep, "_refuse", lambda on: None)
@@ -74,26 +76,41 @@ class Sweeps:
         monkeypatch.setattr(sweep.dataset, "ensure", lambda *_: None)
         monkeypatch.setattr(sweep, "execute_notebook", self._execute)
 
+    def planned(self, checkout, selection: Selection, spec) -> Plan:
+        """The whole plan, with what is selected of it as its first batch."""
+        whole = planning.planned(checkout, selection, spec)
+        chosen = [one for batch in selection.part(spec, whole) for one in batch.trials]
+        first = Batch(engine="postgres", trial=1, trials=chosen)
+        others = [rest for batch in whole.batches if (rest := batch.without(first.keys))]
+        return whole.model_copy(update={"batches": (first, *others)})
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """Those that are swept."""
+        spec = study.load(self.checkout, STUDY)
+        return self.planned(self.checkout, self.selection, spec).batches[0].trials
+
     @contextmanager
     def _ready(self, *_: object):
-        found = EngineFound(engine="postgres", version="unknown")
+        found = EngineFound(engine="postgres", version="unknown", refused_variants=self.refused)
         yield Provisioned(
             deployment=target.load(self.checkout, "local"), hosts={}, engines={"postgres": found}
         )
 
-    def _execute(self, repo, plan, curve, bar) -> None:
-        self.executed += [trial.key for trial in curve.trials]
-        self.notebook(curve)
+    def _execute(self, repo, plan, batch, bar) -> None:
+        self.executed += [trial.key for trial in batch.trials]
+        self.notebook(batch)
 
-    def notebook(self, curve) -> None:
+    def notebook(self, batch) -> None:
         """All goes well."""
-        for trial in curve.trials:
+        for trial in batch.trials:
             self.close_run(trial=trial)
 
     def run(self) -> tuple[Counter, str]:
         """Return what a sweep returned and what it said."""
         stream = io.StringIO()
-        outcome = sweep.run(self.checkout, SELECTION, Console(file=stream, width=300))
+        console = Console(file=stream, width=300)
+        outcome = sweep.run(self.checkout, self.selection, console, self.planned)
         return outcome, stream.getvalue()
 
     def statuses(self, trial) -> list[str]:
@@ -142,7 +159,7 @@ def test_a_damaged_run_is_reported_and_its_trial_measured_again(sweeps, harm, in
 def test_a_run_that_cannot_be_ingested_has_failed_and_is_reported_at_once(sweeps, close_run):
     first, second = sweeps.trials
 
-    def notebook(curve) -> None:
+    def notebook(batch) -> None:
         close_run(trial=first)
         close_run(trial=second, **ODD)
 
@@ -164,9 +181,9 @@ def test_a_notebook_that_breaks_off_leaves_a_record_of_every_trial(sweeps, close
         for trial in sweeps.trials:
             close_run(status, "as before" if status == "failed" else None, trial=trial)
 
-    def notebook(curve) -> None:
+    def notebook(batch) -> None:
         close_run(trial=first)
-        raise NotebookError("curve.ipynb broke off: kernel died")
+        raise NotebookError("batch.ipynb broke off: kernel died")
 
     sweeps.notebook = notebook
     outcome, said = sweeps.run()
@@ -174,17 +191,17 @@ def test_a_notebook_that_breaks_off_leaves_a_record_of_every_trial(sweeps, close
     assert said.count("kernel died") == 1
     assert sweeps.statuses(first)[len(before) :] == [("ok", None)]
     assert sweeps.statuses(second)[len(before) :] == [
-        ("failed", "curve.ipynb broke off: kernel died")
+        ("failed", "batch.ipynb broke off: kernel died")
     ]
 
 
 def test_a_study_file_that_changes_meanwhile_changes_nothing_of_what_runs(sweeps, checkout):
     as_planned = [trial.key for trial in sweeps.trials]
 
-    def notebook(curve) -> None:
+    def notebook(batch) -> None:
         path = checkout.studies / f"{STUDY}.yml"
         path.write_text(path.read_text().replace("log_checkpoints: true", "log_checkpoints: false"))
-        for trial in curve.trials:
+        for trial in batch.trials:
             sweeps.close_run(trial=trial)
 
     sweeps.notebook = notebook
@@ -201,7 +218,7 @@ def test_a_study_file_that_changes_meanwhile_changes_nothing_of_what_runs(sweeps
 
 def test_a_variant_stops_at_once_if_the_server_does_not_know_a_setting(sweeps, monkeypatch):
     unknown = EngineSetting(name="wal_compresion", requested="lz4", effective=None)
-    monkeypatch.setattr(Session, "said", [unknown])
+    monkeypatch.setattr(Session, "said", {"default": [unknown]})
     outcome, said = sweeps.run()
     assert outcome == {"failed": 2}
     assert sweeps.executed == []
@@ -215,3 +232,110 @@ def test_a_variant_stops_at_once_if_the_server_does_not_know_a_setting(sweeps, m
         (folder,) = sweeps.checkout.raw.glob(f"*-{trial.key[:8]}")
         (kept,) = json.loads((folder / "settings.json").read_text())
         assert (kept["name"], kept["effective"]) == ("wal_compresion", None)
+
+
+@pytest.fixture
+def both(sweeps) -> Sweeps:
+    """A batch with two variants."""
+    sweeps.selection = replace(SELECTION, variants=["default", "tuned"])
+    assert len(sweeps.trials) == 4
+    return sweeps
+
+
+def ended(sweeps: Sweeps, variant: str) -> set[tuple[str, str | None]]:
+    """How the runs of a variant ended, each once."""
+    of_variant = [trial for trial in sweeps.trials if trial.point.variant == variant]
+    return {status for trial in of_variant for status in sweeps.statuses(trial)}
+
+
+def executed(sweeps: Sweeps) -> Counter[str]:
+    """Variant → how many of its trials a notebook ran."""
+    return Counter(
+        trial.point.variant for trial in sweeps.trials if trial.key in set(sweeps.executed)
+    )
+
+
+def test_a_variant_that_is_refused_leaves_the_rest_of_its_batch(both):
+    both.refused = {"tuned": "it takes more memory than there is"}
+    outcome, said = both.run()
+    assert outcome == {"ok": 2, "refused": 2}
+    assert executed(both) == {"default": 2}
+    assert ended(both, "tuned") == {("refused", "it takes more memory than there is")}
+    assert ended(both, "default") == {("ok", None)}
+    line = "postgres-tuned-oltp_insert-trial1: 2 runs refused: it takes more memory than there is"
+    assert said.count(line) == 1
+
+
+def test_a_variant_whose_setting_is_unknown_leaves_the_rest_of_its_batch(both, monkeypatch):
+    unknown = EngineSetting(name="wal_compresion", requested="lz4", effective=None)
+    monkeypatch.setattr(Session, "said", {"default": [unknown]})
+    outcome, said = both.run()
+    assert outcome == {"ok": 2, "failed": 2}
+    assert executed(both) == {"tuned": 2}
+    assert said.count("postgres-default-oltp_insert-trial1: 2 runs failed: ") == 1
+
+
+def test_a_dataset_that_cannot_be_loaded_fails_the_runs_on_it_alone(both, monkeypatch):
+    planned = both.planned
+
+    def on_large(trial: Trial) -> Trial:
+        dataset = trial.point.dataset.model_copy(update={"rows_per_table": 10**9})
+        return trial.model_copy(
+            update={"point": trial.point.model_copy(update={"dataset": dataset})}
+        )
+
+    def with_another_dataset(*arguments) -> Plan:
+        plan = planned(*arguments)
+        first = plan.batches[0]
+        trials = (on_large(one) if one.point.variant == "tuned" else one for one in first.trials)
+        first = first.model_copy(update={"trials": tuple(trials)})
+        return plan.model_copy(update={"batches": (first,)})
+
+    def ensure(session, point, *_: object) -> None:
+        loaded.append(point.dataset.rows_per_table)
+        if point.dataset.rows_per_table == 10**9:
+            raise EngineError("no space left")
+
+    loaded: list[int] = []
+    monkeypatch.setattr(both, "planned", with_another_dataset)
+    monkeypatch.setattr(sweep.dataset, "ensure", ensure)
+    outcome, said = both.run()
+    assert outcome == {"ok": 2, "failed": 2}
+    assert executed(both) == {"default": 2}
+    assert ended(both, "tuned") == {("failed", "no space left")}
+    assert "postgres-tuned-oltp_insert-trial1: 2 runs failed: no space left" in said
+    assert len(loaded) == 2  # each once
+
+
+def test_an_open_loop_whose_peak_is_unknown_fails_alone(both, monkeypatch):
+    """The closed loop of one variant fails, so that nothing is known to be a share of."""
+    planned = both.planned
+
+    def opened_too(*arguments) -> Plan:
+        plan = planned(*arguments)
+        closed = plan.batches[0]
+        shares = [
+            trial.model_copy(
+                update={"point": trial.point.model_copy(update={"share_of_peak": 0.8})}
+            )
+            for trial in closed.trials
+        ]
+        opened = Batch(engine="postgres", trial=1, trials=shares)
+        return plan.model_copy(update={"batches": (closed, opened)})
+
+    def notebook(batch) -> None:
+        for trial in batch.trials:
+            failed = trial.point.variant == "tuned"
+            both.close_run(*(["failed", "it died"] if failed else []), trial=trial)
+
+    monkeypatch.setattr(both, "planned", opened_too)
+    both.notebook = notebook
+    outcome, said = both.run()
+    assert outcome == {"ok": 4, "failed": 4}
+    assert len(both.executed) == 6
+    for clients in {trial.point.concurrency for trial in both.trials}:
+        reason = (
+            f"postgres-tuned-oltp_insert: no run of the closed loop with {clients} clients counts, of"
+            " whose throughput it is a share"
+        )
+        assert f"postgres-tuned-oltp_insert-trial1: 1 run failed: {reason}" in said

@@ -2,14 +2,17 @@
 
 import itertools
 import json
+import math
+import statistics
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from benchlab import study, target
 from benchlab.errors import BenchlabError, TargetError, UnknownName
-from benchlab.plan import Curve, Planner, Point, Trial, content_key, selected, settings_of
+from benchlab.plan import Batch, Plan, Planner, Point, Trial, content_key, selected, settings_of
 from benchlab.plan import plan as plans
+from benchlab.plan.batch import BATCH_TRIALS
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
@@ -22,12 +25,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 
-def trials(curves: list[Curve]) -> list[Trial]:
-    return [trial for curve in curves for trial in curve.trials]
+def trials(batches: list[Batch]) -> list[Trial]:
+    return [trial for batch in batches for trial in batch.trials]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
+def test_every_trial_of_the_matrix_is_planned_once(checkout, batches, profile):
     spec = study.load(checkout, STUDY)
     requested = [
         (*combination, block.envelope, concurrency, number)
@@ -37,7 +40,7 @@ def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
         for concurrency in block.concurrency or spec.profiles[profile].concurrency
         for number in range(1, spec.profiles[profile].trials + 1)
     ]
-    planned = trials(curves(profile))
+    planned = trials(batches(profile))
     assert Counter(requested) == Counter(
         (
             *(trial.point.engine, trial.point.variant, trial.point.workload_name),
@@ -51,24 +54,45 @@ def test_every_trial_of_the_matrix_is_planned_once(checkout, curves, profile):
     assert all(0 < trial.seed < 2**31 for trial in planned)  # 0: sysbench takes the time of day
 
 
-def test_trials_are_interleaved_so_that_drift_is_no_effect(curves):
-    planned = curves("standard")
-    numbers = [curve.trial for curve in planned]
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@given(seed=st.integers(0, 2**32))
+def test_runs_are_in_a_random_order_across_curves(batches, seed):
+    planned = batches("standard", seed=seed)
+    # every trial once, whatever the seed, and all of one number before the next
+    keys = Counter(trial.key for trial in trials(planned))
+    assert keys == Counter(trial.key for trial in trials(batches("standard")))
+    numbers = [trial.number for trial in trials(planned)]
     assert numbers == sorted(numbers)
     assert set(numbers) == {1, 2, 3}
-    orders = {
-        number: [curve.name.rsplit("-", 1)[0] for curve in planned if curve.trial == number]
-        for number in set(numbers)
-    }
-    assert len({tuple(order) for order in orders.values()}) == 3
-    assert len({tuple(sorted(order)) for order in orders.values()}) == 1
-    by_concurrency = {tuple(trial.point.concurrency for trial in curve.trials) for curve in planned}
-    assert len(by_concurrency) > 3
+    for batch in planned:
+        assert {(one.point.engine, one.number) for one in batch.trials} == {
+            (batch.engine, batch.trial)
+        }
+        assert 0 < len(batch.trials) <= BATCH_TRIALS
+    assert len({batch.name for batch in planned}) == len(planned)
+    # what the machine goes through during a batch is shared by many curves
+    curves = [len({one.point.curve for one in batch.trials}) for batch in planned]
+    assert statistics.median(curves) >= 4
+    # and every trial has an order of its own
+    orders = {tuple(one.point.key for one in trials(planned) if one.number == n) for n in (1, 2, 3)}
+    assert len(orders) == 3
 
 
-def test_the_order_follows_from_the_seed_alone(curves):
+def test_batches_are_no_more_than_the_trials_need(batches):
+    planned = batches("standard")
+    for number, engine in itertools.product((1, 2, 3), ("postgres", "tidb", "oceanbase")):
+        sizes = [len(one.trials) for one in planned if (one.trial, one.engine) == (number, engine)]
+        assert len(sizes) == math.ceil(sum(sizes) / BATCH_TRIALS)
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_order_follows_from_the_seed_alone(batches):
     def order(**options) -> list[str]:
-        return [f"{c.name} {t.point.concurrency}" for c in curves(**options) for t in c.trials]
+        return [
+            f"{batch.name} {trial.point.curve} {trial.point.concurrency}"
+            for batch in batches(**options)
+            for trial in batch.trials
+        ]
 
     assert order() == order()
     assert order(seed=2) != order()
@@ -77,12 +101,15 @@ def test_the_order_follows_from_the_seed_alone(curves):
     assert order(versions=versions) == order()
 
 
-def test_a_selection_is_a_part_of_the_whole(curves):
-    series = ("postgres", "tuned", "oltp_insert")
-    part = curves("standard", engines=series[:1], variants=series[1:2], workloads=series[2:])
-    whole = curves("standard")
-    # in the order of the whole, of the curves as of the concurrencies within them
-    assert part == [c for c in whole if (c.engine, c.variant, c.workload) == series]
+def test_a_selection_is_a_part_of_the_whole(batches):
+    part = batches("standard", engines=["postgres"], variants=["tuned"], workloads=["oltp_insert"])
+    whole = batches("standard")
+    # in the order of the whole; what is empty then is left out
+    curve = ("postgres", "tuned", "oltp_insert", "main")
+    assert trials(part) == [one for one in trials(whole) if one.point.curve == curve]
+    assert [batch.name for batch in part] == [
+        batch.name for batch in whole if any(one.point.curve == curve for one in batch.trials)
+    ]
     assert 0 < len(part) < len(whole)
 
 
@@ -94,9 +121,9 @@ def test_a_selection_is_a_part_of_the_whole(curves):
         ("workload", "oltp_insert, oltp_point_select, oltp_write_only"),
     ],
 )
-def test_a_name_that_is_not_there_is_refused_with_the_choices(curves, kind, choices):
+def test_a_name_that_is_not_there_is_refused_with_the_choices(batches, kind, choices):
     with pytest.raises(UnknownName) as error:
-        curves(**{f"{kind}s": ["nosuch"]})
+        batches(**{f"{kind}s": ["nosuch"]})
     assert str(error.value) == f"unknown {kind} 'nosuch'; choose one of: {choices}"
 
 
@@ -126,8 +153,8 @@ DEEP = {
 }
 
 
-def test_a_point_is_another_one_when_anything_of_it_changes(curves):
-    point = curves("smoke", engines=["postgres"], workloads=["oltp_insert"])[0].trials[0].point
+def test_a_point_is_another_one_when_anything_of_it_changes(batches):
+    point = batches("smoke", engines=["postgres"], workloads=["oltp_insert"])[0].trials[0].point
     assert CHANGES.keys() | DEEP.keys() == set(Point.model_fields)
     changes = CHANGES | {
         name: getattr(point, name).model_copy(update=update) for name, update in DEEP.items()
@@ -155,27 +182,26 @@ def test_the_studys_interventions_are_planned_last(checkout, profile):
     listed = [one for one in spec.interventions if profile in one.profiles]
     planned = planner(checkout, profile).interventions()
     assert [(*one.curve, one.concurrency) for one in listed] == [
-        (curve.engine, curve.variant, curve.workload, curve.trials[0].point.concurrency)
-        for curve in planned
+        (*batch.trials[0].point.curve[:3], batch.trials[0].point.concurrency) for batch in planned
     ]
-    for curve, one in zip(planned, listed, strict=True):
-        (trial,) = curve.trials
+    for batch, one in zip(planned, listed, strict=True):
+        (trial,) = batch.trials
         of_profile = spec.profiles[profile].intervention
         assert trial.intervention.resources == (one.resources or of_profile.resources)
         assert trial.intervention.factor == of_profile.factor
         assert trial.point.measure_s > trial.intervention.duration_s
-        assert curve.name.endswith("-intervention16")
-    whole = plan_of(checkout, STUDY, profile).curves
-    intervened = [curve.name for curve in whole if curve.intervention]
-    assert intervened == [curve.name for curve in whole[-len(planned) :]]
-    assert intervened == [curve.name for curve in planned]
+        assert batch.name == "-".join([*one.curve, "trial1", "intervention16"])
+    whole = plan_of(checkout, STUDY, profile).batches
+    intervened = [batch.name for batch in whole if batch.intervention]
+    assert intervened == [batch.name for batch in whole[-len(planned) :]]
+    assert intervened == [batch.name for batch in planned]
 
 
 def test_interventions_are_selected_as_curves_are(checkout):
     quick = planner(checkout, "quick")
     lowered = quick.interventions()
     (one,) = selected(quick.study, lowered, workloads=["oltp_point_select"])
-    assert one.workload == "oltp_point_select"
+    assert one.trials[0].point.workload_name == "oltp_point_select"
     assert selected(quick.study, lowered, engines=["oceanbase"]) == []
     with pytest.raises(UnknownName, match="variant 'nosuch'"):
         selected(quick.study, lowered, variants=["nosuch"])
@@ -201,23 +227,29 @@ def open_loops(checkout):
 
 def test_open_loops_run_at_every_share_of_the_peak_in_every_trial(open_loops):
     planned = open_loops()
-    assert len(planned) == 2 * 3
-    for curve in planned:
-        assert sorted(curve.places) == [0.5, 0.8, 0.95]
-        assert {trial.point.concurrency for trial in curve.trials} == {16}
-        assert curve.name == f"postgres-{curve.variant}-oltp_point_select-trial{curve.trial}-open"
+    assert [batch.name for batch in planned] == [f"postgres-trial{n}-open1" for n in (1, 2, 3)]
+    for batch in planned:
+        assert batch.is_open
+        assert Counter(
+            (one.point.variant, one.point.share_of_peak) for one in batch.trials
+        ) == Counter(itertools.product(("default", "tuned"), (0.5, 0.8, 0.95)))
+        assert {trial.point.concurrency for trial in batch.trials} == {16}
     assert len({trial.key for trial in trials(planned)}) == 2 * 3 * 3
 
 
-def test_a_curve_of_the_closed_loop_is_not_open(curves):
-    (curve, *_) = curves()
-    assert not curve.is_open
-    assert curve.places == [trial.point.concurrency for trial in curve.trials]
+@pytest.mark.parametrize("name", study.names_rerun(Repo(ROOT)))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_open_loops_come_after_all_closed_ones(checkout, name, profile):
+    kinds = [
+        (one.intervention is not None, one.is_open)
+        for one in plan_of(checkout, name, profile).batches
+    ]
+    assert kinds == sorted(kinds)
 
 
 def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
     paper = planner(checkout, "paper", "spec_tree")
-    closed, others = paper.curves(), [*paper.open_loops(), *paper.interventions()]
+    closed, others = paper.closed_loops(), [*paper.open_loops(), *paper.interventions()]
     assert {one.point.transactions_per_client for one in trials(closed)} == {10_000}
     assert {one.point.transactions_per_client for one in trials(others)} == {None}
 
@@ -225,21 +257,21 @@ def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
 @pytest.mark.parametrize("name", study.names_rerun(Repo(ROOT)))
 def test_a_run_restores_the_snapshot_that_provisioning_keeps(checkout, name):
     planned = planner(checkout, "smoke", name)
-    limits = trials(planned.curves())[0].point.envelope
+    limits = trials(planned.closed_loops())[0].point.envelope
     provisioned = {
         one["engine"]: one["init_key"]
         for one in provision.variables(
             planned.study, "smoke", limits, sorted(planned.study.engines)
         )["benchlab_engines"]
     }
-    for trial in trials(planned.curves()):
+    for trial in trials(planned.closed_loops()):
         assert trial.point.init_key == provisioned[trial.point.engine]
 
 
 def test_limits_that_are_not_in_force_are_not_planned(checkout):
     paper = planner(checkout, "paper", enforce=False)
-    for curve in paper.interventions():
-        assert curve.intervention.resources == ("cpu",)
+    for batch in paper.interventions():
+        assert batch.intervention.resources == ("cpu",)
     with pytest.raises(TargetError, match=r"no limit is in force .* choose one of: cpu"):
         paper.intervention(
             paper.study.interventions[0],
@@ -247,8 +279,8 @@ def test_limits_that_are_not_in_force_are_not_planned(checkout):
         )
 
 
-def test_a_trial_with_an_intervention_is_another_one(curves):
-    trial = curves()[0].trials[0]
+def test_a_trial_with_an_intervention_is_another_one(batches):
+    trial = batches()[0].trials[0]
     requested = [
         Intervention(block_s=4, blocks=2),
         Intervention(block_s=5, blocks=2),
@@ -264,16 +296,16 @@ def test_a_trial_with_an_intervention_is_another_one(curves):
         assert again.key == one.key
 
 
-def test_keys_and_records_of_other_trials_are_what_they_were(curves):
+def test_keys_and_records_of_other_trials_are_what_they_were(batches):
     """Runs that were made before there were interventions are still theirs."""
-    trial = curves()[0].trials[0]
+    trial = batches()[0].trials[0]
     assert set(json.loads(trial.model_dump_json())) == {"point", "number", "profile"}
     assert trial.key == content_key([trial.point.key, trial.number])
 
 
-def test_points_of_older_runs_are_what_they_were(curves):
+def test_points_of_older_runs_are_what_they_were(batches):
     """What came later is said of the points only that have it."""
-    point = json.loads(curves()[0].trials[0].point.model_dump_json())
+    point = json.loads(batches()[0].trials[0].point.model_dump_json())
     assert not {"role", "share_of_peak", "transactions_per_client"} & point.keys()
     assert set(point["workload"]) == {
         "driver",
@@ -285,27 +317,27 @@ def test_points_of_older_runs_are_what_they_were(curves):
     assert set(point["dataset"]) == {"kind", "tables", "rows_per_table"}
 
 
-def test_profile_is_no_part_of_a_trial_but_its_number_is(curves):
-    trial = curves()[0].trials[0]
+def test_profile_is_no_part_of_a_trial_but_its_number_is(batches):
+    trial = batches()[0].trials[0]
     assert trial.model_copy(update={"profile": "standard"}).key == trial.key
     assert trial.model_copy(update={"number": 2}).key != trial.key
 
 
-def test_variants_of_an_engine_share_one_dataset(curves):
+def test_variants_of_an_engine_share_one_dataset(batches):
     datasets = {}
-    for trial in trials(curves()):
+    for trial in trials(batches()):
         datasets.setdefault(trial.point.engine, set()).add(trial.point.dataset_key)
     assert {engine: len(keys) for engine, keys in datasets.items()} == dict.fromkeys(datasets, 1)
     assert len(set.union(*datasets.values())) == len(datasets)
-    point = curves(engines=["postgres"])[0].trials[0].point
+    point = batches(engines=["postgres"])[0].trials[0].point
     for name in ("engine_version", "init", "role_vars"):
         assert point.model_copy(update={name: CHANGES[name]}).dataset_key != point.dataset_key
     other = {"dataset": point.dataset.model_copy(update=DEEP["dataset"])}
     assert point.model_copy(update=other).dataset_key != point.dataset_key
 
 
-def test_only_writers_have_their_dataset_restored(curves):
-    resets = {(t.point.workload_name, t.point.dataset_reset) for t in trials(curves("smoke"))}
+def test_only_writers_have_their_dataset_restored(batches):
+    resets = {(t.point.workload_name, t.point.dataset_reset) for t in trials(batches("smoke"))}
     assert resets == {
         ("oltp_write_only", "restore"),
         ("oltp_insert", "restore"),
@@ -314,11 +346,11 @@ def test_only_writers_have_their_dataset_restored(curves):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_sizes_keep_the_articles_share_of_memory(checkout, curves, profile):
+def test_sizes_keep_the_articles_share_of_memory(checkout, batches, profile):
     """Table 1 and 2 of the article: 8 GB, 1 GB and 20 GB on a machine of 32 GB."""
     spec = study.load(checkout, STUDY)
     for variant, wal_of_memory in (("default", 1 / 32), ("tuned", 20 / 32)):
-        found = curves(profile, engines=["postgres"], variants=[variant])[0].trials[0].point
+        found = batches(profile, engines=["postgres"], variants=[variant])[0].trials[0].point
         memory = found.envelope.memory_bytes
         assert found.settings["shared_buffers"] == memory / 4
         assert found.settings["max_wal_size"] == memory * wal_of_memory
@@ -327,25 +359,26 @@ def test_sizes_keep_the_articles_share_of_memory(checkout, curves, profile):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=st.data())
-def test_what_is_left_is_the_plan_without_what_is_done(curves, choice):
-    curve = curves(engines=["postgres"])[0]
-    done = choice.draw(st.sets(st.sampled_from(sorted(curve.keys))))
-    rest = curve.without(done | {"the key of something else"})
+def test_what_is_left_is_the_plan_without_what_is_done(batches, choice):
+    batch = batches(engines=["postgres"])[0]
+    done = choice.draw(st.sets(st.sampled_from(sorted(batch.keys))))
+    rest = batch.without(done | {"the key of something else"})
     left = rest.trials if rest else ()
-    assert left == tuple(trial for trial in curve.trials if trial.key not in done)
-    assert (rest is None) == (done == curve.keys)
+    assert left == tuple(trial for trial in batch.trials if trial.key not in done)
+    assert (rest is None) == (done == batch.keys)
+    assert rest is None or rest.name == batch.name
 
 
-def test_a_plan_gives_the_trials_of_a_curve_in_the_order_of_their_keys(checkout):
+def test_a_plan_gives_the_trials_of_a_batch_in_the_order_of_their_keys(checkout):
     plan = plan_of(checkout)
-    curve = plan.curves[1]
-    keys = [trial.key for trial in curve.trials]
-    assert plan.curve(keys) == curve
-    assert plan.curve(keys[::-1]).trials == curve.trials[::-1]
-    assert plan.curve(keys[1:2]).trials == curve.trials[1:2]
-    assert plan.curve() == plan.curves[0]
+    batch = plan.batches[1]
+    keys = [trial.key for trial in batch.trials]
+    assert plan.batch(keys) == batch
+    assert plan.batch(keys[::-1]).trials == batch.trials[::-1]
+    assert plan.batch(keys[1:2]).trials == batch.trials[1:2]
+    assert plan.batch() == plan.batches[0]
     with pytest.raises(UnknownName, match="unknown trials"):
-        plan.curve([keys[0], plan.curves[0].trials[0].key])
+        plan.batch([keys[0], plan.batches[0].trials[0].key])
 
 
 def test_a_plan_is_written_once_and_read_again(checkout):
@@ -363,9 +396,10 @@ def test_a_plan_is_written_once_and_read_again(checkout):
         plans.read(checkout, "nosuch")
 
 
-def test_a_plan_from_before_prewarming_had_its_name_is_read(checkout):
+def test_a_plan_from_before_batches_and_prewarming_had_their_names_is_read(checkout):
     text = (DATA / "record_4" / "plan.json").read_text()
     assert text.count('"read_in"') == 2
+    assert '"curves"' in text
     checkout.plans.mkdir(parents=True)
     (checkout.plans / "earlier.json").write_text(text)
     plan = plans.read(checkout, "earlier")
@@ -373,6 +407,13 @@ def test_a_plan_from_before_prewarming_had_its_name_is_read(checkout):
     today = plan_of(checkout, profile="standard")
     assert {trial.key for trial in plan.trials} < {trial.key for trial in today.trials}
     assert [trial.intervention is None for trial in plan.trials] == [True, False]
+    assert [plan.batch([trial.key]).trials for trial in plan.trials] == [
+        (one,) for one in plan.trials
+    ]
+    # written down again, it is one of today's
+    again = plan.model_dump_json()
+    assert '"curves"' not in again
+    assert Plan.model_validate_json(again) == plan
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"study": 1}'])
@@ -388,7 +429,7 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     selection = Selection(STUDY, engines=["postgres"])
     spec = study.load(checkout, STUDY)
 
-    def planned() -> list[Curve]:
+    def planned() -> list[Batch]:
         return selection.part(spec, planning.planned(checkout, selection, spec))
 
     ok, failed, refused, *others = trials(planned())

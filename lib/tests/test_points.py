@@ -169,9 +169,10 @@ def first_trials(checkout, **names: str) -> dict[str, object]:
     """Envelope → first trial of a curve, in the order of the study."""
     lists = {name: [value] for name, value in names.items()}
     chosen = selected(
-        study.load(checkout, STUDY), planned(checkout, STUDY, PROFILE).curves, **lists
+        study.load(checkout, STUDY), planned(checkout, STUDY, PROFILE).batches, **lists
     )
-    return {curve.envelope: curve.trials[0] for curve in reversed(chosen)}
+    trials = [trial for batch in chosen for trial in batch.trials]
+    return {trial.point.envelope.name: trial for trial in reversed(trials)}
 
 
 def test_without_runs_there_are_the_same_columns(checkout, close_run):

@@ -11,18 +11,15 @@ from benchlab.target import EngineFound, Provisioned, load
 from conftest import STUDY, planned, rerun
 
 #: A curve of which two profiles share trials.
-CURVE = {"engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
+CURVE = ("postgres", "default", "oltp_write_only", "main")
 
 
 def trials_of(checkout: Repo, profile: str) -> list:
-    """The trials of one curve in the main envelope, all repetitions of it."""
+    """The trials of one curve, all repetitions of it."""
     return [
         trial
-        for curve in planned(checkout, STUDY, profile).curves
-        if {name: getattr(curve, name) for name in CURVE} == CURVE
-        and curve.envelope == "main"
-        and not curve.intervention
-        for trial in curve.trials
+        for trial in planned(checkout, STUDY, profile).trials
+        if trial.point.curve == CURVE and not trial.intervention
     ]
 
 

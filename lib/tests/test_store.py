@@ -24,11 +24,13 @@ from hypothesis import strategies as st
 
 
 @pytest.fixture
-def store(checkout, curves, close_run):
+def store(checkout, batches, close_run):
     """A store with a run that counts, a failed one and one of another engine."""
-    close_run(trial=curves(engines=["postgres"])[0].trials[0])
-    close_run("failed", "it died", trial=curves(engines=["postgres"])[0].trials[1])
-    close_run(trial=curves(engines=["oceanbase"])[0].trials[0])
+    inserts = batches(engines=["postgres"], workloads=["oltp_insert"])
+    first, second, *_ = (trial for batch in inserts for trial in batch.trials)
+    close_run(trial=first)
+    close_run("failed", "it died", trial=second)
+    close_run(trial=batches(engines=["oceanbase"])[0].trials[0])
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as opened:
         yield opened
@@ -163,9 +165,9 @@ def killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_run_is_added_whole_or_not_at_all(checkout, curves, close_run, store):
+def test_a_run_is_added_whole_or_not_at_all(checkout, batches, close_run, store):
     before = everything(store)
-    record = close_run(trial=curves()[1].trials[0])
+    record = close_run(trial=batches()[1].trials[0])
     rows = ingest.rows(checkout.raw / record.run_id)
     bad = {
         "a value that is missing": {**rows, "run": rows["run"].drop("engine")},
@@ -313,8 +315,8 @@ def test_what_a_program_printed_is_read_from_the_folder_of_its_run(checkout, sto
         store.raw(run_id, "vmstat.txt")
 
 
-def test_recorded_transactions_are_read_in_place(checkout, curves, close_run):
-    trials = curves(engines=["postgres"])[0].trials
+def test_recorded_transactions_are_read_in_place(checkout, batches, close_run):
+    trials = batches(engines=["postgres"])[0].trials
     frames = [
         pl.DataFrame({"operation": ["buy", "sell"], "latency_us": [1.5, 2.5]}),
         pl.DataFrame({"operation": ["buy"], "outcome": ["aborted"]}),
@@ -420,8 +422,8 @@ def test_a_query_of_chosen_runs_opens_only_the_files_that_hold_them(tmp_path):
         assert store.runs().height == 4
 
 
-def test_an_open_store_shows_what_there_was_or_what_there_is(checkout, curves, close_run):
-    trials = curves()[0].trials
+def test_an_open_store_shows_what_there_was_or_what_there_is(checkout, batches, close_run):
+    trials = batches()[0].trials
     close_run(trial=trials[0])
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as early:

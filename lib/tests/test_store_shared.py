@@ -84,9 +84,9 @@ def command(monkeypatch, capsys):
 
 
 def test_every_command_works_beside_a_notebook(
-    checkout, curves, close_run, start, command, tmp_path
+    checkout, batches, close_run, start, command, tmp_path
 ):
-    trials = curves()[0].trials
+    trials = batches()[0].trials
     close_run(trial=trials[0])
     ingest.ingest_new(checkout)
     notebook = start(NOTEBOOK)
@@ -107,8 +107,8 @@ def test_every_command_works_beside_a_notebook(
         assert store.runs().height == 2
 
 
-def test_a_notebook_reads_whole_runs_while_a_sweep_ingests(checkout, curves, close_run, start):
-    trials = curves()[0].trials
+def test_a_notebook_reads_whole_runs_while_a_sweep_ingests(checkout, batches, close_run, start):
+    trials = batches()[0].trials
     close_run(trial=trials[0])
     ingest.ingest_new(checkout)
     notebook, sweep = start(NOTEBOOK), start(INGEST)
@@ -123,10 +123,10 @@ def test_a_notebook_reads_whole_runs_while_a_sweep_ingests(checkout, curves, clo
     assert start(NOTEBOOK).answer() == [11, 11, 0]
 
 
-def test_two_ingests_at_once_add_each_run_once(checkout, curves, close_run, start):
+def test_two_ingests_at_once_add_each_run_once(checkout, batches, close_run, start):
     both = [start(INGEST), start(INGEST)]
     for round_ in range(1, 4):
-        for trial in curves()[0].trials[:3]:
+        for trial in batches()[0].trials[:3]:
             close_run(trial=trial)
         for one in both:
             one.tell()

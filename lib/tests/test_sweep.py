@@ -134,7 +134,7 @@ def test_an_engine_that_cannot_be_had_is_recorded_with_its_reason(swept):
 
 def test_executed_notebooks_are_kept_beside_the_raw_data(swept):
     notebooks = list((swept.data / "raw/notebooks").glob("*.ipynb"))
-    assert len(notebooks) == 2  # one a curve; nothing was executed for a refused one
+    assert len(notebooks) == 2  # one a batch; nothing was executed for a refused one
     said = "".join(path.read_text() for path in notebooks)
     for record in swept.records:
         assert (record.trial_key in said) == (record.status == "ok")
@@ -170,7 +170,7 @@ class TestCommands:
         said = swept.benchlab("plan", *SELECTION)
         assert "3 runs, 0 left" in said
         for engine in self.points:
-            assert f"{engine}-tuned-oltp_write_only-trial1" in said
+            assert f"{engine}-tuned-oltp_write_only" in said
 
     def test_status(self, swept):
         said = swept.benchlab("status")

@@ -25,9 +25,9 @@ RESET = "postgres: connection failed: server closed the connection unexpectedly"
     ],
 )
 def test_a_process_killed_for_want_of_memory_is_the_reported_reason(
-    checkout, curves, capture, reason
+    checkout, batches, capture, reason
 ):
-    trial = curves()[0].trials[0]
+    trial = batches()[0].trials[0]
     folder = RunFolder(checkout.raw, trial, "local", ALONE)
     if capture:
         damaged = b"no sample\n" * 3
@@ -85,11 +85,11 @@ class Node(SimpleNamespace):
 
 
 @pytest.fixture
-def under_way(checkout, curves, tmp_path):
+def under_way(checkout, batches, tmp_path):
     """A run of the driver above."""
 
     def make(error: str | None = None) -> _Run:
-        trial = curves()[0].trials[0]
+        trial = batches()[0].trials[0]
         made = tmp_path / "made"
         made.mkdir()
         session = SimpleNamespace(

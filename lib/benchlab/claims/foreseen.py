@@ -52,10 +52,12 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
 def _concurrencies(plan: Plan) -> dict[tuple[str, str, str], set[int]]:
     """Engine, variant and workload → the numbers of clients that are run in the main envelope."""
     found: dict[tuple[str, str, str], set[int]] = {}
-    for curve in plan.curves:
-        if curve.envelope == DEFAULT_ENVELOPE and not curve.is_open and not curve.intervention:
-            of_curve = found.setdefault((curve.engine, curve.variant, curve.workload), set())
-            of_curve.update(trial.point.concurrency for trial in curve.trials)
+    for batch in plan.batches:
+        if not batch.is_open and not batch.intervention:
+            for trial in batch.trials:
+                *curve, envelope = trial.point.curve
+                if envelope == DEFAULT_ENVELOPE:
+                    found.setdefault(tuple(curve), set()).add(trial.point.concurrency)
     return found
 
 

@@ -1,10 +1,10 @@
 """The plan: which trials a study's profile asks for, and in which order."""
 
+from benchlab.plan.batch import Batch, label
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
 from benchlab.plan.point import (
     AS_FOUND,
-    Curve,
     Point,
     Trial,
     content_key,
@@ -14,7 +14,7 @@ from benchlab.plan.point import (
 
 __all__ = [
     "AS_FOUND",
-    "Curve",
+    "Batch",
     "Plan",
     "Planner",
     "Point",
@@ -22,6 +22,7 @@ __all__ = [
     "content_key",
     "init_key",
     "init_of",
+    "label",
     "resolve_settings",
     "selected",
     "settings_of",

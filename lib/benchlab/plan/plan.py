@@ -8,17 +8,19 @@ definition of a point does not.
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from benchlab.errors import BenchlabError, UnknownName
-from benchlab.plan.point import Curve, Trial
+from benchlab.plan.batch import Batch
+from benchlab.plan.point import Trial
 from benchlab.repo import Repo
 from benchlab.study.strict import problem
 
 
 class Plan(BaseModel):
-    """The curves of a study's profile on a target, in the order in which they are to be run."""
+    """The batches of a study's profile on a target, in the order in which they are to be run."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +32,8 @@ class Plan(BaseModel):
     """Engine → version that the keys of its trials are made with; ``unknown`` before provisioning."""
     whole: bool = True
     """Whether it is all of the profile; if not, its trials are no results of the profile."""
-    curves: tuple[Curve, ...]
+    # older plans have a curve in place of a batch
+    batches: Annotated[tuple[Batch, ...], Field(validation_alias=AliasChoices("batches", "curves"))]
 
     @property
     def id(self) -> str:
@@ -40,22 +43,22 @@ class Plan(BaseModel):
     @property
     def trials(self) -> list[Trial]:
         """All trials, in the order in which they are to be run."""
-        return [trial for curve in self.curves for trial in curve.trials]
+        return [trial for batch in self.batches for trial in batch.trials]
 
-    def curve(self, keys: Sequence[str] = ()) -> Curve:
-        """Return the curve of some trials, with these alone; the first curve if no key is given.
+    def batch(self, keys: Sequence[str] = ()) -> Batch:
+        """Return the batch of some trials, with these alone; the first batch if no key is given.
 
         Args:
-            keys: of trials of one curve, in the order in which they are to be run.
+            keys: of trials of one batch, in the order in which they are to be run.
 
         Raises:
-            UnknownName: no curve of the plan has all of these trials.
+            UnknownName: no batch of the plan has all of these trials.
         """
-        for curve in self.curves:
-            trials = {trial.key: trial for trial in curve.trials}
+        for batch in self.batches:
+            trials = {trial.key: trial for trial in batch.trials}
             if trials.keys() >= set(keys):
-                chosen = tuple(trials[key] for key in keys) or curve.trials
-                return curve.model_copy(update={"trials": chosen})
+                chosen = tuple(trials[key] for key in keys) or batch.trials
+                return batch.model_copy(update={"trials": chosen})
         raise UnknownName("trials", ", ".join(keys), (trial.key for trial in self.trials))
 
     def save(self, repo: Repo) -> "Plan":
@@ -69,7 +72,7 @@ class Plan(BaseModel):
             if (last.study, last.profile, last.target, last.whole) == (
                 *(self.study, self.profile, self.target, self.whole),
             ):
-                if last.curves == self.curves:
+                if last.batches == self.batches:
                     return last
                 break
         repo.plans.mkdir(parents=True, exist_ok=True)

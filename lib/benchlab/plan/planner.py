@@ -1,6 +1,7 @@
 """Plan a study's profile for a target: which trials, and in which order."""
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchlab.errors import TargetError, UnknownName
+from benchlab.plan.batch import BATCH_TRIALS, Batch
 from benchlab.plan.envelope import Envelope, resolve
 from benchlab.plan.plan import Plan
-from benchlab.plan.point import AS_FOUND, Curve, Point, Trial
+from benchlab.plan.point import AS_FOUND, Point, Trial
 from benchlab.study import (
     Block,
     Instance,
@@ -41,8 +43,8 @@ class Planner:
     def plan(self, target: str) -> Plan:
         """Return the whole plan.
 
-        Open loops come after the curves whose throughput determines their rates. Interventions come
-        last: they explain what the curves show.
+        Open loops come after the closed ones whose throughput determines their rates. Interventions
+        come last: they explain what the others show.
 
         Args:
             target: name of the inventory.
@@ -50,12 +52,13 @@ class Planner:
         Raises:
             UnknownName: the study has no such profile.
         """
-        return self._written(target, [*self.curves(), *self.open_loops(), *self.interventions()])
+        batches = [*self.closed_loops(), *self.open_loops(), *self.interventions()]
+        return self._written(target, batches)
 
     def by_hand(
         self, target: str, where: InterventionPoint, requested: Intervention, number: int
     ) -> Plan:
-        """Return one intervention, whether or not it is the study's own, as a plan of one curve.
+        """Return one intervention, whether or not it is the study's own, as a plan of one batch.
 
         Raises:
             UnknownName: the study has no such point.
@@ -63,12 +66,13 @@ class Planner:
         """
         return self._written(target, [self.intervention(where, requested, number)], whole=False)
 
-    def curves(self, seed: int = 1) -> list[Curve]:
-        """Return the curves along concurrency in the order in which they are to be run.
+    def closed_loops(self, seed: int = 1) -> list[Batch]:
+        """Return the trials along concurrency, in batches in the order in which they are to be run.
 
-        Trials are interleaved: all curves of trial 1 in random order, then all of trial 2, and within
-        a curve the concurrencies in random order, so that a drift of the machine cannot pass for an
-        effect.
+        Runs that follow each other share whatever the machine goes through meanwhile. So a batch is
+        drawn at random from all curves of an engine: what disturbs it is spread over these and cannot
+        pass for an effect. All batches of trial 1 come in random order, then all of trial 2, so that a
+        drift of the machine cannot either.
 
         Args:
             seed: of the order.
@@ -77,15 +81,15 @@ class Planner:
             UnknownName: the study has no such profile.
         """
         of_profile = self._profile.concurrency
-        return self._interleaved(
+        return self._shuffled(
             self.study.matrix,
             lambda block: [{"concurrency": one} for one in block.concurrency or of_profile],
             seed,
         )
 
-    def open_loops(self, seed: int = 1) -> list[Curve]:
-        """Return the curves along shares of the highest throughput; see :meth:`curves`."""
-        return self._interleaved(
+    def open_loops(self, seed: int = 1) -> list[Batch]:
+        """Return the trials along shares of the highest throughput; see :meth:`closed_loops`."""
+        return self._shuffled(
             self.study.open_loops,
             lambda block: [
                 {
@@ -98,8 +102,8 @@ class Planner:
             seed,
         )
 
-    def interventions(self) -> list[Curve]:
-        """Return the profile's interventions in the study's order, each a curve of one trial.
+    def interventions(self) -> list[Batch]:
+        """Return the profile's interventions in the study's order, each a batch of one trial.
 
         Those of which no limit is in force on the target are left out.
         """
@@ -116,8 +120,8 @@ class Planner:
 
     def intervention(
         self, where: InterventionPoint, requested: Intervention, number: int = 1
-    ) -> Curve:
-        """Return one point under an intervention, as a curve of one trial as long as the blocks are.
+    ) -> Batch:
+        """Return one point under an intervention, as a batch of one trial as long as the blocks are.
 
         Resources whose limit is not in force on the target are left out.
 
@@ -154,16 +158,9 @@ class Planner:
             profile=self.profile_name,
             intervention=intervention,
         )
-        return Curve(
-            engine=where.engine,
-            variant=where.variant,
-            workload=where.workload,
-            envelope=where.envelope,
-            trial=number,
-            trials=(trial,),
-        )
+        return Batch(engine=where.engine, trial=number, trials=(trial,))
 
-    def _written(self, target: str, curves: list[Curve], whole: bool = True) -> Plan:
+    def _written(self, target: str, batches: list[Batch], whole: bool = True) -> Plan:
         return Plan(
             study=self.study.study,
             profile=self.profile_name,
@@ -171,51 +168,52 @@ class Planner:
             planned=datetime.now(UTC),
             versions=self.versions,
             whole=whole,
-            curves=tuple(curves),
+            batches=tuple(batches),
         )
 
-    def _interleaved(
+    def _shuffled(
         self,
         blocks: Iterable[Block | OpenLoop],
         points: Callable[[Any], list[dict[str, Any]]],
         seed: int,
-    ) -> list[Curve]:
-        """Return the curves of all trials in a random order; ``points`` returns those of a block."""
-        order, curves = random.Random(seed), []
+    ) -> list[Batch]:
+        """Return all trials of blocks in random batches; ``points`` returns those of a block."""
+        order, batches = random.Random(seed), []
         for number in range(1, self._profile.trials + 1):
-            of_trial = [
-                self._curve(block, combination, points(block), number, order)
-                for block in blocks
-                if self.profile_name in block.profiles
-                for combination in itertools.product(block.engines, block.variants, block.workloads)
-            ]
-            order.shuffle(of_trial)
-            curves += of_trial
-        return curves
+            of_number = []
+            for engine, trials in self._trials(blocks, points, number).items():
+                order.shuffle(trials)
+                count = math.ceil(len(trials) / BATCH_TRIALS)
+                of_number += [
+                    Batch(engine=engine, trial=number, number=one + 1, trials=trials[one::count])
+                    for one in range(count)
+                ]
+            order.shuffle(of_number)
+            batches += of_number
+        return batches
 
-    def _curve(
+    def _trials(
         self,
-        block: Block | OpenLoop,
-        combination: tuple[str, str, str],
-        points: list[dict[str, Any]],
+        blocks: Iterable[Block | OpenLoop],
+        points: Callable[[Any], list[dict[str, Any]]],
         number: int,
-        order: random.Random,
-    ) -> Curve:
-        engine, variant, workload = combination
-        point = self._point(self._envelope(block.envelope), engine, variant, workload)
-        trials = [
-            Trial(point=point.model_copy(update=one), number=number, profile=self.profile_name)
-            for one in points
-        ]
-        order.shuffle(trials)
-        return Curve(
-            engine=engine,
-            variant=variant,
-            workload=workload,
-            envelope=block.envelope,
-            trial=number,
-            trials=tuple(trials),
-        )
+    ) -> dict[str, list[Trial]]:
+        """Engine → all of its trials of a number."""
+        found: dict[str, list[Trial]] = {}
+        for block in blocks:
+            if self.profile_name not in block.profiles:
+                continue
+            for curve in itertools.product(block.engines, block.variants, block.workloads):
+                point = self._point(self._envelope(block.envelope), *curve)
+                found.setdefault(point.engine, []).extend(
+                    Trial(
+                        point=point.model_copy(update=one),
+                        number=number,
+                        profile=self.profile_name,
+                    )
+                    for one in points(block)
+                )
+        return found
 
     @property
     def _profile(self) -> Profile:
@@ -279,16 +277,16 @@ def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
 
 def selected(
     study: Study,
-    curves: Iterable[Curve],
+    batches: Iterable[Batch],
     engines: Iterable[str] = (),
     variants: Iterable[str] = (),
     workloads: Iterable[str] = (),
-) -> list[Curve]:
-    """Return the curves of the selected engines, variants and workloads, in their order.
+) -> list[Batch]:
+    """Return the batches with the trials of the selected engines, variants and workloads alone.
 
     Args:
         study: that they are of.
-        curves: of a plan.
+        batches: of a plan.
         engines: names; none: all of them. Likewise ``variants`` and ``workloads``.
         variants: see ``engines``.
         workloads: see ``engines``.
@@ -302,8 +300,10 @@ def selected(
         for name in sorted(names):
             if name not in study.choices[kind]:
                 raise UnknownName(kind, name, study.choices[kind])
-    return [
-        curve
-        for curve in curves
-        if all(not names or getattr(curve, kind) in names for kind, names in wanted.items())
-    ]
+
+    def chosen(trial: Trial) -> bool:
+        engine, variant, workload, _ = trial.point.curve
+        names = {"engine": engine, "variant": variant, "workload": workload}
+        return all(not wanted[kind] or name in wanted[kind] for kind, name in names.items())
+
+    return [part for batch in batches if (part := batch.only(chosen))]

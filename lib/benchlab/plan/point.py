@@ -1,4 +1,4 @@
-"""Points, their trials, and the curves that these lie on.
+"""Points and their trials.
 
 A point is everything that can change a result; its key is the hash of all of it, so that a trial
 already measured is recognised by its content and never by the name of a folder.
@@ -6,13 +6,13 @@ already measured is recognised by its content and never by the name of a folder.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from benchlab.plan.envelope import Envelope
-from benchlab.study import DEFAULT_ENVELOPE, Dataset, Scalar, Workload
+from benchlab.study import Dataset, Scalar, Workload
 from benchlab.study.intervention import Intervention
 from benchlab.study.roles import PRIMARY
 
@@ -89,6 +89,11 @@ class Point(BaseModel):
             [self.init_key, self.engine_version, self.dataset.model_dump(mode="json")]
         )
 
+    @property
+    def curve(self) -> tuple[str, str, str, str]:
+        """Engine, variant, workload and envelope: what the points of a curve have in common."""
+        return self.engine, self.variant, self.workload_name, self.envelope.name
+
 
 class Trial(BaseModel):
     """One repetition of a point."""
@@ -111,61 +116,3 @@ class Trial(BaseModel):
     def seed(self) -> int:
         """Seed of the load generator; follows from the key, so a rerun draws the same rows."""
         return int(self.key[:7], 16) + 1
-
-
-class Curve(BaseModel):
-    """The trials of one number along concurrency or load: what one run notebook executes."""
-
-    model_config = ConfigDict(frozen=True)
-
-    engine: str
-    variant: str
-    workload: str
-    envelope: str
-    trial: int
-    trials: tuple[Trial, ...]
-
-    @staticmethod
-    def label(engine: str, variant: str, workload: str, envelope: str, trial: int) -> str:
-        """Name of a curve; the default envelope is left out of it."""
-        rule = [] if envelope == DEFAULT_ENVELOPE else [envelope]
-        return "-".join([engine, variant, workload, *rule, f"trial{trial}"])
-
-    @property
-    def name(self) -> str:
-        """Name for progress lines and executed notebooks."""
-        name = self.label(self.engine, self.variant, self.workload, self.envelope, self.trial)
-        if self.intervention:
-            return f"{name}-intervention{self.trials[0].point.concurrency}"
-        return f"{name}-open" if self.is_open else name
-
-    @property
-    def series(self) -> tuple[str, str, str, str]:
-        """Engine, variant, workload and envelope: the same for the curves of all trials."""
-        return self.engine, self.variant, self.workload, self.envelope
-
-    @property
-    def intervention(self) -> Intervention | None:
-        """What is lowered in its runs, if anything is."""
-        return self.trials[0].intervention
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests are due at times of their own."""
-        return self.trials[0].point.share_of_peak is not None
-
-    @property
-    def places(self) -> list[float]:
-        """Where its trials are along the curve: concurrency, or share of the peak if it is open."""
-        points = [trial.point for trial in self.trials]
-        return [point.share_of_peak if self.is_open else point.concurrency for point in points]
-
-    @property
-    def keys(self) -> set[str]:
-        """Keys of its trials."""
-        return {trial.key for trial in self.trials}
-
-    def without(self, done: Collection[str]) -> "Curve | None":
-        """Return the curve without the trials whose keys are ``done``; ``None`` if that is all."""
-        left = tuple(trial for trial in self.trials if trial.key not in done)
-        return self.model_copy(update={"trials": left}) if left else None

@@ -47,7 +47,7 @@ def read(folder: Path) -> Record:
         raise ParseError(f"{folder.name}: {RECORD_NAME} is no record: {problem(error)}") from error
 
 
-@cache  # a record never changes, and a sweep asks for all of them after every curve
+@cache  # a record never changes, and a sweep asks for all of them after every batch
 def _read(path: Path, mtime_ns: int) -> Record:
     content = path.read_bytes()
     version = _Format.model_validate_json(content).record_version

@@ -1,1 +1,1 @@
-"""Run: a plan, a notebook's curve, one trial."""
+"""Run: a plan, a notebook's batch, one trial."""

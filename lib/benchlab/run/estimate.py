@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from benchlab.errors import ParseError, TargetError
-from benchlab.plan import Curve, Trial
+from benchlab.plan import Batch, Trial
 from benchlab.raw import folders
 from benchlab.repo import Repo
 from benchlab.target import provisioned
@@ -14,8 +14,8 @@ from benchlab.target import provisioned
 #: reference are 1.4 to 5.6, by engine.
 RUN_S = 3.0
 
-#: Seconds of a curve beside its runs: the notebook's kernel, rows into the store, the dataset put back.
-CURVE_S = 6.0
+#: Seconds of a batch beside its runs: the notebook's kernel, rows into the store, the dataset put back.
+BATCH_S = 6.0
 
 #: Seconds until an engine that was never provisioned is there with its data, and one that was.
 _NEW_ENGINE_S, _ENGINE_S = 60.0, 10.0
@@ -45,17 +45,17 @@ def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
     return point.warmup_s + point.measure_s + overheads.get(point.engine, RUN_S)
 
 
-def of_curves(curves: Iterable[Curve], repo: Repo, target: str) -> float:
-    """Return the seconds of a sweep over curves on a target, provisioning and loading included."""
-    curves, seconds = list(curves), overheads(repo, target)
+def of_batches(batches: Iterable[Batch], repo: Repo, target: str) -> float:
+    """Return the seconds of a sweep over batches on a target, provisioning and loading included."""
+    batches, seconds = list(batches), overheads(repo, target)
     try:
         known = provisioned(repo, target).engines.keys()
     except TargetError:
         known = set()
-    engines = {curve.engine for curve in curves}
+    engines = {batch.engine for batch in batches}
     return (
-        sum(of_trial(trial, seconds) for curve in curves for trial in curve.trials)
-        + CURVE_S * len(curves)
+        sum(of_trial(trial, seconds) for batch in batches for trial in batch.trials)
+        + BATCH_S * len(batches)
         + _NEW_ENGINE_S * len(engines - known)
         + _ENGINE_S * len(engines & known)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from benchlab import target
 from benchlab.errors import TargetError
-from benchlab.plan import Curve, Plan, Planner, selected
+from benchlab.plan import Batch, Plan, Planner, selected
 from benchlab.raw import folders
 from benchlab.repo import Repo
 from benchlab.study import InterventionPoint, Study
@@ -28,13 +28,13 @@ class Selection:
     retry_refused: bool = False
     """Whether what was refused is to be run, too: an engine that can be had by now, say."""
 
-    def part(self, spec: Study, plan: Plan) -> list[Curve]:
-        """Return the curves of a plan that are selected.
+    def part(self, spec: Study, plan: Plan) -> list[Batch]:
+        """Return the batches of a plan with the trials alone that are selected.
 
         Raises:
             UnknownName: a name that the study does not have.
         """
-        return selected(spec, plan.curves, self.engines, self.variants, self.workloads)
+        return selected(spec, plan.batches, self.engines, self.variants, self.workloads)
 
 
 def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
@@ -54,7 +54,7 @@ def intervention(
     selection: Selection,
     spec: Study,
 ) -> Plan:
-    """Return one intervention, whether or not it is the study's own, as a plan of one curve.
+    """Return one intervention, whether or not it is the study's own, as a plan of one batch.
 
     Raises:
         UnknownName: the study has no such point.
@@ -75,17 +75,17 @@ def _planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
 
 
 def left(
-    repo: Repo, selection: Selection, curves: Iterable[Curve], damaged: Collection[str] = ()
-) -> list[Curve]:
-    """Return the curves without the trials whose last run counts or was refused.
+    repo: Repo, selection: Selection, batches: Iterable[Batch], damaged: Collection[str] = ()
+) -> list[Batch]:
+    """Return the batches without the trials whose last run counts or was refused.
 
     Args:
         repo: the checkout.
         selection: names the target, and says whether what was refused is left, too.
-        curves: of the plan.
+        batches: of the plan.
         damaged: names of run folders that ingest could not read; their trials are not done.
     """
     statuses = folders.latest_status(repo.raw, selection.target, damaged)
     kept = {"ok"} if selection.retry_refused else {"ok", "refused"}
     done = {key for key, status in statuses.items() if status in kept}
-    return [rest for curve in curves if (rest := curve.without(done))]
+    return [rest for batch in batches if (rest := batch.without(done))]

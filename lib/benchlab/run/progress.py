@@ -10,7 +10,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-#: What the run notebook's lines begin with; see :mod:`benchlab.run.curve`.
+#: What the run notebook's lines begin with; see :mod:`benchlab.run.batch`.
 RUN_LINE = "run "
 
 

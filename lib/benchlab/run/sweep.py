@@ -4,7 +4,7 @@ import fcntl
 import os
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -18,12 +18,13 @@ from rich.console import Console
 from benchlab import notebooks, study, target
 from benchlab.engines import EngineSetting, without_effect
 from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
-from benchlab.plan import Curve, Plan, Point, envelope
+from benchlab.plan import Batch, Plan, Point, Trial, envelope, label
 from benchlab.plan.envelope import Envelope
 from benchlab.raw import folders
 from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import dataset, estimate, planning
+from benchlab.run.peak import peak
 from benchlab.run.planning import Selection, left
 from benchlab.run.progress import SweepProgress
 from benchlab.run.trial import refusal
@@ -34,7 +35,7 @@ from benchlab.target.external import open_session
 from benchlab.target.provision import engine_variables, provided, provision
 from benchlab.target.session import Session
 
-_CURVE = Path("run") / "curve.ipynb"
+_BATCH = Path("run") / "batch.ipynb"
 _INTERVENTION = Path("run") / "intervention.ipynb"
 
 _LOCK = Path("/tmp/benchlab.lock")
@@ -86,7 +87,7 @@ def run(
             rest = left(repo, selection, selection.part(spec, plan), damaged)
         plan = plan.save(repo)
         overheads = estimate.overheads(repo, selection.target)
-        seconds = [estimate.of_trial(trial, overheads) for curve in rest for trial in curve.trials]
+        seconds = [estimate.of_trial(trial, overheads) for batch in rest for trial in batch.trials]
         with SweepProgress(console, seconds) as bar:
             return Sweep(repo, plan, spec, found, bar, damaged).run(rest)
 
@@ -96,11 +97,11 @@ def ready(
     repo: Repo,
     selection: Selection,
     spec: Study,
-    curves: list[Curve],
+    batches: list[Batch],
     console: Console,
     then: Sequence[Selection] = (),
 ) -> Iterator[Provisioned]:
-    """Hold a target that is provisioned for these curves; take everything down afterwards.
+    """Hold a target that is provisioned for these batches; take everything down afterwards.
 
     What the engines of later selections are made of is installed with that of the first ones, packages
     in one transaction and downloads beside it.
@@ -117,7 +118,7 @@ def ready(
                 spec,
                 selection.profile,
                 limits,
-                sorted({curve.engine for curve in curves}),
+                sorted({batch.engine for batch in batches}),
                 on_task=lambda name: status.update(f"provisioning: {name}"),
                 later=later,
             )
@@ -133,11 +134,11 @@ def _limits(repo: Repo, selection: Selection, spec: Study, on: Deployment) -> En
 def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
     """Return the playbooks' variables of the engines that a selection still needs and that are new."""
     spec = study.load_rerun(repo, selection.study)
-    curves = selection.part(spec, planning.planned(repo, selection, spec))
+    batches = selection.part(spec, planning.planned(repo, selection, spec))
     known: set[str] = set()
     with suppress(TargetError):  # never provisioned: all are new
         known = set(target.provisioned(repo, on.name).engines)
-    engines = sorted({curve.engine for curve in left(repo, selection, curves)} - known)
+    engines = sorted({batch.engine for batch in left(repo, selection, batches)} - known)
     limits = _limits(repo, selection, spec, on)
     return engine_variables(spec, selection.profile, limits, provided(on, spec, engines))
 
@@ -159,17 +160,17 @@ def take_down(on: Deployment) -> None:
         raise TargetError("; ".join(errors))
 
 
-def execute_notebook(repo: Repo, plan: Plan, curve: Curve, bar: SweepProgress) -> None:
-    """Run one curve's notebook through papermill; the executed copy is kept beside the raw data.
+def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -> None:
+    """Run one batch's notebook through papermill; the executed copy is kept beside the raw data.
 
     Raises:
         NotebookError: a cell failed, or the kernel died.
     """
-    template = _INTERVENTION if curve.intervention else _CURVE
+    template = _INTERVENTION if batch.intervention else _BATCH
     notebooks.execute_copy(
         repo.notebooks / template,
-        repo.raw / "notebooks" / f"{curve.trials[0].key[:8]}-{curve.name}.ipynb",
-        {"plan": plan.id, "trials": [trial.key for trial in curve.trials]},
+        repo.raw / "notebooks" / f"{batch.trials[0].key[:8]}-{batch.name}.ipynb",
+        {"plan": plan.id, "trials": [trial.key for trial in batch.trials]},
         repo.root,
         bar,
     )
@@ -187,26 +188,26 @@ class Sweep:
     damaged: dict[str, str] = field(default_factory=dict)
     """Run folder → why it cannot be ingested, as far as that has been reported."""
     broken: dict[str, str] = field(default_factory=dict)
-    """Engine → why its dataset could not be loaded."""
+    """Key of a dataset → why it could not be loaded."""
     unset: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """Engine and variant → why its settings did not take effect; ``None``: they did."""
     settings: dict[tuple[str, str], list[EngineSetting]] = field(default_factory=dict)
-    """Engine and variant → what the server said of them."""
+    """Engine and variant → what the server said of settings that did not take effect."""
     reported: set[str] = field(default_factory=set)
-    """Why curves did not run, as far as that has been reported."""
+    """Why trials did not run, as far as that has been reported."""
 
-    def run(self, curves: list[Curve]) -> Counter[Status]:
-        """Run the curves in their order, ingesting after each."""
+    def run(self, batches: list[Batch]) -> Counter[Status]:
+        """Run the batches in their order, ingesting after each."""
         tally: Counter[Status] = Counter()
-        for curve in curves:
-            self.bar.step(curve.name)
+        for batch in batches:
+            self.bar.step(batch.name)
             earlier = {folder.name for folder in folders.finished(self.repo.raw)}
-            self._run_curve(curve, earlier)
+            self._run_batch(batch, earlier)
             with suppress(StoreError):  # a notebook has it open: no reason to stop measuring
                 self._ingest()
             ended = self._statuses(without=earlier | self.damaged.keys())
             # a run that cannot be ingested does not count either, and a rerun repeats it
-            tally.update(ended.get(trial.key, "failed") for trial in curve.trials)
+            tally.update(ended.get(trial.key, "failed") for trial in batch.trials)
         self._ingest()
         return tally
 
@@ -221,42 +222,65 @@ class Sweep:
     def _statuses(self, without: Collection[str]) -> dict[str, Status]:
         return folders.latest_status(self.repo.raw, self.plan.target, without)
 
-    def _run_curve(self, curve: Curve, earlier: Collection[str]) -> None:
-        session = open_session(self.found, curve.engine)
-        point = curve.trials[0].point
-        if reason := refusal(session, point):
-            self._close(curve, "refused", reason)
-        elif reason := self._unloaded(session, curve):
-            self._close(curve, "failed", reason)
-        elif reason := self._without_effect(session, point):
-            self._close(curve, "failed", reason, self.settings.get(curve.series[:2], []))
-        else:
-            try:
-                with ThreadPoolExecutor(max_workers=1) as beside:
-                    restored = beside.submit(self._restore, session, point)
-                    execute_notebook(self.repo, self.plan, curve, self.bar)
-                restored.result()
-            except NotebookError as error:
-                # a trial that had failed in an earlier sweep has a status, but none of this one
-                if rest := curve.without(self._statuses(without=earlier)):
-                    self._close(rest, "failed", str(error))
-                else:
-                    self.bar.finished(f"{curve.name}: {error}", runs=0)
+    def _run_batch(self, batch: Batch, earlier: Collection[str]) -> None:
+        session = open_session(self.found, batch.engine)
+        rest = self._runnable(session, batch)
+        if rest is None:
+            return
+        try:
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                restored = beside.submit(self._restore, session, rest.trials[0].point)
+                execute_notebook(self.repo, self.plan, rest, self.bar)
+            restored.result()
+        except NotebookError as error:
+            # a trial that had failed in an earlier sweep has a status, but none of this one
+            if rest := rest.without(self._statuses(without=earlier)):
+                self._close(rest.trials, "failed", str(error))
+            else:
+                self.bar.finished(f"{batch.name}: {error}", runs=0)
 
-    def _unloaded(self, session: Session, curve: Curve) -> str | None:
-        """Load the curve's dataset if need be; return why that failed."""
-        if curve.engine not in self.broken:
+    def _runnable(self, session: Session, batch: Batch) -> Batch | None:
+        """Return the batch without the trials that cannot run, which are closed with the reason."""
+        closed: dict[tuple[Status, str], list[Trial]] = defaultdict(list)
+        accepted = []
+        for trial in batch.trials:
+            if reason := refusal(session, trial.point):
+                closed["refused", reason].append(trial)
+            else:
+                accepted.append(trial)
+        self._load(session, [trial.point for trial in accepted])
+        for trial in accepted:
+            if reason := self._obstacle(session, trial):
+                closed["failed", reason].append(trial)
+        for (status, reason), trials in closed.items():
+            self._close(trials, status, reason)
+        return batch.without({trial.key for trials in closed.values() for trial in trials})
+
+    def _load(self, session: Session, points: Iterable[Point]) -> None:
+        """Load the datasets of an engine's points if need be; keep why that failed."""
+        for key, point in {point.dataset_key: point for point in points}.items():
+            if key in self.broken:
+                continue
             try:
-                self._stop_others(curve.engine)
-                variant = self.spec.engines[curve.engine].load_variant
-                point = curve.trials[0].point
+                self._stop_others(point.engine)
+                variant = self.spec.engines[point.engine].load_variant
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
-                return None
             except DatasetError:
                 raise  # engines that answer differently, or nothing to compare: not one is timed
             except BenchlabError as error:
-                self.broken[curve.engine] = str(error)
-        return self.broken[curve.engine]
+                self.broken[key] = str(error)
+
+    def _obstacle(self, session: Session, trial: Trial) -> str | None:
+        """Return why a trial that the target accepts cannot run, or ``None``."""
+        point = trial.point
+        if reason := self.broken.get(point.dataset_key) or self._without_effect(session, point):
+            return reason
+        if point.share_of_peak is not None:
+            try:
+                peak(self.repo, self.plan, trial)
+            except StoreError as error:
+                return str(error)
+        return None
 
     def _without_effect(self, session: Session, point: Point) -> str | None:
         """Ask the server once whether it takes a variant's settings; return why it does not.
@@ -268,8 +292,10 @@ class Sweep:
             try:
                 session.bring_up()
                 session.cold(point.variant, point.dataset_key)
-                self.settings[variant] = session.engine.settings(point.settings)
-                self.unset[variant] = without_effect(point.engine, self.settings[variant])
+                found = session.engine.settings(point.settings)
+                self.unset[variant] = without_effect(point.engine, found)
+                if self.unset[variant]:
+                    self.settings[variant] = found
             except BenchlabError as error:
                 self.unset[variant] = str(error)
         return self.unset[variant]
@@ -285,20 +311,20 @@ class Sweep:
             if other != engine and not found.refused:
                 open_session(self.found, other).stop()
 
-    def _close(
-        self, curve: Curve, status: Status, reason: str, settings: Iterable[EngineSetting] = ()
-    ) -> None:
-        """Record the trials of a curve that did not run, and say so in one line."""
-        roles = open_session(self.found, curve.engine).roles
-        for trial in curve.trials:
+    def _close(self, trials: Sequence[Trial], status: Status, reason: str) -> None:
+        """Record trials of a batch that did not run for one reason, and say so in one line."""
+        first = trials[0]
+        roles = open_session(self.found, first.point.engine).roles
+        for trial in trials:
             folder = RunFolder(self.repo.raw, trial, self.plan.target, roles)
-            if settings:
+            if settings := self.settings.get((trial.point.engine, trial.point.variant)):
                 folder.write_json(SETTINGS, [setting.model_dump() for setting in settings])
             folder.finish(status, reason)
-        runs = "1 run" if len(curve.trials) == 1 else f"{len(curve.trials)} runs"
+        runs = "1 run" if len(trials) == 1 else f"{len(trials)} runs"
         said = "the reason is as before" if reason in self.reported else reason
         self.reported.add(reason)
-        self.bar.finished(f"{curve.name}: {runs} {status}: {said}", len(curve.trials))
+        common = f"{label(trials)}-trial{first.number}"
+        self.bar.finished(f"{common}: {runs} {status}: {said}", len(trials))
 
 
 def _lock() -> TextIO:

@@ -202,7 +202,7 @@ class Profile(StrictModel):
         description="cold: restarted, caches dropped; prewarm: the same, then every table is read once"
     )
     dataset_reset: Literal["restore", "none"] = Field(
-        description="restore: before every run of a workload that writes; none: before a curve only"
+        description="restore: before every run of a workload that writes; none: these follow each other"
     )
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
     intervention: Intervention | None = Field(

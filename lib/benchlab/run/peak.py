@@ -1,0 +1,32 @@
+"""The peak of a closed loop, of which the rate of an open one is a share."""
+
+from benchlab.errors import StoreError
+from benchlab.plan import Plan, Trial, label
+from benchlab.repo import Repo
+from benchlab.store import open_store, results
+
+
+def peak(repo: Repo, plan: Plan, trial: Trial) -> float:
+    """Return the throughput of the closed loop on a trial's curve with as many clients as it has.
+
+    With more or fewer clients it may be another one, which these could not reach.
+
+    Raises:
+        StoreError: no run of this closed loop is in the store and counts.
+    """
+    point = trial.point
+    closed = {
+        one.key
+        for batch in plan.batches
+        if not batch.is_open and not batch.intervention
+        for one in batch.trials
+        if one.point.curve == point.curve and one.point.concurrency == point.concurrency
+    }
+    with open_store(repo.store) as store:
+        peak_tps = results.closed_loop(store, plan.target, closed)
+    if peak_tps is None:
+        raise StoreError(
+            f"{label([trial])}: no run of the closed loop with {point.concurrency} clients counts, of"
+            " whose throughput it is a share"
+        )
+    return peak_tps
