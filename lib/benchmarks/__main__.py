@@ -23,7 +23,7 @@ import store_queries
 import sweep_cost
 import time_shares
 from benchlab import repo, study
-from benchlab.plan import Curve
+from benchlab.plan import Batch, Trial
 from benchlab.repo import Repo
 from benchlab.run import dataset, planning, sweep
 from benchlab.run.planning import Selection
@@ -71,20 +71,20 @@ def _time_shares(checkout: Repo, console: Console) -> Iterator[Row]:
 
 
 def _sweep_cost(checkout: Repo, console: Console) -> Iterator[Row]:
-    with _loaded(checkout, SWEPT, console) as (found, curve, _):
+    with _loaded(checkout, SWEPT, console) as (found, trials, _):
         spec = study.load(checkout, SWEPT.study)
-        yield sweep_cost.measure(checkout, SWEPT, spec, found, curve, console)
+        yield sweep_cost.measure(checkout, SWEPT, spec, found, trials, console)
 
 
 def _observer_cost(checkout: Repo, console: Console) -> Iterator[Row]:
-    with _loaded(checkout, SWEPT, console) as (_, curve, session):
-        yield observer_cost.measure(session, curve.trials[0])
+    with _loaded(checkout, SWEPT, console) as (_, trials, session):
+        yield observer_cost.measure(session, trials[0])
 
 
 def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in QUERIED.engines:
-        with _loaded(checkout, QUERIED, console, engine) as (_, curve, session):
-            point = curve.trials[0].point
+        with _loaded(checkout, QUERIED, console, engine) as (_, trials, session):
+            point = trials[0].point
             session.cold(point.variant, restore=f"empty-{point.init_key}")
             yield bulk_load.measure(session.engine, point.dataset)
             session.stop()
@@ -92,8 +92,8 @@ def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
 
 def _lua_driver(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in QUERIED.engines:
-        with _loaded(checkout, QUERIED, console, engine) as (_, curve, session):
-            yield from lua_driver.measure(session, curve.trials[0].point)
+        with _loaded(checkout, QUERIED, console, engine) as (_, trials, session):
+            yield from lua_driver.measure(session, trials[0].point)
             session.stop()
 
 
@@ -112,25 +112,32 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
 @contextmanager
 def _loaded(
     checkout: Repo, selection: Selection, console: Console, engine: str = "postgres"
-) -> Iterator[tuple[Provisioned, Curve, Session]]:
-    """Hold a provisioned target with a selection's dataset in an engine; give a curve of it."""
+) -> Iterator[tuple[Provisioned, list[Trial], Session]]:
+    """Hold a provisioned target with a selection's dataset in an engine; give trials there."""
 
     spec = study.load_rerun(checkout, selection.study)
 
-    def curves() -> list[Curve]:
+    def batches() -> list[Batch]:
         of_selection = selection.part(spec, planning.planned(checkout, selection, spec))
         return [
-            one for one in of_selection if one.envelope == DEFAULT_ENVELOPE and one.engine == engine
+            one
+            for one in of_selection
+            if (one.engine, one.trial) == (engine, 1) and not (one.is_open or one.intervention)
         ]
 
-    with sweep.ready(checkout, selection, spec, curves(), console) as found:
+    with sweep.ready(checkout, selection, spec, batches(), console) as found:
         # versions, and with them the keys of datasets, are known only now
-        curve, session = curves()[0], Session(found, engine)
+        trials = [
+            trial
+            for batch in batches()
+            for trial in batch.trials
+            if trial.point.envelope.name == DEFAULT_ENVELOPE
+        ]
+        point, session = trials[0].point, Session(found, engine)
         session.bring_up()
         load_variant = spec.engines[engine].load_variant
-        point = curve.trials[0].point
         dataset.ensure(session, point, load_variant, checkout.answers, console.print)
-        yield found, curve, session
+        yield found, trials, session
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from benchlab import stats
-from benchlab.plan import Curve
+from benchlab.plan import Batch, Trial
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
@@ -28,25 +29,27 @@ def measure(
     selection: Selection,
     spec: Study,
     found: Provisioned,
-    curve: Curve,
+    trials: Sequence[Trial],
     console: Console,
 ) -> Row:
-    """Wall time of a curve, from its dataset to its rows in the store, against the shell loop's."""
-    point = curve.trials[0].point
+    """Wall time of a curve's trials, from dataset to rows in the store, against the shell loop's."""
+    point = trials[0].point
     arguments = [point.dataset_key, point.dataset.tables, point.dataset.rows_per_table]
     arguments += [point.warmup_s, point.measure_s]
-    arguments += [trial.point.concurrency for trial in curve.trials]
+    arguments += [trial.point.concurrency for trial in trials]
     primary, *_ = found.deployment.nodes
-    plan = planning.planned(checkout, selection, spec).save(checkout)
+    batch = Batch(engine=point.engine, trial=trials[0].number, trials=tuple(trials))
+    part = {"batches": (batch,), "whole": False}
+    plan = planning.planned(checkout, selection, spec).model_copy(update=part).save(checkout)
     ours, shell = [], []
-    load_s = len(curve.trials) * (point.warmup_s + point.measure_s)
+    load_s = len(trials) * (point.warmup_s + point.measure_s)
     for _ in range(ROUNDS):
         command = primary.argv(str(SHELL_LOOP), *map(str, arguments))
         done = subprocess.run(command, capture_output=True, check=True, text=True)
         shell.append(float(done.stdout))
-        with SweepProgress(console, [load_s / len(curve.trials)] * len(curve.trials)) as bar:
+        with SweepProgress(console, [load_s / len(trials)] * len(trials)) as bar:
             begin = time.monotonic()
-            tally = Sweep(checkout, plan, spec, found, bar).run([curve])
+            tally = Sweep(checkout, plan, spec, found, bar).run([batch])
             ours.append(time.monotonic() - begin)
         if set(tally) != {"ok"}:
             raise SystemExit("a run failed: there is nothing to compare")

@@ -113,8 +113,8 @@ def _run_loaded(
 def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method: Method) -> Trial:
     instance = target.instance_type(repo, spec.instance)
     planner = Planner(spec, PROFILE, instance, versions)
-    (curve,) = selected(spec, planner.curves(), [case.engine], [case.variant])
-    point = curve.trials[0].point
+    (batch,) = selected(spec, planner.closed_loops(), [case.engine], [case.variant])
+    point = batch.trials[0].point
     options = {**point.workload.options, **case.options}
     workload = Workload(
         driver="sysbench",
