@@ -4,9 +4,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from benchlab import target
+from benchlab.errors import StoreError
 from benchlab.plan import Batch, Point, Trial
 from benchlab.run import batch as batch_module
 from benchlab.run.batch import BatchRun, restores
+from benchlab.target import EngineFound, Provisioned
+from conftest import planned
 
 
 @pytest.fixture
@@ -98,3 +102,29 @@ def test_what_is_shown_of_a_batch_names_the_curves_of_its_runs(checkout, batches
     summary = run.summary(records)
     assert sorted(summary.select(*columns).rows()) == sorted(one[1:] for one in curves[:2])
     assert set(summary["status"]) == {"ok", "failed"}
+
+
+def test_an_open_loop_is_opened_with_the_peak_of_each_trials_own_curve(checkout, close_run):
+    found = EngineFound(engine="postgres", version="1.0")
+    on = target.load(checkout, "local")
+    Provisioned(deployment=on, hosts={}, engines={"postgres": found}).save(checkout)
+    plan = planned(checkout)
+    closed = next(batch for batch in plan.batches if batch.engine == "postgres")
+    shares = [
+        one.model_copy(update={"point": one.point.model_copy(update={"share_of_peak": 0.8})})
+        for one in closed.trials[:2]
+    ]
+    opened = Batch(engine="postgres", trial=1, trials=shares)
+    batches = (*plan.batches, opened)
+    plan = plan.model_copy(update={"batches": batches}).save(checkout)
+    keys = [one.key for one in shares]
+    close_run(trial=closed.trials[0])
+    with pytest.raises(StoreError, match="no run of the closed loop"):
+        batch_module.open_batch(plan.id, keys)
+    assert batch_module.open_batch(plan.id, keys[:1]).peaks_tps.keys() == set(keys[:1])
+    close_run(trial=closed.trials[1])
+    run = batch_module.open_batch(trials=keys)
+    assert run.batch == opened
+    assert run.peaks_tps.keys() == set(keys)
+    # a closed loop has none
+    assert batch_module.open_batch(plan.id, sorted(closed.keys)).peaks_tps == {}
