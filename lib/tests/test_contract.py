@@ -33,6 +33,8 @@ class EngineContract:
     override: ClassVar[tuple[str, list[str]]]
     #: A counter that grows with what is written.
     written: ClassVar[str]
+    #: What ends a cycle of background work at once; none: any change counts as a part of one.
+    cycle: ClassVar[str | None] = None
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -86,6 +88,17 @@ class EngineContract:
             f"{self.written} to grow",
         )
         assert session.engine.counters().keys() == before.keys()
+
+    def test_cycles_of_background_work_are_counted(self, session):
+        engine = session.engine
+        with engine.asking() as ask:
+            before = engine.background_cycles(ask)
+            assert before >= 0
+            engine.query("UPDATE sbtest2 SET k = k + 1")
+            if self.cycle:
+                engine.query(self.cycle)
+            # seen through one connection that stays open
+            wait_for(lambda: engine.background_cycles(ask) > before, "a cycle to be counted")
 
     def test_what_sessions_wait_for_is_seen(self, session):
         engine = session.engine
@@ -221,12 +234,14 @@ class TestPostgres(RecursiveQueryContract, EngineContract):
         ["ALTER SYSTEM SET max_wal_size = '48MB'", "SELECT pg_reload_conf()"],
     )
     written = "pg_stat_wal.wal_bytes"
+    cycle = "CHECKPOINT"
 
 
 class TestPostgresOfAnExactVersion(RecursiveQueryContract, EngineContract):
     engine = "postgres13"
     override = TestPostgres.override
     written = "pg_stat_database.tup_updated"  # it has no pg_stat_wal yet
+    cycle = TestPostgres.cycle
 
     def test_it_is_that_version_and_not_the_distributions(self, session, machine):
         assert session.engine.version() == "13.4"
@@ -249,6 +264,7 @@ class TestOceanBase(EngineContract):
     engine = "oceanbase"
     override = ("freeze_trigger_percentage", ["ALTER SYSTEM SET freeze_trigger_percentage = 35"])
     written = "V$OB_LOG_STAT.END_LSN_bytes"
+    cycle = "ALTER SYSTEM MINOR FREEZE"
 
 
 def test_an_engine_that_cannot_be_had_is_refused_with_the_reason(machine):

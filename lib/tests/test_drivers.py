@@ -89,7 +89,13 @@ class DriverContract(ABC):
             self.job(dataset, protocol, **changes)
             for dataset in self.datasets
             for protocol in self.driver.protocols
-            for changes in ({}, {"rate_per_s": 50}, {"transactions": 800}, {"warmup_s": 0})
+            for changes in (
+                {},
+                {"rate_per_s": 50},
+                {"transactions": 800},
+                {"warmup_s": 0},
+                {"can_end_early": True},
+            )
         ]
 
     # Which processes
@@ -108,6 +114,11 @@ class DriverContract(ABC):
             assert stages[-1].duration_s == job.measure_s
             names = [process.name for stage in stages for process in stage.processes]
             assert len({*names}) == len(names)  # or one would overwrite the other's captures
+
+    def test_what_can_end_early_says_how(self):
+        for job in self.jobs():
+            for stage in self.driver.stages(job):
+                assert all(bool(process.stop) == job.can_end_early for process in stage.processes)
 
     def test_nothing_secret_is_in_a_process_list(self):
         for job in self.jobs():
@@ -166,6 +177,23 @@ class DriverContract(ABC):
         assert not any(self.driver.begun(line, now=1.0) for line in refused)
 
     too_short: ClassVar[tuple[str, ...]] = ()
+
+    def test_throughput_is_known_of_each_second_as_it_is_printed(self, tmp_path):
+        for recording, workload in self.whole.items():
+            lines = self.recorded(recording).splitlines(keepends=True)
+            found = [one for line in lines if (one := self.driver.second_of(line))]
+            seconds = [second for second, _ in found]
+            assert seconds == sorted(set(seconds))
+            folder = tmp_path / recording
+            folder.mkdir()
+            self.leave(recording, workload, folder)
+            totals = self.driver.measured(folder, workload).totals
+            assert len(found) >= totals.seconds - 2
+            if found:
+                # the last second is not whole
+                in_a_second = totals.transactions / totals.seconds
+                missing = totals.transactions - sum(tps for _, tps in found)
+                assert abs(missing) <= 1.6 * in_a_second + 0.02 * totals.transactions
 
     def test_a_run_that_ended_well_is_no_failure(self):
         for recording, workload in self.whole.items():

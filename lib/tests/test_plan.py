@@ -141,6 +141,7 @@ CHANGES = {
     "concurrency": 65,
     "warmup_s": 3,
     "measure_s": 7,
+    "longest_s": 60,
     "transactions_per_client": 10_000,
     "share_of_peak": 0.5,
     "start": "cold",
@@ -403,9 +404,8 @@ def test_a_plan_from_before_batches_and_prewarming_had_their_names_is_read(check
     checkout.plans.mkdir(parents=True)
     (checkout.plans / "earlier.json").write_text(text)
     plan = plans.read(checkout, "earlier")
-    # its trials are among those that are planned today
-    today = plan_of(checkout, profile="standard")
-    assert {trial.key for trial in plan.trials} < {trial.key for trial in today.trials}
+    # with the keys that benchlab gave these definitions when it had renamed them
+    assert [trial.key for trial in plan.trials] == ["7b1d0ab6803f21ac", "bbc0deab94fa678c"]
     assert [trial.intervention is None for trial in plan.trials] == [True, False]
     assert [plan.batch([trial.key]).trials for trial in plan.trials] == [
         (one,) for one in plan.trials

@@ -14,8 +14,8 @@ from benchlab.engines.oceanbase import OceanBase
 from benchlab.engines.postgres import Postgres
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError, ParseError
+from benchlab.observers import sessions
 from benchlab.observers import sessions as parse_waits
-from benchlab.observers.sessions import SessionSampler
 
 CLIENT = "client backend"
 
@@ -180,7 +180,7 @@ class Sampled(Postgres):
 def test_a_lost_connection_ends_the_capture_and_is_recorded_in_it(monkeypatch):
     monkeypatch.setattr("benchlab.observers.sessions.INTERVAL_S", 0.001)
     engine = Sampled(left=3)
-    sampler = SessionSampler(engine)
+    sampler = sessions.poll(engine)
     assert engine.gone.wait(30)
     text = sampler.stop().decode()
     frame = parse_waits.samples(text, engine.wait)
@@ -192,6 +192,6 @@ def test_a_lost_connection_ends_the_capture_and_is_recorded_in_it(monkeypatch):
 
 def test_sampling_ends_when_it_is_to():
     engine = Sampled(left=10**9)
-    text = SessionSampler(engine).stop().decode()
+    text = sessions.poll(engine).stop().decode()
     assert isinstance(parse_waits.samples(text, engine.wait), pl.DataFrame)
     assert isinstance(engine, Engine)

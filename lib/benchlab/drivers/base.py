@@ -25,6 +25,9 @@ MEASURE = "measure"
 #: may be large, and what is in memory is counted as the load's.
 MADE = Path("/var/lib/benchlab/load")
 
+#: Folder of a node by which processes are told to end early; empty when those that can be begin.
+CONTROL = Path("/run/benchlab/control")
+
 #: What each second of each operation gave. ``second`` is its end, counted from the phase's begin; a
 #: null ``operation`` stands for all of them together, where the driver does not distinguish them.
 #: ``latency_us`` is of the ``percentile``, null where no transaction ended. What a driver does not
@@ -84,6 +87,8 @@ class Job:
     """Over all clients, after which the measured part ends; ``None``: only time ends it."""
     rate_per_s: int | None = None
     """Transactions due per second, at random times; ``None``: each as soon as one is done."""
+    can_end_early: bool = False
+    """Whether the times are the longest, and the stages may be told to end before."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,11 @@ class Process:
     """Its number among the nodes that have the role."""
     makes_files: bool = False
     """Whether it makes files, in :data:`MADE` on its node."""
+    control: Mapping[str, bytes] = field(default_factory=dict)
+    """File in :data:`CONTROL` → its content when the process begins."""
+    stop: Sequence[str] = ()
+    """Command on its node that ends it early, with all that it prints at its end; none: it cannot
+    be."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +198,14 @@ class Driver(ABC):
         Args:
             line: as printed.
             now: Unix seconds at which it was.
+        """
+
+    @abstractmethod
+    def second_of(self, line: bytes) -> tuple[int, float] | None:
+        """Return the second that a printed line reports and its transactions per second.
+
+        Of all operations together; ``None`` if it reports none. Seconds count from 1, or as
+        :attr:`SECONDS` does.
         """
 
     @abstractmethod

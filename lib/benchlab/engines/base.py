@@ -35,6 +35,9 @@ from benchlab.study.roles import PRIMARY
 
 _CONNECT_TIMEOUT_S = 10
 
+#: Runs a statement on a connection that is held open, and returns its rows.
+Ask = Callable[..., list[dict[str, Any]]]
+
 _BYTES = TypeAdapter(ByteSize)
 _TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
 
@@ -172,7 +175,7 @@ class Engine(ABC):
             return ask(sql, parameters)
 
     @contextmanager
-    def asking(self) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    def asking(self) -> Iterator[Ask]:
         """Hold one connection open; what is given runs statements on it as :meth:`query` does.
 
         Raises:
@@ -274,7 +277,17 @@ class Engine(ABC):
         )
         return {row["name"] for row in rows}
 
-    def sample_sessions(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def background_cycles(self, ask: Ask) -> float | None:
+        """Return how many cycles of its background work the server has ever finished.
+
+        A cycle is what comes back by itself while a workload writes: from checkpoint to checkpoint,
+        from flush to flush, once around a log of fixed size. What of it is under way may count as a
+        part. ``None``: the server does not report it.
+        """
+        del ask
+        return None
+
+    def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
         """Return what the sessions do now, as the server reports it; ``ask`` runs a statement."""
         return ask(self.waits_query)
 

@@ -10,6 +10,7 @@ class MariaDB(InnoDB):
     name = "mariadb"
     waits_query = sessions_of("information_schema.processlist")
     tablespaces = "innodb_sys_tablespaces"
+    redo_log = ("Innodb_lsn_current", "innodb_log_file_size")
     accesses = staticmethod(plans.of_mariadb)
 
     def explain(self, statement: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from benchlab.engines import plans
-from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset
 
@@ -40,6 +40,8 @@ class InnoDB(MySQLProtocol):
     page_bytes = 16384
     #: Table of the tables' files in `information_schema`.
     tablespaces: ClassVar[str]
+    #: Status with the bytes that were ever written to the redo log, and variable with its size.
+    redo_log: ClassVar[tuple[str, str]]
 
     def version(self) -> str:
         """See :meth:`Engine.version`; of ``9.7.4-2`` or ``10.11.19-MariaDB-0+deb12u1`` the digits."""
@@ -62,6 +64,20 @@ class InnoDB(MySQLProtocol):
             if row["Value"].replace(".", "", 1).isdigit()
         }
         return counters | {"dataset_bytes": float(self.dataset_bytes())}
+
+    def background_cycles(self, ask: Ask) -> float | None:
+        """See :meth:`Engine.background_cycles`: rounds of the redo log.
+
+        InnoDB flushes pages all the time; in one round of the log every page that was changed before
+        has been.
+        """
+        written, size = (
+            ask(f"SHOW GLOBAL {kind} LIKE '{name}'")
+            for kind, name in zip(("STATUS", "VARIABLES"), self.redo_log, strict=True)
+        )
+        if not (written and size):
+            return None
+        return float(written[0]["Value"]) / float(size[0]["Value"])
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
@@ -110,6 +126,7 @@ class MySQL(InnoDB):
     name = "mysql"
     waits_query = sessions_of("performance_schema.processlist")
     tablespaces = "innodb_tablespaces"
+    redo_log = ("Innodb_redo_log_current_lsn", "innodb_redo_log_capacity")
     accesses = staticmethod(plans.of_mysql)
 
     def explain(self, statement: str) -> str:

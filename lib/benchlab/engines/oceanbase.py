@@ -1,10 +1,10 @@
 """OceanBase seekdb, OceanBase's single-node engine."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
@@ -60,7 +60,11 @@ class OceanBase(MySQLProtocol):
             if row["NAME"] in names
         ]
 
-    def sample_sessions(self, ask: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def background_cycles(self, ask: Ask) -> float:
+        """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, then flushed."""
+        return float(ask(_MEMSTORE)[0]["freeze_cnt"])
+
+    def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
         """See :meth:`Engine.sample_sessions`; with how full the memory for new rows is."""
         rows = super().sample_sessions(ask)
         if not any(row["verb"] in _WRITES for row in rows):

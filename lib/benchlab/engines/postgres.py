@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchlab.engines import plans
-from benchlab.engines.base import EngineSetting, PostgresProtocol
+from benchlab.engines.base import Ask, EngineSetting, PostgresProtocol
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY, STANDBY
@@ -114,6 +114,18 @@ class Postgres(PostgresProtocol):
         counters["pg_database_size"] = float(self.dataset_bytes())
         return counters | self._lags()
 
+    def background_cycles(self, ask: Ask) -> float:
+        """See :meth:`Engine.background_cycles`: checkpoints, each counted when it begins."""
+        (row,) = ask(self._checkpoints(ask))
+        return float(row["checkpoints"])
+
+    def _checkpoints(self, ask: Ask) -> str:
+        """Return the query for the number of checkpoints, as the server's version has it."""
+        (new,) = ask("SELECT to_regclass('pg_catalog.pg_stat_checkpointer') AS view")
+        if new["view"]:
+            return "SELECT num_timed + num_requested AS checkpoints FROM pg_stat_checkpointer"
+        return "SELECT checkpoints_timed + checkpoints_req AS checkpoints FROM pg_stat_bgwriter"
+
     def followers(self) -> int:
         """See :meth:`Engine.followers`: standbys that stream."""
         return self.query(
@@ -137,11 +149,14 @@ class Postgres(PostgresProtocol):
         }
 
     def prewarm(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.prewarm`; ``pg_prewarm`` in mode ``read`` fills the OS page cache."""
+        """See :meth:`Engine.prewarm`; ``pg_prewarm`` fills the server's own pool.
+
+        The first pages stay in the operating system's cache where they do not fit.
+        """
         del dataset  # the database holds nothing else
         self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self.query(
-            "SELECT sum(pg_prewarm(oid, 'read')) FROM pg_class"
+            "SELECT sum(pg_prewarm(oid)) FROM pg_class"
             " WHERE relkind IN ('r', 'i') AND relnamespace = 'public'::regnamespace"
         )
 

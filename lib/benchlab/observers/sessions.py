@@ -1,22 +1,19 @@
 """What an engine's sessions wait for, sampled a few times a second through its own connection.
 
-The capture ``waits.jsonl`` has one JSON object a line: ``t`` (Unix seconds) and ``sessions``, the rows
-that the server gave; or ``t`` and ``error``, after which nothing follows. The engine's module
-interprets the rows when the capture is read.
+The capture ``waits.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``sessions``, the
+rows that the server gave. The engine's module interprets the rows when the capture is read.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from benchlab.engines.waits import Wait
-from benchlab.errors import EngineError
+from benchlab.observers.poll import Poll
 from benchlab.raw.text import fail, shown, whole_lines
 
 if TYPE_CHECKING:
@@ -26,47 +23,14 @@ _SCHEMA = {"t": pl.Float64, "wait_class": pl.String, "wait": pl.String, "session
 
 NAME = "waits.jsonl"
 
-
 #: A light query this often costs nothing that can be measured; locks and commits that matter last for
 #: a share of the run that a few dozen samples show.
 INTERVAL_S = 0.5
 
 
-_STOP_TIMEOUT_S = 15
-
-
-class SessionSampler:
-    """Samples an engine's sessions from a thread of its own, since it was made."""
-
-    def __init__(self, engine: Engine):
-        self._engine = engine
-        self._lines: list[str] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="waits", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> bytes:
-        """Stop sampling; return the capture."""
-        self._stopping.set()
-        self._thread.join(_STOP_TIMEOUT_S)
-        return "".join(self._lines).encode()
-
-    def _sample(self) -> None:
-        try:
-            with self._engine.asking() as ask:
-                begin, tick = time.monotonic(), 0
-                while not self._stopping.wait(
-                    max(0.0, begin + tick * INTERVAL_S - time.monotonic())
-                ):
-                    self._keep(sessions=self._engine.sample_sessions(ask))
-                    # an engine that answers late is sampled less often
-                    tick = max(tick, int((time.monotonic() - begin) / INTERVAL_S)) + 1
-        except EngineError as error:
-            self._keep(error=str(error))
-
-    def _keep(self, **content: object) -> None:
-        line = {"t": round(time.time(), 6), **content}
-        self._lines.append(json.dumps(line, default=str) + "\n")
+def poll(engine: Engine) -> Poll:
+    """Begin to ask an engine what its sessions do."""
+    return Poll(engine, INTERVAL_S, lambda ask: {"sessions": engine.sample_sessions(ask)})
 
 
 def samples(
@@ -82,7 +46,7 @@ def samples(
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: the text is not what :class:`benchlab.observers.sessions.SessionSampler` writes.
+        ParseError: the text is not what :func:`poll` gives.
     """
     rows = []
     lines = whole_lines("waits", text, truncated_ok) if text else []

@@ -245,6 +245,7 @@ class Planner:
             envelope=envelope,
             warmup_s=profile.warmup_s,
             measure_s=profile.measure_s,
+            longest_s=profile.longest_s,
             transactions_per_client=profile.transactions_per_client,
             start=AS_FOUND if spec.external else profile.start,
             dataset_reset=profile.dataset_reset if writes and not spec.external else "none",

@@ -65,6 +65,8 @@ class Point(BaseModel):
     envelope: Envelope
     warmup_s: int
     measure_s: int
+    # until a run is steady; left out of key and record where its length is measure_s
+    longest_s: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
     # left out of key and record where only time ends a run
     transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
     # of the highest throughput of the closed loop; left out of key and record where the loop is closed

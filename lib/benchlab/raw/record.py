@@ -29,7 +29,8 @@ from benchlab.study.roles import LOAD, PRIMARY
 #    place of whether there was one host or two
 # 5: `prewarm` in place of `read_in`, as a start and as a phase; in settings.json `requested` in place
 #    of `asked`
-RECORD_VERSION = 5
+# 6: a run may go on until it is steady, of which an older benchlab would not know
+RECORD_VERSION = 6
 RECORD_NAME = "run.json"
 
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.

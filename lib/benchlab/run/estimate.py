@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from benchlab.errors import ParseError, TargetError
+from benchlab.gate.steady import WRITEBACK_S
 from benchlab.plan import Batch, Trial
 from benchlab.raw import folders
 from benchlab.repo import Repo
@@ -16,6 +17,10 @@ RUN_S = 3.0
 
 #: Seconds of a batch beside its runs: the notebook's kernel, rows into the store, the dataset put back.
 BATCH_S = 6.0
+
+#: How much of the way from its least to its longest time a run that writes goes until it is steady; one
+#: that reads is steady at once.
+_OF_THE_LONGEST = 0.25
 
 #: Seconds until an engine that was never provisioned is there with its data, and one that was.
 _NEW_ENGINE_S, _ENGINE_S = 60.0, 10.0
@@ -42,7 +47,12 @@ def overheads(repo: Repo, target: str) -> dict[str, float]:
 def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
     """Return the seconds of one run."""
     point = trial.point
-    return point.warmup_s + point.measure_s + overheads.get(point.engine, RUN_S)
+    warmup_s, measure_s = point.warmup_s, float(point.measure_s)
+    if point.longest_s and point.workload.writes:
+        warmup_s = max(warmup_s, WRITEBACK_S)
+        if not trial.intervention:
+            measure_s += _OF_THE_LONGEST * (point.longest_s - measure_s)
+    return warmup_s + measure_s + overheads.get(point.engine, RUN_S)
 
 
 def of_batches(batches: Iterable[Batch], repo: Repo, target: str) -> float:

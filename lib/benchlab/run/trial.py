@@ -1,5 +1,6 @@
 """Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
 
+import importlib
 import subprocess
 import tempfile
 import threading
@@ -13,12 +14,12 @@ from pathlib import Path
 
 from benchlab import drivers
 from benchlab.attribution import blocks
-from benchlab.drivers.base import MADE, Driver, Job, Phase, Process, Stage
+from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Phase, Process, Stage
 from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
-from benchlab.observers import sample
-from benchlab.observers.sessions import NAME as WAITS
-from benchlab.observers.sessions import SessionSampler
+from benchlab.gate import steady
+from benchlab.observers import background, sample, sessions
+from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run.intervention import RunningIntervention
@@ -26,6 +27,7 @@ from benchlab.run.observe import Observers, watch
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
 from benchlab.run.schedule import schedule
+from benchlab.run.until import Until
 from benchlab.target import Node
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
@@ -39,6 +41,10 @@ _MESSAGE_LIMIT = 300
 
 #: Seconds after the clients of a stage have begun, and what is done then.
 Action = tuple[float, Callable[[], None]]
+
+#: Whether a stage may end: after these seconds, each with its throughput, and as many cycles of the
+#: engine's background work.
+Enough = Callable[[Sequence[float], float | None], bool]
 
 
 def run_trial(
@@ -105,6 +111,8 @@ class _Run:
     folder: RunFolder
     rate_per_s: int | None = None
     observers: list[Observers] = field(default_factory=list)
+    background: Poll | None = None
+    """Of the engine's background work; ``None``: the workload makes none."""
 
     @property
     def tables(self) -> Tables:
@@ -120,7 +128,8 @@ class _Run:
     def _job(self) -> Job:
         """What the driver is to run."""
         point = self.trial.point
-        each = point.transactions_per_client
+        each, longest_s = point.transactions_per_client, point.longest_s
+        measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         return Job(
             engine=self.session.engine,
             workload=point.workload,
@@ -129,11 +138,12 @@ class _Run:
             clients=point.concurrency,
             nodes=len(self.session.load),
             cores=float(point.envelope.cores),
-            warmup_s=point.warmup_s,
-            measure_s=point.measure_s,
+            warmup_s=point.warmup_s and (longest_s or point.warmup_s),
+            measure_s=measure_s,
             seed=self.trial.seed,
             transactions=each and each * point.concurrency,
             rate_per_s=self.rate_per_s,
+            can_end_early=longest_s is not None,
         )
 
     def start(self, restore: bool) -> None:
@@ -159,15 +169,30 @@ class _Run:
         self.session.limit(point.envelope)
         self.observers = watch(self.session)
         try:
-            for stage in self.driver.stages(self._job):
-                if phase := stage.measured:
-                    self._measure(stage, phase)
-                else:
-                    self._drive(stage)
+            with self._background():
+                for stage in self.driver.stages(self._job):
+                    if phase := stage.measured:
+                        self._measure(stage, phase)
+                    else:
+                        self._drive(stage, enough=self._warm)
             self.session.require_followed()
         finally:
             for observers in self.observers:
                 observers.stop()
+
+    def _warm(self, tps: Sequence[float], cycles: float | None) -> bool:
+        point = self.trial.point
+        return steady.warm(len(tps), point.warmup_s, point.workload.writes, cycles)
+
+    def _measured(self, tps: Sequence[float], cycles: float | None) -> bool:
+        point = self.trial.point
+        begin, end = self.folder.phases.get("warmup", (0.0, 0.0))
+        kept = tps[:-1]  # the last second may not be a whole one when the run has ended
+        return (
+            self.trial.intervention is None
+            and len(kept) >= point.measure_s
+            and steady.unsteady(kept, point.workload.writes, cycles, end - begin) is None
+        )
 
     def _measure(self, stage: Stage, phase: Phase) -> None:
         """Run the stage with the measured part: counters at its begin and end, limits lowered in it."""
@@ -183,7 +208,7 @@ class _Run:
         if phase.end_s is not None:
             actions.append((phase.end_s, lambda: count("end")))
         with self._waits(), self._lowered() as begin:
-            self._drive(stage, [*actions, (phase.begin_s, begin)])
+            self._drive(stage, [*actions, (phase.begin_s, begin)], self._measured)
         if phase.end_s is None:
             count("end")
 
@@ -241,7 +266,9 @@ class _Run:
         if problem:
             raise RunFailed(problem)
 
-    def _drive(self, stage: Stage, actions: Sequence[Action] = ()) -> None:
+    def _drive(
+        self, stage: Stage, actions: Sequence[Action] = (), enough: Enough | None = None
+    ) -> None:
         """Run the processes of a stage; its phases count from when the clients of all have begun.
 
         What a driver does before, connect them and read its files, is not part of a phase.
@@ -249,17 +276,20 @@ class _Run:
         Args:
             stage: of the driver.
             actions: what is to be done meanwhile, by seconds after the clients' begin.
+            enough: whether processes that can end early are to; ``None``: never.
         """
         programs = []
         for process in stage.processes:
-            if process.makes_files:
-                self._node(process).empty(MADE)
+            self._prepare(process)
             argv = self.session.client_argv(process.argv, process.role, process.node)
             programs.append(Program(argv, process.stdin))
         begun: dict[int, float] = {}
         timers: list[_Timer] = []
+        until = self._until(stage, enough) if enough else None
 
         def on_line(number: int, line: bytes) -> None:
+            if until:
+                until.line(number, line)
             at = None if number in begun else self.driver.begun(line, time.time())
             if at is None:
                 return
@@ -290,10 +320,46 @@ class _Run:
         self._check_ended(stage, ended)
         for timer in timers:
             timer.finish()
+        if until:
+            until.finish()
         began = max(begun.values(), default=started)
         for phase in stage.phases:
             phase_end = end if phase.end_s is None else began + phase.end_s
             self.folder.phases[phase.name] = (began + phase.begin_s, phase_end)
+
+    def _prepare(self, process: Process) -> None:
+        """Make the folders of a process as it wants to find them."""
+        node = self._node(process)
+        if process.makes_files:
+            node.empty(MADE)
+        if process.stop:
+            node.empty(CONTROL)
+        for name, content in process.control.items():
+            node.write(CONTROL / name, content)
+
+    def _until(self, stage: Stage, enough: Enough) -> Until | None:
+        """Return what ends a stage early; ``None`` if its processes cannot be."""
+        processes = stage.processes
+        if not all(process.stop for process in processes):
+            return None
+        importlib.import_module("benchlab.stats")  # now, and not while the load goes on
+        begin = self._cycles
+
+        def stop() -> None:
+            for process in processes:
+                self._node(process).run(*process.stop)
+
+        def is_enough(tps: Sequence[float]) -> bool:
+            now = self._cycles
+            return enough(tps, None if begin is None or now is None else now - begin)
+
+        return Until(len(processes), self.driver.second_of, is_enough, stop)
+
+    @property
+    def _cycles(self) -> float | None:
+        """Cycles of the engine's background work as it reported them last."""
+        latest = self.background and self.background.latest
+        return latest and latest["cycles"]
 
     def _node(self, process: Process) -> Node:
         return self.session.node(process.role, process.node)
@@ -326,11 +392,23 @@ class _Run:
         if not self.session.engine.waits_query:
             yield
             return
-        sampler = SessionSampler(self.session.engine)
+        poll = sessions.poll(self.session.engine)
         try:
             yield
         finally:
-            self.folder.write(WAITS, sampler.stop())
+            self.folder.write(sessions.NAME, poll.stop())
+
+    @contextmanager
+    def _background(self) -> Iterator[None]:
+        """Ask how far the engine's background work is, if the workload makes any."""
+        if not self.trial.point.workload.writes:
+            yield
+            return
+        self.background = background.poll(self.session.engine)
+        try:
+            yield
+        finally:
+            self.folder.write(background.NAME, self.background.stop())
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -194,6 +194,11 @@ class Profile(StrictModel):
     trials: Annotated[int, Field(gt=0)]
     warmup_s: Annotated[int, Field(ge=0)]
     measure_s: Annotated[int, Field(gt=0)]
+    longest_s: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="a run goes on until it is steady, for so long at most, and measure_s at least;"
+        " none: it is measured for measure_s",
+    )
     transactions_per_client: Annotated[int, Field(gt=0)] | None = Field(
         None,
         description="the measured part of a closed loop ends with so many, and after measure_s at last",
@@ -208,6 +213,18 @@ class Profile(StrictModel):
     intervention: Intervention | None = Field(
         None, description="of each point of the study's `interventions`; none: they are not run"
     )
+
+    @model_validator(mode="after")
+    def _ends_one_way(self) -> "Profile":
+        if self.longest_s is None:
+            return self
+        if self.transactions_per_client:
+            raise Unresolved(
+                "a run ends with its transactions or when it is steady", ("longest_s",)
+            )
+        if self.longest_s < self.measure_s:
+            raise Unresolved(f"is less than measure_s, {self.measure_s}", ("longest_s",))
+        return self
 
 
 class Article(StrictModel):

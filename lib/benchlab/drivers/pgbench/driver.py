@@ -17,6 +17,7 @@ import polars as pl
 
 from benchlab.drivers.base import (
     BUCKETS,
+    CONTROL,
     MADE,
     MEASURE,
     OPERATIONS,
@@ -43,6 +44,12 @@ _PROCESSES = {"warmup": "warmup", MEASURE: "pgbench"}
 #: Runs a program with the password from standard input, and both of its outputs in one.
 _WITH_PASSWORD = 'IFS= read -r PGPASSWORD && export PGPASSWORD && exec "$@" 2>&1'
 
+#: The same, with the number of the process in a file. pgbench's own timer, which ends it after its
+#: time, is this signal.
+_PID = CONTROL / "pgbench.pid"
+_NUMBERED = f"echo $$ >{_PID}; {_WITH_PASSWORD}"
+_STOP = ["sh", "-c", f'kill -ALRM "$(cat {_PID})"']
+
 #: Percentile of the latencies in a second.
 _PERCENTILE = 99
 
@@ -66,13 +73,19 @@ class Pgbench(Driver):
         """
         argv = run(job, job.measure_s, job.seed, job.transactions)
         log = ["--log", f"--log-prefix={MADE / 'transactions'}", "--failures-detailed"]
-        process = _process(job.engine, _PROCESSES[MEASURE], [*argv[:-1], *log, argv[-1]], True)
+        process = _process(
+            job.engine,
+            _PROCESSES[MEASURE],
+            [*argv[:-1], *log, argv[-1]],
+            makes_files=True,
+            can_end_early=job.can_end_early,
+        )
         measured = Stage([process], [Phase(MEASURE)], job.measure_s)
         if not job.warmup_s:
             return [measured]
         # another seed than the measured part's, which would draw the same rows again
         argv = run(job, job.warmup_s, job.seed + 1)
-        warmup = _process(job.engine, _PROCESSES["warmup"], argv)
+        warmup = _process(job.engine, _PROCESSES["warmup"], argv, can_end_early=job.can_end_early)
         return [Stage([warmup], [Phase("warmup")], job.warmup_s), measured]
 
     def begun(self, line: bytes, now: float) -> float | None:
@@ -85,6 +98,10 @@ class Pgbench(Driver):
         del now
         printed_at = output.printed_at(line.decode(errors="replace").rstrip("\n"))
         return printed_at and printed_at - 1
+
+    def second_of(self, line: bytes) -> tuple[int, float] | None:
+        """See :meth:`Driver.second_of`; by the clock, as pgbench prints it."""
+        return output.second_of(line.decode(errors="replace").rstrip("\n"))
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
@@ -206,10 +223,21 @@ def initialize(engine: Engine, scale: int) -> Process:
     return _process(engine, "initialize", argv)
 
 
-def _process(engine: Engine, name: str, argv: Sequence[str], makes_files: bool = False) -> Process:
+def _process(
+    engine: Engine,
+    name: str,
+    argv: Sequence[str],
+    makes_files: bool = False,
+    can_end_early: bool = False,
+) -> Process:
     """Return a process that gets the password without showing it."""
-    wrapped = ["sh", "-c", _WITH_PASSWORD, "sh", *argv]
-    return Process(name, wrapped, f"{engine.endpoint.password}\n".encode(), makes_files=makes_files)
+    return Process(
+        name,
+        ["sh", "-c", _NUMBERED if can_end_early else _WITH_PASSWORD, "sh", *argv],
+        f"{engine.endpoint.password}\n".encode(),
+        makes_files=makes_files,
+        stop=_STOP if can_end_early else (),
+    )
 
 
 def _connection(engine: Engine) -> dict[str, Scalar]:

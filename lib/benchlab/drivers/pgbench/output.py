@@ -83,6 +83,15 @@ def printed_at(line: str) -> float | None:
     return match and float(match[1])
 
 
+def second_of(line: str) -> tuple[int, float] | None:
+    """Return the Unix second in which a progress line was printed and its transactions per second.
+
+    ``None`` if it is none.
+    """
+    match = _PROGRESS.fullmatch(line)
+    return match and (int(float(match[1])), float(match[2]))
+
+
 def progress(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return one row per progress line: ``second``, ``tps``, ``latency_mean_us``, ``failed``.
 

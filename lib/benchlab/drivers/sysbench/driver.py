@@ -6,6 +6,7 @@ The password travels in a configuration file on standard input, so that no proce
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -13,6 +14,7 @@ import polars as pl
 
 from benchlab.drivers.base import (
     BUCKETS,
+    CONTROL,
     MEASURE,
     OPERATIONS,
     SECONDS,
@@ -33,6 +35,10 @@ PERCENTILE = 99
 
 #: Phase → process that makes it.
 _PROCESSES = {"warmup": "warmup", MEASURE: "sysbench"}
+
+#: Runs a script until it is told to end.
+_UNTIL_STOPPED = Path(__file__).with_name("until_stopped.lua")
+_STOP = CONTROL / "stop"
 
 #: sysbench's names of the protocols.
 _PROTOCOLS = {"mysql": "mysql", "postgres": "pgsql"}
@@ -57,6 +63,10 @@ class Sysbench(Driver):
     def begun(self, line: bytes, now: float) -> float | None:
         """See :meth:`Driver.begun`; what sysbench does before, connect and read files, is not load."""
         return now if line.rstrip() == output.STARTED else None
+
+    def second_of(self, line: bytes) -> tuple[int, float] | None:
+        """See :meth:`Driver.second_of`."""
+        return output.second_of(line.decode(errors="replace").rstrip("\n"))
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
@@ -135,25 +145,34 @@ class Sysbench(Driver):
         """Return a process on each node, with its share of the clients and a seed of its own."""
         (script,) = job.scripts.values()
         nodes = min(job.nodes, job.clients)
-        processes = [
-            Process(
-                _name(phase, node),
-                run(
-                    job.engine,
-                    script,
-                    job.options,
-                    clients,
-                    duration_s,
-                    seed + 2 * node,  # the warm-up has the next one
-                    transactions and transactions * clients // job.clients,
-                    job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
-                ),
-                config_file(job.engine),
-                node=node,
+        processes = []
+        for node, clients in enumerate(_shares(job.clients, nodes)):
+            argv = run(
+                job.engine,
+                script,
+                job.options,
+                clients,
+                duration_s,
+                seed + 2 * node,  # the warm-up has the next one
+                transactions and transactions * clients // job.clients,
+                job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
             )
-            for node, clients in enumerate(_shares(job.clients, nodes))
-        ]
+            process = Process(_name(phase, node), argv, config_file(job.engine), node=node)
+            processes.append(_stoppable(process) if job.can_end_early else process)
         return Stage(processes, [Phase(phase)], duration_s)
+
+
+def _stoppable(process: Process) -> Process:
+    """Return the same process with a script around its own, so that it can be told to end."""
+    program, script, *arguments = process.argv
+    lua = CONTROL / _UNTIL_STOPPED.name
+    variables = [f"BENCHLAB_SCRIPT={script}", f"BENCHLAB_STOP={_STOP}"]
+    return replace(
+        process,
+        argv=["env", *variables, program, str(lua), *arguments],
+        control={lua.name: _UNTIL_STOPPED.read_bytes()},
+        stop=["touch", str(_STOP)],
+    )
 
 
 def _name(phase: str, node: int) -> str:

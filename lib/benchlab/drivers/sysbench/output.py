@@ -119,6 +119,15 @@ def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_INTERVAL_SCHEMA, orient="row")
 
 
+def second_of(line: str) -> tuple[int, float] | None:
+    """Return the second at which an interval ends and its transactions per second.
+
+    ``None`` if the line is of no interval.
+    """
+    match = _INTERVAL.fullmatch(line)
+    return match and (int(match[1]), float(match[3]))
+
+
 def histogram(text: str) -> pl.DataFrame:
     """Return the buckets of the latency histogram that hold an event, smallest first.
 

@@ -1,0 +1,69 @@
+"""Whether a run was steady: while it goes on, to end it, and from what it left."""
+
+from collections.abc import Sequence
+
+#: Relative difference between levels of throughput that does not matter.
+TOLERANCE = 0.05
+
+#: Cycles of the engine's background work that a workload that writes is measured over.
+CYCLES = 2
+
+#: Seconds below which it cannot be told whether neighbours depend on each other, and so neither
+#: whether a level changed (:func:`benchlab.stats.change_points`).
+LEAST_S = 12
+
+#: Seconds that a workload that writes is warmed up for at least. The kernel looks every 5 s for pages
+#: to write that have been dirty for 30 s (dirty_writeback_centisecs, dirty_expire_centisecs; kernel
+#: documentation, admin-guide/sysctl/vm): until then the disk has less to do than ever after.
+WRITEBACK_S = 40
+
+
+def unsteady(
+    tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float
+) -> str | None:
+    """Return why a measured part is not steady, or ``None``.
+
+    It is if no change of level of more than :data:`TOLERANCE` can be detected in its seconds
+    (:func:`benchlab.stats.steady_from`). Where the workload writes it also has to come after a warm-up
+    of :data:`WRITEBACK_S` and to span :data:`CYCLES` cycles of the engine's background work.
+
+    Args:
+        tps: throughput of each second.
+        writes: whether the workload does.
+        cycles: finished since the begin; ``None``: the engine does not report them.
+        warmed_s: seconds that the load went on before.
+    """
+    from benchlab import stats  # slow to import, for notebooks that do not need it
+
+    seconds = len(tps)
+    if seconds < LEAST_S:
+        return f"{seconds} s are too short to tell whether it was steady, which takes {LEAST_S} s"
+    if writes and warmed_s < WRITEBACK_S:
+        return f"warmed up for {warmed_s:.0f} s, where a workload that writes takes {WRITEBACK_S} s"
+    if writes and cycles is None:
+        return "the engine does not report its background work"
+    if writes and cycles < CYCLES:
+        return f"{cycles:.2g} of {CYCLES} cycles of the engine's background work in {seconds} s"
+    begin = stats.steady_from(tps, TOLERANCE)
+    if begin is None:
+        return f"not settled to within {TOLERANCE:.0%} in {seconds} s"
+    if begin:
+        return f"settled to within {TOLERANCE:.0%} only after {begin} of {seconds} s"
+    return None
+
+
+def warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
+    """Return whether a warm-up may end.
+
+    It takes its time, and for a workload that writes :data:`WRITEBACK_S` and one cycle of the engine's
+    background work.
+
+    Args:
+        seconds: since its begin.
+        least_s: its time.
+        writes: whether the workload does.
+        cycles: as in :func:`unsteady`; where they are not reported they are not waited for.
+    """
+    if not writes:
+        return seconds >= least_s
+    return seconds >= max(least_s, WRITEBACK_S) and (cycles is None or cycles >= 1)
