@@ -309,9 +309,9 @@ def verdicts(
     with store.open_store(checkout.store) as opened, console.status("judging"):
         reruns = {name: _rerun(checkout, opened, name, profile, target_name) for name in names}
         judged = {name: judge(checkout, name, rerun) for name, rerun in reruns.items()}
-        shared = [_shared_cpu(rerun) for rerun in reruns.values() if rerun]
+        gates = [_gate(rerun) for rerun in reruns.values() if rerun]
     _show_summary(judged)
-    for line in filter(None, shared):
+    for line in gates:
         _say(line)
     if study_name == "all":
         _say("Each claim, with what decided it: `benchlab verdicts STUDY`.")
@@ -345,15 +345,14 @@ def noise_command(
     ingest.ingest_new(checkout)
     with store.open_store(checkout.store) as opened:
         rerun = results.open_rerun(checkout, opened, study_name, profile, target_name)
-        found, shared = noise.table(rerun), _shared_cpu(rerun)
+        found, gate = noise.table(rerun), _gate(rerun)
     if found.is_empty():
         raise BenchlabError(
             f"no point of {study_name} has two trials in profile {rerun.profile}: run"
             f" `benchlab run {study_name} --profile standard`"
         )
     _show(f"{study_name}, profile {rerun.profile}: noise of two runs of the same point", found)
-    if shared:
-        _say(shared)
+    _say(gate)
 
 
 @_typer.command()
@@ -547,15 +546,15 @@ def _show_why(
         _show(f"runs of profile {rerun.profile} on {rerun.target}", why.runs(rerun, one))
 
 
-def _shared_cpu(rerun: "Rerun") -> str:
-    """Say how many runs of a study shared the CPU with others; nothing if none did."""
-    from benchlab.report import others
+def _gate(rerun: "Rerun") -> str:
+    """Say how many runs and points of a study passed the gate."""
+    from benchlab.report import gate
 
-    shared = others.shared_runs(rerun)
-    if not shared:
-        return ""
-    runs = f"{shared} of {len(rerun.counted)} runs"
-    return f"{rerun.study.study}: {runs} shared the CPU with others, the machine was not quiet"
+    found = gate.summary(rerun)
+    return (
+        f"{rerun.study.study}: {found['runs_passed']} of {found['runs']} runs and"
+        f" {found['points_passed']} of {found['points']} points passed the gate"
+    )
 
 
 def _show_summary(judged: "dict[str, list[Judgement]]") -> None:

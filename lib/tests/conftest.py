@@ -139,8 +139,8 @@ def measured(checkout, close_run):
     """Return a store with the given throughputs, ``{(engine, variant, workload): {threads: [tps]}}``,
     of the profile `standard`.
 
-    ``None`` in place of a throughput is a trial that failed. ``also`` gives further files of a run.
-    Called again, it adds runs.
+    ``None`` in place of a throughput is a trial that failed. ``also`` gives further files of a run,
+    ``passed`` says which of them passed the gate. Called again, it adds runs.
     """
     opened = []
 
@@ -149,6 +149,7 @@ def measured(checkout, close_run):
         target: str = "local",
         study: str = STUDY,
         also: Callable[[Trial], dict[str, bytes]] = lambda _: {},
+        passed: Callable[[Trial], bool] = lambda _: True,
     ) -> object:
         plan = planned(checkout, study, MEASURED_PROFILE)
         expected = {}
@@ -162,12 +163,16 @@ def measured(checkout, close_run):
                     trial=trial,
                     **(CAPTURES | also(trial) if value is not None else {}),
                 )
-                expected[record.run_id] = value
+                expected[record.run_id] = value, passed(trial)
         ingest.ingest_new(checkout)
         with editable(checkout.store) as store:
-            for run_id, value in expected.items():
+            for run_id, (value, passes) in expected.items():
                 store.connection.execute(
                     "UPDATE run SET tps = ?, target = ? WHERE run_id = ?", [value, target, run_id]
+                )
+                store.connection.execute(
+                    "UPDATE gate SET passed = ? OR \"check\" <> 'steady' WHERE run_id = ?",
+                    [passes, run_id],
                 )
             changed = {name: store.sql(f'FROM "{name}"') for name in (*RUN_TABLES, schema.PLANNED)}
         with writer.rebuilding(checkout.store) as rebuilding:

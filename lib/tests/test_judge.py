@@ -1,11 +1,13 @@
 """Verdicts, on runs whose numbers are set by hand."""
 
 import shutil
+from collections.abc import Collection
 
 import pytest
 from benchlab import study
 from benchlab.claims import judge, stored
 from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
+from benchlab.plan import Trial
 from benchlab.store import open_store
 from conftest import ROOT, STUDY, editable, rerun
 from ruamel.yaml import YAML
@@ -31,11 +33,21 @@ def curve(*values: float) -> dict[int, list[float]]:
 
 @pytest.fixture
 def judged(checkout, measured):
-    """Judge one claim by the runs: ``judged(test, runs)``; its kind is ``order`` unless given."""
+    """Judge one claim by the runs: ``judged(test, runs)``; its kind is ``order`` unless given.
 
-    def decide(test: dict, runs: dict, kind: str = "order") -> judge.Judgement:
+    All runs passed the gate but those at ``failed``: (variant, concurrency) and number of the trial.
+    """
+
+    def decide(
+        test: dict, runs: dict, kind: str = "order", failed: Collection[tuple] = ()
+    ) -> judge.Judgement:
         _claims(checkout, [test], kind)
-        return judge.judge(checkout, STUDY, rerun(measured(runs)))[0]
+
+        def passed(trial: Trial) -> bool:
+            point = trial.point
+            return (point.variant, point.concurrency, trial.number) not in failed
+
+        return judge.judge(checkout, STUDY, rerun(measured(runs, passed=passed)))[0]
 
     return decide
 
@@ -294,6 +306,73 @@ def test_nothing_is_reproduced_of_a_range_without_its_far_end(judged, at, least,
     assert one.trials_needed is None
 
 
+# Captures of these runs are of five seconds
+SHORT = "did not pass the gate: 5 s are too short to tell whether it was steady, which takes 12 s"
+AT_16 = [("tuned", 16, trial) for trial in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict", "reason"),
+    [
+        # what the rest decides is decided, and nothing is reproduced without the far end
+        ({"test": "above", "at": [16, 64]}, "inconclusive", "; 16 clients did not pass the gate"),
+        ({"test": "above", "at": "all"}, "inconclusive", "; 16 clients did not pass the gate"),
+        ({"test": "above", "at": "overall"}, "inconclusive", "; 16 clients did not pass the gate"),
+        ({"test": "above", "at": "all", "by": 9}, "not reproduced", "; 16 clients did not pass"),
+        ({"test": "above", "at": [64]}, "not testable here", f"are 16 here, of which all {SHORT}"),
+        ({"test": "ratio", "at": 64, "value": 2}, "not testable here", f"16 here, which {SHORT}"),
+        # any point of a curve may be its peak
+        (
+            {"test": "above", "at": "peak"},
+            "not testable here",
+            "16 clients of postgres tuned oltp_",
+        ),
+        ({"test": "ratio", "at": "greatest", "value": 2}, "not testable here", SHORT),
+        # what is another point's
+        ({"test": "ratio", "at": 16, "value": 2}, "reproduced", "4 clients (the article's 16)"),
+    ],
+)
+def test_a_point_that_did_not_pass_the_gate_decides_nothing(judged, test, verdict, reason):
+    one = judged({"of": ONE, "over": OTHER, **test}, {TUNED: HIGH, DEFAULT: LOW}, failed=AT_16)
+    assert one.verdict == verdict
+    assert reason in one.reason
+
+
+@pytest.mark.parametrize(
+    ("test", "kind"),
+    [
+        ({"test": "peak", "first": 64, "last": 64}, "peak"),
+        ({"test": "knee", "first": 16, "last": 16}, "peak"),
+        ({"test": "change", "start": 16, "end": 64, "direction": "rises", "by": 1.5}, "monotony"),
+        ({"test": "bound", "at": [64], "by": ["CPU of the engine"]}, "mechanism"),
+    ],
+)
+def test_a_curve_with_such_a_point_has_no_position(judged, test, kind):
+    one = judged({"of": ONE, **test}, {TUNED: HIGH}, kind, failed=AT_16)
+    assert (one.verdict, SHORT in one.reason) == ("not testable here", True)
+
+
+def test_a_curve_of_which_no_run_passed_the_gate_says_why(judged):
+    failed = [("tuned", at, trial) for at in HIGH for trial in (1, 2, 3)]
+    one = judged(
+        {"test": "above", "of": ONE, "over": OTHER}, {TUNED: HIGH, DEFAULT: LOW}, failed=failed
+    )
+    assert one.verdict == "not testable here"
+    assert one.reason == (
+        "postgres tuned oltp_insert: no run passed the gate; 5 s are too short to tell whether it was"
+        " steady, which takes 12 s"
+    )
+
+
+def test_the_trials_that_passed_the_gate_stand_for_their_point(judged):
+    """One trial of three lies far off, and it is the one that did not pass."""
+    runs = {TUNED: HIGH | {16: [40, 400, 404]}, DEFAULT: LOW}
+    test = {"test": "ratio", "of": ONE, "over": OTHER, "at": 64, "value": 2, "within": 1.1}
+    assert judged(test, runs).verdict == "inconclusive"
+    one = judged(test, runs, failed=AT_16[:1])
+    assert (one.verdict, one.number.n) == ("reproduced", 2)
+
+
 def test_one_client_is_one_client_whatever_the_cores(judged):
     runs = {TUNED: curve(100, 200)}
     level = {"test": "level", "of": ONE, "unit": "/s"}
@@ -414,7 +493,7 @@ NOT_TESTABLE = {
     "half a thread": (
         {"test": "above", "over": OTHER, "at": [2]},
         "order",
-        "the article's clients are 0.5 here, of which none were run",
+        "the article's clients are 0.5 here, of which all were not run",
     ),
     "a peak out of sight": (
         {"test": "peak", "first": 1024, "last": 1024},

@@ -11,7 +11,16 @@ from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import UnknownName
 from benchlab.plan import selected
 from benchlab.raw import folders
-from benchlab.report import charts, evidence, noise, points, published_beside, settings, similitude
+from benchlab.report import (
+    charts,
+    evidence,
+    gate,
+    noise,
+    points,
+    published_beside,
+    settings,
+    similitude,
+)
 from benchlab.store import ingest, open_store
 from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
@@ -160,7 +169,7 @@ def schemas(one: Rerun) -> dict[str, dict[str, pl.DataType]]:
         "similitude": postgres_vs_tidb.similitude(one),
         "checkpoints": postgres_vs_tidb.checkpoints(one),
         "evidence": evidence.evidence(one, "postgres", "oltp_write_only"),
-        "unsettled": points.unsettled(one),
+        "gate": gate.table(one),
     }
     return {name: dict(frame.schema) for name, frame in frames.items()}
 
@@ -249,7 +258,9 @@ def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
     one = rerun(measured({INSERT: {1: [50.0]}}))
     point = {"curve": "a", "engine": "postgres", "variant": "default", "workload": "oltp_insert"}
     numbers = {"clients": 1, "concurrency": 1, "article": 2e10, "here": 1e9, "ratio": 0.05}
-    rows = [{**point, **numbers, "metric": metric} for metric in ("tps", "dataset_bytes")]
+    rows = [
+        {**point, **numbers, "metric": metric, "valid": True} for metric in ("tps", "dataset_bytes")
+    ]
     notes = published_beside.table(one, pl.DataFrame(rows))["note"].to_list()
     assert notes[0] == ""
     assert "rows per table 10,000,000 there" in notes[1]

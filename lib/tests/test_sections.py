@@ -11,7 +11,7 @@ import pytest
 from benchlab import study
 from benchlab.plan import Trial
 from benchlab.repo import Repo
-from benchlab.report import claimed, cpu, findings, manuscript, paper, sections
+from benchlab.report import claimed, cpu, findings, manuscript, paper, points, sections
 from benchlab.report.build import publish
 from benchlab.store import results
 from conftest import CAPTURES, ROOT, mini_study
@@ -242,17 +242,24 @@ def test_what_the_claims_are_about_is_shown(checkout, store):
     assert at["off"] < at["pglz"] == 2 < at["lz4"]  # beside each other
 
 
-def test_runs_that_shared_the_cpu_are_named(checkout, store, tmp_path):
+def test_runs_that_did_not_pass_the_gate_are_named(checkout, store, tmp_path):
+    """The second trial of each point, whose host others used; at 2 clients of lz4 the first, too."""
+    store.connection.execute(
+        "UPDATE gate SET passed = false FROM run WHERE gate.run_id = run.run_id"
+        " AND \"check\" = 'alone' AND (value > 0.25 OR (variant = 'lz4' AND concurrency = 2))"
+    )
     made = manuscript.content(checkout, store, None)
-    (it,) = made.context["studies"]
-    shared = made.tables["wal-compression-shared-cpu"]
-    assert it["shared"] == len(shared) == 6  # the second trial of each point
-    assert set(shared["trials"]) == {"2"}
-    assert set(shared["CPU used by others, of all cores of the host (%)"]) == {"40"}
+    failed = made.tables["wal-compression-gate"]
+    assert set(failed["check"]) == {"alone"}
+    assert sorted(failed["runs"]) == ["1 of 2"] * 5 + ["2 of 2"]
+    assert failed["found"][0].startswith("40% of the host's CPU used by others")
+    measured = points.points(results.open_rerun(checkout, store, NAME))
+    assert measured.filter(~pl.col("valid")).select("variant", "concurrency").rows() == [("lz4", 2)]
+    assert sorted(measured["n"]) == [1, 1, 1, 1, 1, 2]
     built = paper.build(
         checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
     )
-    assert "In 6 of 12 runs, others" in " ".join(built.html.read_text().split())
+    assert "Of 6 points, 5 passed the gate." in " ".join(built.html.read_text().split())
 
 
 def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):

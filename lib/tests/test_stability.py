@@ -37,8 +37,8 @@ def verdicts(*given: str) -> list[Judgement]:
 #: verdicts of one rerun and of another → testable, same share, opposite, stable
 CASES = {
     "the same": ([YES, NO, OPEN, OUT], [YES, NO, OPEN, OUT], 3, 1.0, 0, True),
-    "one in ten differs": ([YES] * 10, [YES] * 9 + [OPEN], 10, 0.9, 0, True),
-    "two in ten differ": ([YES] * 10, [YES] * 8 + [OPEN] * 2, 10, 0.8, 0, False),
+    "one in twenty differs": ([YES] * 20, [YES] * 19 + [OPEN], 20, 0.95, 0, True),
+    "one in ten differs": ([YES] * 10, [YES] * 9 + [OPEN], 10, 0.9, 0, False),
     "one is the opposite": ([YES] * 20, [YES] * 19 + [NO], 20, 0.95, 1, False),
     "testable once": ([YES, OUT], [YES, YES], 2, 0.5, 0, False),
     "nothing testable": ([OUT], [OUT], 0, 1.0, 0, True),

@@ -5,9 +5,10 @@ of clients a core: the article's 64 threads on 8 cores are 16 threads on 2. (Unl
 they are run as they are. One client is one client everywhere.)
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -28,19 +29,30 @@ class NotTestable(Exception):
 
 @dataclass(frozen=True)
 class Covered:
-    """What was run of the numbers of clients that a claim speaks of."""
+    """What was run, and passed the gate, of the numbers of clients that a claim speaks of."""
 
     here: list[int]
     """Ours that stand for the article's, one at least."""
-    missing: list[int]
+    missing: list[int] = field(default_factory=list)
     """Those of the article that were not run here."""
-    reaches_end: bool
-    """Whether the farthest was run."""
+    not_passed: list[int] = field(default_factory=list)
+    """Ours of which no run passed the gate."""
+    reaches_end: bool = True
+    """Whether the farthest is among :attr:`here`."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing lacks."""
+        return not (self.missing or self.not_passed)
 
     def __str__(self) -> str:
-        """Say what was not run."""
-        clients = ", ".join(f"{one:,}" for one in self.missing)
-        return f"the article's {clients} clients were not run" if self.missing else ""
+        """Say what lacks."""
+        missing, not_passed = (
+            ", ".join(f"{one:,}" for one in those) for those in (self.missing, self.not_passed)
+        )
+        said = [f"the article's {missing} clients were not run"] if missing else []
+        said += [f"{not_passed} clients did not pass the gate"] if not_passed else []
+        return "; ".join(said)
 
 
 class Evidence:
@@ -60,7 +72,11 @@ class Evidence:
         self._not_counted = (
             rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
         )
-        self._runs = rerun.metrics.filter(**within).sort("started")
+        self._all = rerun.metrics.filter(**within).sort("started")
+        self._runs = self._all.filter("valid")
+        self._not_passed = self._all.filter(~pl.col("valid")).join(
+            rerun.gate.unique("run_id", keep="first", maintain_order=True), on="run_id"
+        )
         others = rerun.metrics["envelope"].unique().sort() if envelope == DEFAULT_ENVELOPE else []
         self._elsewhere = {
             name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
@@ -83,7 +99,7 @@ class Evidence:
             "limit_cores": float(self._instance.cores),
             "limit_memory_bytes": self._instance.memory_bytes,
         }
-        return not self._runs.is_empty() and self._runs.filter(**own).height == self._runs.height
+        return not self._all.is_empty() and self._all.filter(**own).height == self._all.height
 
     def elsewhere(self) -> dict[str, "Evidence"]:
         """Return what was run in other envelopes than the main one, for the same confidence."""
@@ -127,13 +143,34 @@ class Evidence:
         ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
         return self._by_concurrency(ratios, "ratio")
 
+    def require_whole(self, *several: Series) -> None:
+        """Make sure that all points of curves passed the gate, of which each may be the peak.
+
+        Raises:
+            NotTestable: one of them did not.
+        """
+        for series in several:
+            if reasons := self.not_passed(series):
+                at = max(reasons)
+                raise NotTestable(f"{at:,} clients of {series}, which count here, {reasons[at]}")
+
+    def not_passed(self, *several: Series) -> dict[int, str]:
+        """Return our concurrencies at which a curve has runs and none passed the gate, and why not."""
+        found: dict[int, str] = {}
+        for series in several:
+            if not METRICS[series.metric].is_of_the_dataset:
+                runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
+                for at, reason in runs.select("concurrency", "found").iter_rows():
+                    found.setdefault(at, f"did not pass the gate: {reason}")
+        return found
+
     def bound(self, series: Series) -> dict[int, list[str]]:
         """Return what bound each trial at each concurrency, of those whose captures show it.
 
         Raises:
             NotTestable: no run counts, or no captures show what bound it.
         """
-        runs = self._of(series).join(self._attribution, on="run_id")
+        runs = self._of(series, self._runs).join(self._attribution, on="run_id")
         if runs.is_empty():
             raise NotTestable(f"no capture shows what bound {series}")
         return self._by_concurrency(runs, "resource")
@@ -146,32 +183,46 @@ class Evidence:
         """Return the article's concurrency that one here stands for."""
         return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
 
-    def among(self, curve: dict, in_article: int) -> int:
+    def among(self, curve: dict, in_article: int, not_passed: Mapping[int, str]) -> int:
         """Return the concurrency of a curve that stands for the article's.
+
+        Args:
+            curve: by our concurrencies.
+            in_article: the article's.
+            not_passed: see :meth:`not_passed`.
 
         Raises:
             NotTestable: the curve does not have it.
         """
         here = self.here(in_article)
-        if here not in curve:
-            raise NotTestable(
-                f"the article's {in_article:,} clients are {here:,g} here, which were not run"
-            )
-        return int(here)
+        if here in curve:
+            return int(here)
+        why = not_passed.get(int(here), "were not run")
+        raise NotTestable(f"the article's {in_article:,} clients are {here:,g} here, which {why}")
 
-    def covered(self, curve: dict, in_article: Sequence[int]) -> Covered:
+    def covered(
+        self, curve: dict, in_article: Sequence[int], not_passed: Mapping[int, str]
+    ) -> Covered:
         """Return which concurrencies of a curve stand for the article's, and what it lacks of those.
+
+        Args:
+            curve: by our concurrencies.
+            in_article: the article's, the farthest last.
+            not_passed: see :meth:`not_passed`.
 
         Raises:
             NotTestable: the curve has none of them.
         """
         run = [one for one in in_article if self.here(one) in curve]
+        failed = [one for one in in_article if self.here(one) in not_passed]
         if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
-            raise NotTestable(f"the article's clients are {here} here, of which none were run")
+            why = not_passed[int(self.here(failed[0]))] if failed else "were not run"
+            raise NotTestable(f"the article's clients are {here} here, of which all {why}")
         return Covered(
             list(dict.fromkeys(int(self.here(one)) for one in run)),
-            [one for one in in_article if one not in run],
+            [one for one in in_article if one not in (*run, *failed)],
+            list(dict.fromkeys(int(self.here(one)) for one in failed)),
             in_article[-1] in run,
         )
 
@@ -199,18 +250,24 @@ class Evidence:
     def _share_of_cores(self) -> float:
         if not self._clients_per_core:
             return 1.0
-        return self._runs["limit_cores"][0] / self._instance.cores
+        return self._all["limit_cores"][0] / self._instance.cores
 
     def _with(self, series: Series, metric: str) -> pl.DataFrame:
-        """Return the runs of a series that have a metric."""
-        found = self._of(series).drop_nulls(metric)
+        """Return the runs of a series that have a metric.
+
+        What is of the dataset is known whether or not a run passed the gate.
+        """
+        of_dataset = METRICS[metric].is_of_the_dataset
+        found = self._of(series, self._all if of_dataset else self._runs).drop_nulls(metric)
         if found.is_empty():
             raise NotTestable(f"no capture of {series} gives {metric}")
         return found
 
-    def _of(self, series: Series) -> pl.DataFrame:
-        found = self._runs.filter(**_key(series))
+    def _of(self, series: Series, runs: pl.DataFrame) -> pl.DataFrame:
+        found = runs.filter(**_key(series))
         if found.is_empty():
+            if reasons := self.not_passed(series):
+                raise NotTestable(f"{series}: no run passed the gate; {_most(reasons.values())}")
             ended = self._not_counted.filter(**_key(series))
             if ended.is_empty():
                 raise NotTestable(f"{series}: profile {self._profile} has no run of it")
@@ -226,6 +283,12 @@ class Evidence:
                 "concurrency", maintain_order=True
             )
         }
+
+
+def _most(reasons: Iterable[str]) -> str:
+    """Return the reason that most points have, the first of them."""
+    ((reason, _),) = Counter(reasons).most_common(1)
+    return reason.removeprefix("did not pass the gate: ")
 
 
 def _key(series: Series) -> dict[str, str]:

@@ -104,7 +104,7 @@ class _Finding:
 
     def within(self, covered: Covered) -> "_Finding":
         """Return what follows for all that a claim speaks of, where only so much of it was run."""
-        if not covered.missing:
+        if covered.is_whole:
             return self
         found = replace(self, where=f"{self.where}; {covered}")
         if covered.reaches_end or self.answer is Answer.FAILS:
@@ -253,7 +253,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
         return _of_ratio(answer, number, "by their peaks", sides, (test.by,), evidence)
     above, below = _curves(test, evidence)
     if test.at == "overall":
-        return _on_the_whole(above, below, evidence, lambda one: stats.exceeds(one, test.by))
+        return _on_the_whole(test, above, below, evidence, lambda one: stats.exceeds(one, test.by))
     covered = _covered(test, above, evidence)
     decision = stats.above_everywhere(
         {one: above[one] for one in covered.here},
@@ -277,8 +277,9 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
         return _of_ratio(answer_to(number), number, "of their peaks", sides, bounds, evidence)
     above, below = _curves(test, evidence)
     if test.at == "overall":
-        return _on_the_whole(above, below, evidence, answer_to)
+        return _on_the_whole(test, above, below, evidence, answer_to)
     if test.at in ("greatest", "least"):
+        evidence.require_whole(test.of, test.over)
         at, number = _extreme(test, above, below, evidence)
         sides, where = (above[at], below[at]), _clients(evidence, at)
         return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
@@ -303,10 +304,10 @@ def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tup
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
-    curve = evidence.curve(test.of)
-    start = evidence.among(curve, test.start)
-    covered = evidence.covered(curve, test.end) if isinstance(test.end, list) else None
-    end = covered.here[-1] if covered else evidence.among(curve, test.end)
+    curve, not_passed = evidence.curve(test.of), evidence.not_passed(test.of)
+    start = evidence.among(curve, test.start, not_passed)
+    covered = evidence.covered(curve, test.end, not_passed) if isinstance(test.end, list) else None
+    end = covered.here[-1] if covered else evidence.among(curve, test.end, not_passed)
     sides = (curve[end], curve[start])
     number = stats.ratio(*sides, evidence.confidence)
     if test.direction == "level":
@@ -335,6 +336,7 @@ def _knee(test: Knee, evidence: Evidence) -> _Finding:
 def _position(
     test: Peak | Knee, evidence: Evidence, curve: Curve, position: stats.Position
 ) -> _Finding:
+    evidence.require_whole(*_sides(test))
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
         clients = words.between(test.first, test.last)
@@ -373,7 +375,7 @@ def _of_values(
     """Decide a test of values by themselves, at every concurrency that it speaks of."""
     curve = evidence.curve(test.of)
     if test.at == "peak":
-        covered = Covered([_highest(test.of, evidence)], [], reaches_end=True)
+        covered = Covered([_highest(test.of, evidence)])
     else:
         covered = _covered(test, curve, evidence)
 
@@ -440,24 +442,39 @@ def _covered(
 ) -> Covered:
     """Return what a curve has of the concurrencies of a test."""
     if test.at == "all":
-        return Covered(sorted(curve), [], reaches_end=True)
+        return _whole(test, curve, evidence)
+    not_passed = evidence.not_passed(*_sides(test))
     if isinstance(test.at, int):
-        return Covered([evidence.among(curve, test.at)], [], reaches_end=True)
-    return evidence.covered(curve, test.at)
+        return Covered([evidence.among(curve, test.at, not_passed)])
+    return evidence.covered(curve, test.at, not_passed)
+
+
+def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
+    """Return what a curve has of all concurrencies at which the curves of a test were run."""
+    not_passed = sorted(evidence.not_passed(*_sides(test)))
+    reaches_end = max(curve) > max(not_passed, default=0)
+    return Covered(sorted(curve), not_passed=not_passed, reaches_end=reaches_end)
+
+
+def _sides(test: OfCurves) -> list[Series]:
+    """Return the curve that a test is of and, if there is one, the one that it compares that with."""
+    over = getattr(test, "over", None)
+    return [test.of, over] if over else [test.of]
 
 
 def _on_the_whole(
-    above: Curve, below: Curve, evidence: Evidence, decide: Callable[[Estimate], Answer]
+    test: Above | Ratio,
+    above: Curve,
+    below: Curve,
+    evidence: Evidence,
+    decide: Callable[[Estimate], Answer],
 ) -> _Finding:
     """Decide a test by the geometric mean of the ratios of two curves."""
     sides = [curve.values() for curve in (above, below)]
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
-    return _Finding(
-        decide(number),
-        words.estimated(number),
-        number,
-        f"on average over {_clients(evidence, *above)}",
-    )
+    where = f"on average over {_clients(evidence, *above)}"
+    finding = _Finding(decide(number), words.estimated(number), number, where)
+    return finding.within(_whole(test, above, evidence))
 
 
 def _at_peaks(
@@ -473,6 +490,7 @@ def _at_peaks(
 
 def _highest(series: Series, evidence: Evidence) -> int:
     """Concurrency at which the throughput of a series is highest."""
+    evidence.require_whole(series)
     return stats.peak(evidence.curve(series, _THROUGHPUT)).value
 
 

@@ -30,7 +30,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     points, to see a difference of that size between them in 80 % of cases).
     """
     rows = []
-    main = rerun.counted.sort("concurrency", "trial")
+    main = rerun.metrics.sort("concurrency", "trial")
     key = ["engine", "variant", "workload"]
     for names, runs in main.sort(key, maintain_order=True).group_by(key, maintain_order=True):
         points = runs.group_by("envelope", "concurrency", maintain_order=True).agg("tps")

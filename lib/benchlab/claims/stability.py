@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchlab.claims.judge import Judgement
 
 #: Share of the testable claims that must have the same verdict twice.
-LEAST_SAME = 0.9
+LEAST_SAME = 0.95
 
 _OPPOSITE = {"reproduced", "not reproduced"}
 

@@ -109,7 +109,7 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
 def estimate_tooltips(
     clients: str, value: str, interval: tuple[str, str], form: str
 ) -> list[alt.Tooltip]:
-    """Return what a chart says of an estimate: curve, clients, value, 95 % interval, trials.
+    """Return what a chart says of an estimate: curve, clients, value, 95 % interval, trials, gate.
 
     Args:
         clients: what the study calls them.
@@ -125,6 +125,7 @@ def estimate_tooltips(
         alt.Tooltip(f"{low}:Q", format=form, title="95 % low"),
         alt.Tooltip(f"{high}:Q", format=form, title="95 % high"),
         alt.Tooltip("n:Q", title="trials"),
+        alt.Tooltip("valid:N", title="passed the gate"),
     ]
 
 
@@ -139,10 +140,11 @@ def _throughput_lines(
             *estimate_tooltips(clients, "tps", interval, ",.0f"),
             alt.Tooltip("binding:N", title="bound by"),
             alt.Tooltip("binding_utilisation:Q", format=".0%", title="utilisation"),
+            alt.Tooltip("client_cpu_percent:Q", format=".0f", title="CPU of the load (%)"),
         ],
     )
-    styles = theme.styles_of(study, shown)
-    return theme.curves(base, styles, interval=interval, legend=legend)
+    styles, crossed = theme.styles_of(study, shown), not shown["valid"].all()
+    return theme.curves(base, styles, interval=interval, legend=legend, crossed=crossed)
 
 
 def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
@@ -190,6 +192,7 @@ def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
     lines = alt.layer(
         base.mark_line(point=True),
         base.mark_rule().encode(y="tps_low:Q", y2="tps_high:Q", strokeDash=alt.value([1, 0])),
+        theme.crosses(base).encode(strokeDash=alt.value([1, 0])),
     )
     rules = sorted(set(points["envelope"]))
     strip = _strip(shown, rules, study.clients)

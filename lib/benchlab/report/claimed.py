@@ -34,8 +34,8 @@ def charted(rerun: Rerun) -> list[str]:
 def values(rerun: Rerun, metric: str) -> pl.DataFrame:
     """Return a metric over the trials of each point, of workloads with several points.
 
-    Columns: those of a point in the main envelope, ``curve``, ``n`` (trials), ``value``, ``low`` and
-    ``high`` (95 %; null with a single trial), in the metric's unit.
+    Columns: those of a point in the main envelope, ``curve``, ``n`` (trials), ``valid``, ``value``,
+    ``low`` and ``high`` (95 %; null with a single trial), in the metric's unit.
     """
     main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).drop_nulls(metric)
     main = main.filter(pl.col("workload").is_in(points.curved(main)))
@@ -65,7 +65,8 @@ def chart(study: Study, values: pl.DataFrame, metric: str) -> alt.FacetChart:
             tooltip=estimate_tooltips(study.clients, "value", interval, ",.3~r"),
         )
     )
-    curves = theme.curves(base, theme.styles_of(study, shown), interval=interval)
+    styles, crossed = theme.styles_of(study, shown), not shown["valid"].all()
+    curves = theme.curves(base, styles, interval=interval, crossed=crossed)
     curves.data = shown
     workloads = shown["workload"].unique(maintain_order=True).to_list()
     return curves.facet(

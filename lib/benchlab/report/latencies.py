@@ -30,7 +30,8 @@ def latencies(rerun: Rerun) -> pl.DataFrame:
     """Return the latencies of each point over its trials, a row per point and percentile.
 
     Columns: those of a point in the main envelope, ``curve``, ``percentile`` (one of
-    :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single trial), ``n``.
+    :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single trial), ``n``,
+    ``valid``.
     """
     return of_runs(rerun.study, rerun.metrics.filter(envelope=DEFAULT_ENVELOPE), POINT)
 
@@ -47,6 +48,7 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         points.estimates(per_run, metric, by).select(
             *by,
             "n",
+            "valid",
             pl.lit(name).alias("percentile"),
             *(
                 (pl.col(f"{metric}{bound}") / 1000).alias(f"ms{bound}")
@@ -110,7 +112,8 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
             tooltip=[*estimate_tooltips(study.clients, "ms", interval, ",.3~r"), *tooltip],
         )
     )
-    curves = theme.curves(base, theme.styles_of(study, shown), interval=interval)
+    styles, crossed = theme.styles_of(study, shown), not shown["valid"].all()
+    curves = theme.curves(base, styles, interval=interval, crossed=crossed)
     curves.data = shown
     facet = alt.Facet("percentile:N", title=None, sort=PERCENTILES)
     return curves.facet(facet, columns=len(PERCENTILES), title="Latency (ms)")

@@ -3,14 +3,12 @@
 import altair as alt
 import polars as pl
 
+from benchlab.gate.checks import OFFERED
 from benchlab.report import latencies
 from benchlab.report.points import with_curve
 from benchlab.store import metrics
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import Study
-
-#: Of a run's due requests that must have ended. The rest is chance: they are due at random times.
-_MET = pl.col("tps") > 0.95 * pl.col("rate_per_s")
 
 _AT = [*POINT, "share_of_peak"]
 
@@ -23,7 +21,8 @@ def open_loop(rerun: Rerun) -> pl.DataFrame:
     Columns: those of :func:`benchlab.report.latencies.latencies`, ``share_of_peak``, ``due_per_s`` and
     ``tps`` (medians).
     """
-    per_run = metrics.of(rerun.store, rerun.open_loop.filter(_MET))
+    met = rerun.open_loop.filter(~pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list()))
+    per_run = metrics.of(rerun.store, rerun.standing(met))
     rates = per_run.group_by(_AT).agg(pl.col("rate_per_s", "tps").median()).drop("envelope")
     return (
         latencies.of_runs(rerun.study, per_run, _AT)
@@ -35,9 +34,10 @@ def open_loop(rerun: Rerun) -> pl.DataFrame:
 
 def missed(rerun: Rerun) -> pl.DataFrame:
     """Return the loads that runs missed: how many of them, what was due and what ended (medians)."""
+    missed = pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list())
     of_load = rerun.open_loop.group_by(_AT).agg(
-        pl.format("{} of {}", (~_MET).sum(), pl.len()).alias("missed"),
-        pl.col("rate_per_s", "tps").filter(~_MET).median().round(),
+        pl.format("{} of {}", missed.sum(), pl.len()).alias("missed"),
+        pl.col("rate_per_s", "tps").filter(missed).median().round(),
     )
     found = with_curve(of_load.drop_nulls("tps").sort(_AT), rerun.study)
     return found.select(
@@ -48,6 +48,10 @@ def missed(rerun: Rerun) -> pl.DataFrame:
         pl.col("rate_per_s").alias("due (1/s)"),
         pl.col("tps").alias("ended (1/s)"),
     )
+
+
+def _missed(rerun: Rerun) -> pl.DataFrame:
+    return rerun.gate.filter(check=OFFERED)
 
 
 def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:

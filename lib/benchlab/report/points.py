@@ -21,23 +21,20 @@ COSTS = [
     "context_switches_per_transaction",
 ]
 
-#: Difference of a run's second half to its first up to which it counts as settled.
-SETTLED_DRIFT = 0.2
-
 
 def points(rerun: Rerun) -> pl.DataFrame:
-    """Return one row per point: median throughput with its interval, latency, drift, attribution.
+    """Return one row per point: median throughput with its interval, latency, attribution.
 
-    Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that count), ``tps``,
-    ``tps_low``, ``tps_high`` (95 %; null with a single trial), ``p99_us`` (median over trials),
-    ``drift`` (second half of a run against its first, median), ``binding`` (resource that bound most
-    of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for legends.
+    Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that stand for it),
+    ``valid`` (whether they passed the gate), ``tps``, ``tps_low``, ``tps_high`` (95 %; null with a
+    single trial), ``p99_us`` and ``client_cpu_percent`` (medians over trials), ``binding`` (resource
+    that bound most of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for
+    legends.
     """
     if rerun.counted.is_empty():
         return with_curve(pl.DataFrame(schema=_POINT_SCHEMA), rerun.study)
     per_run = (
-        rerun.metrics.select("run_id", *POINT, "tps", "p99_us")
-        .join(_drift(rerun), on="run_id", how="left")
+        rerun.metrics.select("run_id", *POINT, "valid", "tps", "p99_us", "client_cpu_percent")
         .join(bound_by(rerun), on="run_id", how="left")
         .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "run_id")
@@ -49,7 +46,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
             dict(zip(POINT, key, strict=True))
             | {
                 "p99_us": group["p99_us"].median(),
-                "drift": group["drift"].median(),
+                "client_cpu_percent": group["client_cpu_percent"].median(),
                 "binding": binding,
                 "binding_utilisation": group.filter(pl.col("binding") == binding)[
                     "pressure"
@@ -66,15 +63,15 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     """Return the median of a metric over the trials of each point, with its 95 % interval.
 
     Args:
-        per_run: rows of runs, with the metric.
+        per_run: rows of runs, with the metric and ``valid``.
         metric: name of its column; runs without a value are left out.
         by: columns that distinguish points.
 
     Returns:
-        The columns of ``by``, ``n`` (trials), the metric, and ``<metric>_low`` and ``<metric>_high``,
-        null with a single trial.
+        The columns of ``by``, ``valid``, ``n`` (trials), the metric, and ``<metric>_low`` and
+        ``<metric>_high``, null with a single trial.
     """
-    groups = results.trials(per_run, metric, by)
+    groups = results.trials(per_run, metric, [*by, "valid"])
     priors = results.spreads(groups, metric)
     found = [
         stats.median(stats.Sample(values, priors[engine]))
@@ -82,6 +79,7 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     ]
     return groups.select(
         *by,
+        "valid",
         pl.Series("n", [one.n for one in found], pl.Int64),
         pl.Series(metric, [one.value for one in found], pl.Float64),
         pl.Series(f"{metric}_low", [one.low for one in found], pl.Float64),
@@ -92,11 +90,13 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
 def costs(rerun: Rerun, others: Sequence[str] = ()) -> pl.DataFrame:
     """Return what a transaction cost at each point: CPU, bytes, context switches; medians.
 
+    With the share of all cores that the load generator took.
+
     Args:
         rerun: of which.
         others: metrics that are added.
     """
-    columns = dict.fromkeys(("tps", *COSTS, *others))
+    columns = dict.fromkeys(("tps", "client_cpu_percent", *COSTS, *others))
     found = rerun.metrics.group_by(POINT).agg(pl.col(*columns).median()).sort(POINT)
     return with_curve(found, rerun.study)
 
@@ -200,14 +200,6 @@ def curved(rows: pl.DataFrame) -> list[str]:
     return sizes.filter(pl.col("points") > 1)["workload"].to_list()
 
 
-def unsettled(rerun: Rerun) -> pl.DataFrame:
-    """Return the points whose throughput was still moving: their mean is no steady-state value."""
-    moving = points(rerun).filter(pl.col("drift").abs() > SETTLED_DRIFT)
-    return in_order(moving, rerun.study, "envelope", "concurrency").select(
-        "curve", named(rerun.study), "envelope", "concurrency", pl.col("drift").round(2)
-    )
-
-
 def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
     """Add the column that legends show: ``curve``, from ``engine`` and ``variant``."""
     names = [study.curve_label(*pair) for pair in frame.select("engine", "variant").iter_rows()]
@@ -243,19 +235,6 @@ def _ranks(names: Sequence[str]) -> dict[str, int]:
     return {name: rank for rank, name in enumerate(dict.fromkeys(names))}
 
 
-def _drift(rerun: Rerun) -> pl.DataFrame:
-    seconds = rerun.of_runs(
-        'SELECT run_id, second, sum(tps) AS tps FROM "interval" SEMI JOIN chosen USING (run_id)'
-        " WHERE phase = 'measure' GROUP BY ALL ORDER BY run_id, second"
-    )
-    rows = [
-        {"run_id": key[0], "drift": stats.drift(group["tps"].to_list())}
-        for key, group in seconds.group_by("run_id", maintain_order=True)
-        if len(group) > 1
-    ]
-    return pl.DataFrame(rows, schema={"run_id": pl.String, "drift": pl.Float64})
-
-
 def bound_by(rerun: Rerun) -> pl.DataFrame:
     """Return what bound each run that counts: ``run_id``, ``binding``, ``pressure``."""
     return rerun.of_runs(
@@ -271,11 +250,12 @@ _POINT_SCHEMA = {
     "envelope": pl.String,
     "concurrency": pl.Int64,
     "n": pl.Int64,
+    "valid": pl.Boolean,
     "tps": pl.Float64,
     "tps_low": pl.Float64,
     "tps_high": pl.Float64,
     "p99_us": pl.Float64,
-    "drift": pl.Float64,
+    "client_cpu_percent": pl.Float64,
     "binding": pl.String,
     "binding_utilisation": pl.Float64,
 }

@@ -26,6 +26,7 @@ _SCHEMA = {
     "concurrency": pl.Int64,
     "metric": pl.String,
     **dict.fromkeys(("article", "here", "here_low", "here_high", "ratio"), pl.Float64),
+    "valid": pl.Boolean,
 }
 
 
@@ -34,7 +35,8 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``clients`` (the article's),
     ``concurrency`` (ours that stands for it), ``metric``, ``article``, ``here`` with ``here_low`` and
-    ``here_high`` (median over trials, 95 %), ``ratio`` (here : article).
+    ``here_high`` (median over trials, 95 %), ``ratio`` (here : article), ``valid`` (whether ours passed
+    the gate).
     """
     study = rerun.study
     theirs = published.points(repo, study.study)
@@ -50,6 +52,7 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             *_KEY[:-1],
             pl.col("concurrency").cast(pl.Float64),
             pl.lit(metric).alias("metric"),
+            "valid",
             *(pl.col(f"{metric}{end}").alias(f"here{end}") for end in ("", "_low", "_high")),
         )
         for metric in theirs["metric"].unique(maintain_order=True)
@@ -90,6 +93,7 @@ def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
         pl.col("concurrency").alias(f"{clients}, here"),
         pl.col("article", "here").round_sig_figs(4),
         pl.col("ratio").round_sig_figs(3).alias("here : article"),
+        pl.col("valid").replace_strict({True: "yes", False: "no"}).alias("gate passed"),
         note.otherwise(pl.lit("")).alias("note"),
     )
     if (shown["note"] == "").all():
@@ -131,10 +135,10 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
     of_metric = found.filter(metric=metric).with_columns(points.named(study))
     shown = of_metric.unpivot(
         on=["article", "here"],
-        index=["curve", "workload", "clients", "concurrency", "ratio"],
+        index=["curve", "workload", "clients", "concurrency", "ratio", "valid"],
         variable_name="of",
         value_name="value",
-    )
+    ).with_columns(pl.col("valid") | (pl.col("of") == "article"))
     styles = theme.styles_of(study, of_metric)
     color = alt.Scale(domain=[one.label for one in styles], range=[one.color for one in styles])
     shape = alt.Scale(domain=[one.label for one in styles], range=[one.shape for one in styles])
@@ -184,7 +188,8 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
         ),
     )
     # a shared legend that one layer switches off is switched off for all
-    layered = alt.layer(lines, dots, data=shown).resolve_legend(color="independent")
+    layers = [lines, dots] if shown["valid"].all() else [lines, dots, theme.crosses(base)]
+    layered = alt.layer(*layers, data=shown).resolve_legend(color="independent")
     workloads = shown["workload"].unique(maintain_order=True).to_list()
     return layered.facet(
         alt.Facet("workload:N", title=None, sort=workloads),

@@ -18,6 +18,7 @@ import polars as pl
 
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
+from benchlab.gate import steady
 from benchlab.repo import Repo
 from benchlab.report import (
     charts,
@@ -26,12 +27,12 @@ from benchlab.report import (
     evidence,
     findings,
     flame,
+    gate,
     intervention_charts,
     interventions,
     latencies,
     noise,
     open_loop,
-    others,
     points,
     published_beside,
     settings,
@@ -144,8 +145,10 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "host": host(rerun),
             "points": len(source.measured),
             "intervals": source.measured["tps_low"].count(),
-            "shared": others.shared_runs(rerun),
-            "shared_above": others.LEAST,
+            "gate": gate.summary(rerun),
+            "most_client_cpu": gate.most_client_cpu(rerun),
+            "tolerance": steady.TOLERANCE,
+            "cycles": steady.CYCLES,
             "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
             "instance": {
                 "cores": rerun.instance.cores,
@@ -156,8 +159,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     made.tables = {
         "overview": points.overview(rerun),
         "not-counted": points.not_counted(rerun),
-        "unsettled": points.unsettled(rerun),
-        "shared-cpu": others.table(rerun),
+        "gate": gate.table(rerun),
         "noise": noise.table(rerun),
         # ratios of different sizes: three digits each, not the same decimals for all
         "similitude": digits(similitude.similitude(rerun), "article", "ours"),

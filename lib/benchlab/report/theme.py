@@ -96,6 +96,10 @@ UNITS = {
 WHOLE_NAMES = {"tps": "TPS (transactions/s)", "qps": "QPS (queries/s)"}
 
 
+#: Two lines from corner to corner, as a path of SVG.
+_CROSS = "M-1,-1L1,1M1,-1L-1,1"
+
+
 @alt.theme.register("benchlab", enable=False)
 def _config() -> alt.theme.ThemeConfig:
     """The Vega-Lite configuration; sizes in pixels, legible when 680 of them span an A4 column."""
@@ -279,12 +283,14 @@ def curves(
     field: str = "curve",
     interval: tuple[str, str] | None = None,
     legend: alt.Legend | None = None,
+    crossed: bool = False,
 ) -> alt.LayerChart:
     """Lines and points, one curve for each style, in the legend's order.
 
     `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
     columns that bound each value. The legend shows the points, which are filled by variant;
-    :func:`balanced_legend` if none is given.
+    :func:`balanced_legend` if none is given. With `crossed`, points that are not `valid` are crossed
+    out.
     """
     styles = list({one.label: one for one in styles}.values())
     domain = [one.label for one in styles]
@@ -308,8 +314,16 @@ def curves(
         low, high = interval
         rule = base.mark_rule(strokeWidth=1.25)
         layers.insert(1, rule.encode(y=f"{low}:Q", y2=f"{high}:Q", color=line_color))
+    if crossed:
+        layers.append(crosses(base))
     # A shared legend that one layer switches off is switched off for all.
     return alt.layer(*layers).resolve_legend(color="independent", strokeDash="independent")
+
+
+def crosses(base: alt.Chart) -> alt.Chart:
+    """Cross out the points of a chart that did not pass the gate: rows whose ``valid`` is false."""
+    mark = base.mark_point(shape=_CROSS, size=300, strokeWidth=1.75, stroke="#222222")
+    return mark.transform_filter("datum.valid === false")
 
 
 def sentence(text: str) -> str:

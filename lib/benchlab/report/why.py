@@ -8,6 +8,7 @@ from benchlab.claims import words
 from benchlab.claims.judge import Judgement
 from benchlab.report import points
 from benchlab.report.points import with_curve
+from benchlab.store import metrics
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
@@ -37,10 +38,15 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     """Return the runs that a claim's test uses, one row a run; none where it uses no runs.
 
     Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
-    ``bound by`` and ``run_id``. Clients are ours.
+    ``bound by``, ``gate`` (``passed``, or what the run did not pass) and ``run_id``. Clients are ours.
     """
     bound = points.bound_by(rerun)
-    measured = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).join(bound, on="run_id", how="left")
+    failed = rerun.gate.group_by("run_id").agg(pl.col("found").str.join("; ").alias("gate"))
+    measured = (
+        metrics.of(rerun.store, rerun.counted.filter(envelope=DEFAULT_ENVELOPE))
+        .join(bound, on="run_id", how="left")
+        .join(failed, on="run_id", how="left")
+    )
     frames = [
         with_curve(
             measured.filter(
@@ -55,6 +61,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
             pl.lit(METRICS[series.metric].heading).alias("metric"),
             pl.col(series.metric).cast(pl.Float64).round_sig_figs(4).alias("value"),
             pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
+            pl.col("gate").fill_null("passed"),
             "run_id",
         )
         for _, series in one.claim.series

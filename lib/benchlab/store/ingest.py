@@ -14,7 +14,8 @@ from benchlab.attribution import blocks, elasticity
 from benchlab.drivers.base import Totals
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
-from benchlab.observers import FOLDED, OBSERVERS, perf
+from benchlab.gate import checks
+from benchlab.observers import FOLDED, OBSERVERS, background, perf
 from benchlab.observers import sessions as parse_waits
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
@@ -160,9 +161,10 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     }
     tables["run"] = _run(record, totals, _rate(text))
     if record.status == "ok":
-        tables["attribution"] = attribution.attribute(tables).with_columns(
-            pl.lit(record.run_id).alias("run_id")
-        )
+        of_run = pl.lit(record.run_id).alias("run_id")
+        tables["attribution"] = attribution.attribute(tables).with_columns(of_run)
+        if record.trial.intervention is None:
+            tables["gate"] = checks.checks(tables, workload.writes).with_columns(of_run)
     return tables
 
 
@@ -211,6 +213,7 @@ def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.
         "dataset_reset": point.dataset_reset,
         "warmup_s": point.warmup_s,
         "measure_s": point.measure_s,
+        "longest_s": point.longest_s,
         "envelope": point.envelope.name,
         "envelope_enforced": point.envelope.enforce,
         "limit_cores": float(point.envelope.cores),
@@ -323,6 +326,9 @@ def _os_samples(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
         for name, module in OBSERVERS.items()
         if (file := record.captured(node, name)) in text and hasattr(module, "samples")
     ]
+    if background.NAME in text:
+        found = background.samples(text[background.NAME], truncated_ok=True)
+        frames.append(found.with_columns(pl.lit(next(iter(record.nodes))).alias("node")))
     return pl.concat(frames) if frames else pl.DataFrame()
 
 

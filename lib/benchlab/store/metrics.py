@@ -33,25 +33,10 @@ _SAMPLED = """
     SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
 """
 
-# Share of the host's CPU that neither engine nor load generator used: other programs and virtual
-# machines, but also the kernel's threads and interrupts, and benchlab's observers. Clocks of host and
-# groups differ a little, so that it may come out below 0. Of several nodes it is not known: in the lab
-# they are one host, each of whose counters has the load of all.
+# What the gate worked out of it; of several nodes it is not known.
 _FOREIGN = """
-    WITH used AS (
-        SELECT run_id, node,
-            avg(value ORDER BY t) FILTER (subject = 'host')
-                - avg(value ORDER BY t) FILTER (subject = 'engine')
-                - avg(value ORDER BY t) FILTER (subject = 'client') AS foreign_us_per_s
-        FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-        WHERE t > measure_begin + 1 AND t <= measure_end
-            AND observer = 'sample' AND metric = 'cpu_us_per_s'
-        GROUP BY run_id, node
-    )
-    SELECT run_id, greatest(0, any_value(foreign_us_per_s) / 1e4 / any_value(host.value::DOUBLE))
-        AS foreign_cpu_percent
-    FROM used JOIN host USING (run_id, node) WHERE fact = 'cores'
-    GROUP BY run_id HAVING count(*) = 1
+    SELECT run_id, 100 * value AS foreign_cpu_percent
+    FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'
 """
 
 # What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on.

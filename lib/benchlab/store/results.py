@@ -33,6 +33,16 @@ _LAST = """
     ORDER BY ALL
 """
 
+# The checks that runs did not pass, in the order in which they were made; see benchlab.gate.checks.
+_NOT_PASSED = """
+    SELECT run_id, "check", value, found FROM gate SEMI JOIN chosen USING (run_id) WHERE NOT passed
+    UNION ALL (
+        SELECT run_id, 'steady', NULL, 'measured before there was a gate'
+        FROM chosen WHERE run_id NOT IN (SELECT run_id FROM gate)
+    )
+    ORDER BY ALL
+"""
+
 # Profile and target of every plan of a study of which anything was run; and when the last run of its
 # curves began, that counts or not.
 _RAN = """
@@ -87,9 +97,30 @@ class Rerun:
         return found.sort(POINT)
 
     @cached_property
+    def gate(self) -> pl.DataFrame:
+        """What the last runs did not pass: ``run_id``, ``check``, ``value``, ``found``.
+
+        A run of before there was a gate did not pass it.
+        """
+        return self.of_runs(
+            _NOT_PASSED, self.last.filter(pl.col("intervention").is_null(), status="ok")
+        )
+
+    @cached_property
     def metrics(self) -> pl.DataFrame:
-        """The columns of :attr:`counted`, and every metric of each run."""
-        return metrics.of(self.store, self.counted)
+        """The runs that stand for their points: their columns, every metric, and ``valid``.
+
+        Of those that count they are the ones that passed the gate or, at a point where none did, all
+        of them; ``valid`` is false for these. No verdict rests on them, and no sentence.
+        """
+        return metrics.of(self.store, self.standing(self.counted))
+
+    def standing(self, runs: pl.DataFrame) -> pl.DataFrame:
+        """Return the runs that stand for their points, with ``valid``; see :attr:`metrics`."""
+        valid = ~pl.col("run_id").is_in(self.gate["run_id"].to_list())
+        marked = runs.with_columns(valid.alias("valid"))
+        passed_there = pl.col("valid").any().over(*POINT, "share_of_peak")
+        return marked.filter(pl.col("valid") | ~passed_there)
 
     def of_runs(self, query: str, runs: pl.DataFrame | None = None) -> pl.DataFrame:
         """Return rows of some runs alone.

@@ -6,11 +6,11 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
-    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s"},
+    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s", "longest_s"},
     "host": {"node"},
     "interval": {"operation"},
     "latency_bucket": {"operation"},
@@ -39,6 +39,7 @@ RUN_TABLES = (
     "engine_wait",
     "query_plan",
     "attribution",
+    "gate",
     "intervention_block",
     "elasticity",
     "raw_file",

@@ -9,6 +9,7 @@
 -- run's folder. os_sample has no rows of iostat, mpstat and pidstat any more, whose captures are kept.
 -- Version 5: names. engine_setting.requested in place of asked, and claim.condition in place of told, which exports of
 -- older schemas have; prewarm in place of read_in as a start and as a phase, which these keep.
+-- Version 6: gate; runs that go on until they are steady (run.longest_s).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -33,7 +34,8 @@ CREATE TABLE run (
     start_state VARCHAR NOT NULL,
     dataset_reset VARCHAR NOT NULL,
     warmup_s INTEGER NOT NULL,
-    measure_s INTEGER NOT NULL,
+    measure_s INTEGER NOT NULL,         -- least of the measured part; its length where longest_s is null
+    longest_s INTEGER,                  -- most of it, for a run that goes on until it is steady
     envelope VARCHAR NOT NULL,
     envelope_enforced BOOLEAN NOT NULL,
     limit_cores DOUBLE NOT NULL,
@@ -201,6 +203,16 @@ CREATE TABLE attribution (
     binds BOOLEAN NOT NULL,             -- the one that bound longest
     confidence DOUBLE,                  -- how far the run's captures suffice, 0 to 1
     evidence VARCHAR NOT NULL
+);
+
+CREATE TABLE gate (
+    run_id VARCHAR NOT NULL,
+    "check" VARCHAR NOT NULL,           -- benchlab.gate.checks; one that does not apply has no row
+    passed BOOLEAN NOT NULL,
+    value DOUBLE,                       -- what it rests on: of `steady` the second half's mean against the
+                                        -- first's, of `offered` the share that ended, of `client` and `alone`
+                                        -- the share of the CPU
+    found VARCHAR NOT NULL              -- the same in a line
 );
 
 CREATE TABLE intervention_block (

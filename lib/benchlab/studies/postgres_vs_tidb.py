@@ -69,7 +69,10 @@ def _throughput(study: Study, main: pl.DataFrame) -> dict[str, alt.TopLevelMixin
 
 
 def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
-    at = main.filter(engine="postgres", workload="oltp_write_only", concurrency=_EFFECT_CONCURRENCY)
+    valid = main.filter("valid")
+    at = valid.filter(
+        engine="postgres", workload="oltp_write_only", concurrency=_EFFECT_CONCURRENCY
+    )
     by_variant = {row["variant"]: row for row in at.iter_rows(named=True)}
     if by_variant.keys() != {"default", "tuned"}:
         return None

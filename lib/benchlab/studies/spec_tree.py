@@ -122,7 +122,7 @@ def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
     Columns: ``curve``, ``layout``, ``specifications`` (how the plan reads them), ``rows`` (that it
     reads), ``queries per s``.
     """
-    of_engine = rerun.counted.filter(engine="postgres")
+    of_engine = rerun.metrics.filter(engine="postgres")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = with_curve(fewest, rerun.study).with_columns(_layout(rerun)).group_by("curve", "layout")
     return (
@@ -138,7 +138,7 @@ def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     Columns: ``read``, ``pool of 128 MB``, ``large pool``, ``large : small``; the article's own pair is
     the last row.
     """
-    of_engine = rerun.counted.filter(engine="mariadb")
+    of_engine = rerun.metrics.filter(engine="mariadb")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = {key: group["tps"].median() for key, group in fewest.group_by("workload", "variant")}
     found = [

@@ -1,0 +1,133 @@
+"""Rows of ``gate``: what a run passed and what it did not, with what was found."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from benchlab.gate import steady
+from benchlab.observers import background
+from benchlab.study.resources import CLIENT_CPU
+
+#: Columns of ``gate``; see ``schema.sql``.
+SCHEMA = {
+    "check": pl.String,
+    "passed": pl.Boolean,
+    "value": pl.Float64,
+    "found": pl.String,
+}
+
+#: Checks: throughput was steady; transactions ended as fast as they were due; the load generator did
+#: not bind; nobody else used the host.
+STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
+
+#: Share of the transactions due that must have ended. The rest is chance: they are due at random times.
+LEAST_OFFERED = 0.95
+
+#: Share of the host's CPU up to which others than engine and load count as none. On a quiet host of two
+#: cores the kernel's threads and interrupts and benchlab's own observers take up to 0.24.
+MOST_FOREIGN = 0.25
+
+
+def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
+    """Return a row per check that applies to a run that ended well.
+
+    Args:
+        tables: the run's rows of ``run``, and as far as it has any of ``phase``, ``interval``,
+            ``os_sample``, ``host`` and ``attribution``.
+        writes: whether its workload does.
+    """
+    rows = [_steady(tables, writes), _offered(tables), _client(tables), _alone(tables)]
+    return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
+
+
+Row = tuple[str, bool, float | None, str]
+
+
+def _steady(tables: Mapping[str, pl.DataFrame], writes: bool) -> Row:
+    seconds = tables.get("interval", pl.DataFrame(schema={"phase": pl.String}))
+    from benchlab import stats
+
+    of_all = seconds.filter(phase="measure")
+    tps = (
+        of_all.group_by("second").agg(pl.col("tps").sum()).sort("second")["tps"].to_list()
+        if len(of_all)
+        else []
+    )
+    cycles = _cycles(tables)
+    drift = stats.drift(tps) if len(tps) > 1 else None
+    if reason := steady.unsteady(tps, writes, cycles, _warmed_s(tables)):
+        return STEADY, False, drift, reason
+    found = f"no change of level by more than {steady.TOLERANCE:.0%} in {len(tps)} s"
+    if writes:
+        found += f" and {cycles:.2g} cycles of the engine's background work"
+    return STEADY, True, drift, found
+
+
+def _warmed_s(tables: Mapping[str, pl.DataFrame]) -> float:
+    phases = tables.get("phase", pl.DataFrame())
+    if phases.is_empty():
+        return 0.0
+    return phases.filter(phase="warmup").select(pl.col("end_s") - pl.col("begin_s")).sum().item()
+
+
+def _cycles(tables: Mapping[str, pl.DataFrame]) -> float | None:
+    """Return the cycles of background work in the measured part; ``None``: not reported."""
+    begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
+    samples = tables.get("os_sample", pl.DataFrame())
+    if samples.is_empty():
+        return None
+    found = samples.filter(observer=background.OBSERVER, metric=background.METRIC).sort("t")
+    before = found.filter(pl.col("t") <= begin)["value"]
+    # the first answer may come after the begin of a run without a warm-up
+    first = before[-1] if len(before) else found["value"].first()
+    last = found.filter(pl.col("t") <= end)["value"].last()
+    return None if first is None or last is None else last - first
+
+
+def _offered(tables: Mapping[str, pl.DataFrame]) -> Row | None:
+    due, ended = tables["run"].select("rate_per_s", "tps").row(0)
+    if due is None:
+        return None
+    share = ended / due
+    return OFFERED, share > LEAST_OFFERED, share, f"{ended:,.0f} of {due:,.0f} due per s"
+
+
+def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
+    attribution = tables.get("attribution", pl.DataFrame())
+    if attribution.is_empty():
+        return None
+    of_client = attribution.filter(resource=CLIENT_CPU)
+    if of_client.is_empty():
+        return None
+    bound = of_client["binds"].any()
+    found = "the load generator bound it" if bound else "the load generator did not bind it"
+    return CLIENT, not bound, of_client["utilisation"].max(), found
+
+
+def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
+    """Return whether others used the CPU of the one host.
+
+    Of several nodes it is not known: in the lab they are one host, each of whose counters has the load
+    of all.
+    """
+    samples, host = (tables.get(name, pl.DataFrame()) for name in ("os_sample", "host"))
+    cores = host.filter(fact="cores")["value"] if len(host) else []
+    if samples.is_empty() or len(cores) != 1:
+        return None
+    begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
+    used = (
+        samples.filter(
+            pl.col("t").is_between(begin + 1, end, closed="right"),
+            observer="sample",
+            metric="cpu_us_per_s",
+        )
+        .group_by("subject")
+        .agg(pl.col("value").sort_by("t").mean())
+    )
+    of = dict(used.iter_rows())
+    if not {"host", "engine", "client"} <= of.keys():
+        return None
+    # clocks of host and groups differ a little, so that it may come out below 0
+    foreign = max(0.0, of["host"] - of["engine"] - of["client"]) / 1e6 / float(cores[0])
+    found = f"{foreign:.0%} of the host's CPU used by others than engine and load generator"
+    return ALONE, foreign <= MOST_FOREIGN, foreign, found

@@ -1,0 +1,67 @@
+"""What the gate found: points that no verdict and no sentence uses, with the reason."""
+
+import polars as pl
+
+from benchlab.report import points
+from benchlab.report.points import with_curve
+from benchlab.store.results import POINT, Rerun
+
+
+def summary(rerun: Rerun) -> dict[str, int]:
+    """Return how many runs and points of the curves there are, and how many of each passed.
+
+    Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``. A point passed if a run of it did.
+    """
+    counted = rerun.counted
+    of_points = rerun.metrics.select(*POINT, "valid").unique()
+    return {
+        "runs": len(counted),
+        "runs_passed": len(_passed(rerun, counted)),
+        "points": len(of_points),
+        "points_passed": of_points["valid"].sum(),
+    }
+
+
+def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
+    """Return the point at which the load generator took most of the CPU; ``None``: nobody knows.
+
+    Keys: ``percent`` (of all cores, median over the trials), ``concurrency``, ``workload``, ``curve``.
+    """
+    known = points.points(rerun).drop_nulls("client_cpu_percent").sort("client_cpu_percent")
+    if known.is_empty():
+        return None
+    most = known.with_columns(points.named(rerun.study)).row(-1, named=True)
+    names = ("concurrency", "workload", "curve")
+    return {"percent": most["client_cpu_percent"]} | {name: most[name] for name in names}
+
+
+def table(rerun: Rerun) -> pl.DataFrame:
+    """Return the points of which runs did not pass the gate, a row for each check that they failed.
+
+    Columns: ``curve``, ``workload``, ``envelope``, ``concurrency``, ``check``, ``runs`` (``2 of 3``: so
+    many did not pass it), ``found`` (of the first of them).
+    """
+    trials = rerun.counted.group_by(POINT).agg(pl.len().alias("of"))
+    failed = (
+        rerun.counted.join(rerun.gate, on="run_id")
+        .sort("trial")
+        .group_by(*POINT, "check", maintain_order=True)
+        .agg(pl.len().alias("failed"), pl.col("found").first())
+        .join(trials, on=POINT)
+    )
+    found = points.in_order(
+        with_curve(failed, rerun.study), rerun.study, "envelope", "concurrency", "check"
+    )
+    return found.select(
+        "curve",
+        points.named(rerun.study),
+        "envelope",
+        "concurrency",
+        "check",
+        pl.format("{} of {}", "failed", "of").alias("runs"),
+        "found",
+    )
+
+
+def _passed(rerun: Rerun, runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.join(rerun.gate, on="run_id", how="anti")

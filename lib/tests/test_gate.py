@@ -1,0 +1,228 @@
+"""The gate: what a run must pass before a verdict uses it."""
+
+import json
+import threading
+
+import numpy as np
+import polars as pl
+import pytest
+from benchlab.gate import checks, steady
+from benchlab.gate.checks import ALONE, CLIENT, OFFERED, STEADY
+from benchlab.observers import background
+from benchlab.run.until import Until
+from benchlab.study.resources import CLIENT_CPU, ENGINE_CPU
+from conftest import DATA
+from hypothesis import given
+from hypothesis import strategies as st
+
+#: Curve → throughput of each second of a run that wrote for 200 s from the dataset on, at 16 clients.
+RECORDED = json.loads((DATA / "seconds" / "write_runs.json").read_text())
+
+
+#: What nothing is asked of that only writing brings about.
+READS = {"writes": False, "cycles": None, "warmed_s": 0.0}
+
+
+def unsteady(tps: list[float], **so: object) -> str | None:
+    """Of a workload that writes, warmed up and over two cycles unless it is said otherwise."""
+    return steady.unsteady(tps, **{"writes": True, "cycles": 2.0, "warmed_s": 40.0} | so)
+
+
+@pytest.mark.parametrize(
+    ("curve", "reason"),
+    [
+        # until the first checkpoint nothing is written but the log
+        ("postgres-tuned-oltp_write_only", "settled to within 5% only after 12 of 200 s"),
+        # until the kernel writes back what has been dirty for 30 s
+        ("postgres-default-oltp_write_only", "settled to within 5% only after 40 of 200 s"),
+        ("postgres-default-oltp_write_only-as_sold", None),
+        # its tables grow by a third
+        ("postgres-default-oltp_insert", "not settled to within 5% in 200 s"),
+        ("oceanbase-tuned-oltp_insert", "not settled to within 5% in 200 s"),
+    ],
+)
+def test_a_recorded_run_is_steady_or_is_told_why_not(curve, reason):
+    assert unsteady(RECORDED[curve], cycles=8) == reason
+
+
+@pytest.mark.parametrize(
+    "curve", ["postgres-tuned-oltp_write_only", "postgres-default-oltp_write_only"]
+)
+def test_what_comes_after_a_warm_up_is_steady(curve):
+    measured = RECORDED[curve][steady.WRITEBACK_S :]
+    for seconds in (30, 60, 120, 160):
+        assert unsteady(measured[:seconds]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "so", "reason"),
+    [
+        (6, READS, "6 s are too short to tell whether it was steady, which takes 12 s"),
+        (30, READS, None),
+        (30, {"cycles": None}, "the engine does not report its background work"),
+        (30, {"cycles": 1.25}, "1.2 of 2 cycles of the engine's background work in 30 s"),
+        (30, {"warmed_s": 2.3}, "warmed up for 2 s, where a workload that writes takes 40 s"),
+        (30, {}, None),
+    ],
+)
+def test_a_level_run_has_to_be_long_enough(seconds, so, reason):
+    level = [100.0, 101.0, 99.0] * (seconds // 3)
+    assert unsteady(level, **so) == reason
+
+
+@given(st.integers(0, 2**16), st.integers(30, 120), st.floats(0.15, 3))
+def test_a_run_whose_level_rises_by_more_than_its_noise_is_not_steady(seed, seconds, rise):
+    noise = np.random.default_rng(seed).normal(0, 0.01, seconds)
+    middle = np.arange(seconds) >= seconds // 2
+    rising = 1000 * (1 + rise * middle) * (1 + noise)
+    assert unsteady(rising.tolist(), **READS)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "writes", "cycles", "warm"),
+    [
+        (4, False, None, False),
+        (5, False, None, True),
+        (39, True, 9.0, False),
+        (40, True, 0.9, False),
+        (40, True, 1.0, True),
+        (40, True, None, True),  # how far it is nobody knows, and the run does not pass anyway
+    ],
+)
+def test_a_warm_up_takes_its_time_and_a_cycle_of_what_writing_brings_about(
+    seconds, writes, cycles, warm
+):
+    assert steady.warm(seconds, 5, writes, cycles) is warm
+
+
+# What is worked out of a run's rows
+
+
+def tables(
+    *, tps: int = 100, seconds: int = 60, due: float | None = None, cycles: tuple[float, ...] = ()
+) -> dict[str, pl.DataFrame]:
+    """Rows of a run that is measured from 1,000 s on; cycles are reported every 10 s from 990 s on."""
+    run = {
+        "measure_begin": 1000.0,
+        "measure_end": 1000.0 + seconds,
+        "tps": 100.0,
+        "rate_per_s": due,
+    }
+    phases = {
+        "phase": ["warmup", "measure"],
+        "begin_s": [959.5, 1e3],
+        "end_s": [999.9, 1e3 + seconds],
+    }
+    interval = [
+        {"phase": phase, "second": second + 1, "operation": operation, "tps": tps / 2}
+        for phase, length in (("warmup", 5), ("measure", seconds))
+        for second in range(length)
+        for operation in ("a", "b")
+    ]
+    polled = [
+        {
+            "t": 990.0 + 10 * number,
+            "observer": background.OBSERVER,
+            "subject": background.SUBJECT,
+            "metric": background.METRIC,
+            "value": value,
+        }
+        for number, value in enumerate(cycles)
+    ]
+    schema = {"rate_per_s": pl.Float64}
+    found = {
+        "run": pl.DataFrame([run], schema_overrides=schema),
+        "phase": pl.DataFrame(phases),
+        "interval": pl.DataFrame(interval),
+    }
+    return found | ({"os_sample": pl.DataFrame(polled)} if polled else {})
+
+
+def outcome(tables: dict[str, pl.DataFrame], check: str, writes: bool = False) -> tuple | None:
+    """Whether a check was passed and what was found; ``None``: it does not apply."""
+    found = checks.checks(tables, writes).filter(check=check)
+    return found.select("passed", "found").row(0) if len(found) else None
+
+
+def test_all_types_of_transactions_together_are_steady():
+    assert outcome(tables(), STEADY) == (True, "no change of level by more than 5% in 60 s")
+
+
+def test_cycles_count_from_the_last_answer_before_the_measured_part():
+    cycles = (6, 7, 8, 9, 10, 10, 10, 10, 99)  # at 1,070 s it is over
+    assert outcome(tables(cycles=cycles), STEADY, writes=True) == (
+        True,
+        "no change of level by more than 5% in 60 s and 3 cycles of the engine's background work",
+    )
+    late = tables(cycles=(7.0, 7.5, 8.0))
+    assert outcome(late, STEADY, writes=True) == (
+        False,
+        "0.5 of 2 cycles of the engine's background work in 60 s",
+    )
+
+
+def test_an_open_loop_has_to_meet_its_rate():
+    assert outcome(tables(), OFFERED) is None
+    assert outcome(tables(due=104.0), OFFERED) == (True, "100 of 104 due per s")
+    assert outcome(tables(due=110.0), OFFERED) == (False, "100 of 110 due per s")
+
+
+@pytest.mark.parametrize(("binds", "passed"), [(CLIENT_CPU, False), (ENGINE_CPU, True)])
+def test_the_load_generator_may_not_bind(binds, passed):
+    names = [CLIENT_CPU, ENGINE_CPU]
+    bound = pl.DataFrame(
+        {"resource": names, "binds": [name == binds for name in names], "utilisation": [0.9, 0.9]}
+    )
+    assert outcome(tables() | {"attribution": bound}, CLIENT)[0] is passed
+
+
+@pytest.mark.parametrize(("busy", "passed"), [(1.3, True), (1.9, False)])
+def test_nobody_else_may_use_the_host(busy, passed):
+    samples = pl.DataFrame(
+        [
+            {"t": 1000.0 + second, "subject": subject, "value": cores * 1e6}
+            for second in range(1, 60)
+            for subject, cores in (("host", busy), ("engine", 0.7), ("client", 0.3))
+        ]
+    ).with_columns(observer=pl.lit("sample"), metric=pl.lit("cpu_us_per_s"))
+    host = pl.DataFrame({"fact": ["cores"], "value": ["2"]})
+    of_one = tables() | {"os_sample": samples, "host": host}
+    assert outcome(of_one, ALONE)[0] is passed
+    # whose CPU it is nobody knows where several nodes are one host
+    assert outcome(of_one | {"host": pl.concat([host, host])}, ALONE) is None
+
+
+# What ends a stage early
+
+
+def second_of(line: bytes) -> tuple[int, float] | None:
+    """A line is ``second tps``."""
+    words = line.split()
+    return (int(words[0]), float(words[1])) if len(words) == 2 else None
+
+
+def test_a_stage_ends_once_when_the_seconds_of_all_its_processes_suffice():
+    stopped, seen = threading.Event(), []
+
+    def enough(tps: list[float]) -> bool:
+        seen.append(list(tps))
+        return len(tps) == 2
+
+    until = Until(2, second_of, enough, stopped.set)
+    for number, line in ((0, b"1 10"), (0, b"2 20"), (1, b"ready"), (1, b"1 1"), (1, b"2 2")):
+        until.line(number, line)
+    assert stopped.wait(10)
+    for number in (0, 1):
+        until.line(number, b"3 30")
+    until.finish()
+    assert seen == [[11.0], [11.0, 22.0]]
+
+
+def test_a_stage_that_cannot_be_ended_is_an_error():
+    def fails() -> None:
+        raise OSError("no such process")
+
+    until = Until(1, second_of, lambda tps: True, fails)
+    until.line(0, b"1 10")
+    with pytest.raises(OSError, match="no such process"):
+        until.finish()
