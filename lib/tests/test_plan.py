@@ -358,6 +358,18 @@ def test_sizes_keep_the_articles_share_of_memory(checkout, batches, profile):
         assert found.settings == settings_of(spec, profile, "postgres", variant, memory)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_scaled_size_is_the_same_on_every_scale(checkout, profile):
+    plan = plan_of(checkout, "spec_tree", profile)
+    pool, mib = "innodb_buffer_pool_size", 1 << 20
+    sizes = {
+        trial.point.engine: trial.point.settings[pool]
+        for trial in plan.trials
+        if pool in trial.point.settings and trial.point.variant == "default"
+    }
+    assert sizes == {"mysql": 28 * mib, "mariadb": 35 * mib}
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=st.data())
 def test_what_is_left_is_the_plan_without_what_is_done(batches, choice):

@@ -28,6 +28,13 @@ MISTAKES = {
     "not positive": ("concurrency: [1, 4]", "concurrency: [0, 4]", "greater than 0"),
     "unknown key": ("trials: 1", "trails: 1", "'trails'", "trials, warmup_s"),
     "unknown key within a value": ("{of_memory: 0.25}", "{of_memry: 0.25}", "'of_memry'"),
+    "unknown key within a scaled size": (
+        "{of_memory: 0.25}",
+        "{article: 128MiB, hear: 35MiB}",
+        "'hear'; choose one of: article, here",
+    ),
+    "half of a scaled size": ("{of_memory: 0.25}", "{article: 128MiB}", "shared_buffers.here"),
+    "wrong scaled size": ("{of_memory: 0.25}", "{article: 1XiB, here: 1}", "buffers.article"),
     "key twice": ("start: prewarm", "start: prewarm\n    start: cold", "duplicate key"),
     "unknown profile": ("  smoke:", "  smoek:", "'smoke', 'quick', 'standard' or 'paper'"),
     "unknown start": ("start: prewarm", "start: warm", "'cold' or 'prewarm'"),

@@ -17,7 +17,6 @@ from benchlab.study import (
     Block,
     Instance,
     InterventionPoint,
-    OfMemory,
     OpenLoop,
     Profile,
     Scalar,
@@ -253,9 +252,9 @@ class Planner:
 
 
 def resolve_settings(requested: Settings, memory_bytes: int) -> dict[str, Scalar]:
-    """Turn shares of memory into bytes."""
+    """Turn sizes that depend on the scale into bytes."""
     return {
-        name: value.resolve(memory_bytes) if isinstance(value, OfMemory) else value
+        name: value if isinstance(value, Scalar) else value.resolve(memory_bytes)
         for name, value in requested.items()
     }
 

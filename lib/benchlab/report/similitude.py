@@ -12,7 +12,7 @@ import polars as pl
 from benchlab.engines import engine_class
 from benchlab.engines.base import canonical
 from benchlab.store.results import Rerun
-from benchlab.study import DEFAULT_ENVELOPE, OfMemory, Scalar, Study
+from benchlab.study import DEFAULT_ENVELOPE, Scalar, Study
 
 SCHEMA = {"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64, "note": pl.String}
 
@@ -118,7 +118,7 @@ def _memory(both: _Both) -> Iterator[tuple]:
 
 
 def _sizes(both: _Both, engine: str) -> Iterator[tuple[str, str, Sides]]:
-    """Every setting that is tied to memory, and the pool: name, whose it is, the article's and ours.
+    """Every size that depends on the scale, and the pool: name, whose it is, the article's and ours.
 
     Variants that have the same of it share one row.
     """
@@ -130,9 +130,10 @@ def _sizes(both: _Both, engine: str) -> Iterator[tuple[str, str, Sides]]:
     found: dict[tuple[str, Sides], list[str]] = {}
     for variant in ran:
         for name, value in (spec.settings | spec.variants[variant]).items():
-            if name != pool and not isinstance(value, OfMemory):
+            is_scalar = isinstance(value, Scalar)
+            if name != pool and is_scalar:
                 continue
-            theirs = _bytes(value, memory)
+            theirs = _bytes(value) if is_scalar else value.in_article(memory)
             rows = effective.filter(variant=variant, name=name)
             ours = _bytes(canonical(*rows.row(0)[2:])) if len(rows) else None
             found.setdefault((name, (theirs, ours)), []).append(variant)
@@ -154,10 +155,8 @@ def _effective(both: _Both, engine: str) -> pl.DataFrame:
     )
 
 
-def _bytes(value: OfMemory | Scalar, memory: int = 0) -> float | None:
+def _bytes(value: Scalar) -> float | None:
     """Size of a setting in bytes, if it is one."""
-    if isinstance(value, OfMemory):
-        return value.of_memory * memory
     return float(value) if isinstance(value, int | float) else None
 
 

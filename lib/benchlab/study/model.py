@@ -6,12 +6,22 @@ of an article that is not rerun yet has its claims only.
 
 Sizes that an article ties to the machine are written as a share of memory (``{of_memory: 0.25}``), so
 that one line of the file is right in every profile and the ratios of the article are kept by
-construction.
+construction. A size that keeps its ratio to the dataset instead is given twice, as the article has it
+and as it is here (``{article: 128MiB, here: 35MiB}``).
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    ByteSize,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from benchlab.errors import UnknownName
 from benchlab.study.claims import Bound, Claim
@@ -44,8 +54,42 @@ class OfMemory(StrictModel):
         mib = 1 << 20
         return max(mib, int(self.of_memory * memory_bytes) // mib * mib)
 
+    def in_article(self, memory_bytes: int) -> float:
+        """Bytes in the article, on a machine with so much memory."""
+        return self.of_memory * memory_bytes
 
-Value = OfMemory | Scalar
+
+class Scaled(StrictModel):
+    """A size that is to the dataset here as the article's is to its own, whatever the memory."""
+
+    article: Annotated[ByteSize, Field(gt=0)]
+    here: Annotated[ByteSize, Field(gt=0)]
+
+    def resolve(self, memory_bytes: int) -> int:
+        """Bytes; see :meth:`OfMemory.resolve`."""
+        del memory_bytes
+        return int(self.here)
+
+    def in_article(self, memory_bytes: int) -> float:
+        """Bytes in the article; see :meth:`OfMemory.in_article`."""
+        del memory_bytes
+        return float(self.article)
+
+
+def _kind(value: object) -> str:
+    """Return which kind of value this is meant to be; a mistake in it is one in that kind."""
+    keys = value.keys() if isinstance(value, Mapping) else ()
+    if isinstance(value, Scaled) or Scaled.model_fields.keys() & keys:
+        return "scaled"
+    return "of_memory" if isinstance(value, OfMemory | Mapping) else "scalar"
+
+
+Value = Annotated[
+    Annotated[OfMemory, Tag("of_memory")]
+    | Annotated[Scaled, Tag("scaled")]
+    | Annotated[Scalar, Tag("scalar")],
+    Discriminator(_kind),
+]
 Settings = dict[str, Value]
 
 
