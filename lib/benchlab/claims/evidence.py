@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from benchlab.gate.similar import dissimilar
 from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import results
 from benchlab.store.results import Rerun
@@ -81,6 +82,7 @@ class Evidence:
         self._elsewhere = {
             name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
         }
+        self._dissimilar = dissimilar(rerun)
         self.confidence = CONFIDENCE
         self._priors: dict[str, dict[str, Spread | None]] = {}
         self._attribution = rerun.store.sql(
@@ -113,7 +115,7 @@ class Evidence:
             metric: in place of the series' own.
 
         Raises:
-            NotTestable: no run counts, or none has that metric.
+            NotTestable: no run counts, none has that metric, or the curve is not similar.
         """
         name = metric or series.metric
         runs, prior = self._with(series, name), self._prior(series, name)
@@ -168,8 +170,9 @@ class Evidence:
         """Return what bound each trial at each concurrency, of those whose captures show it.
 
         Raises:
-            NotTestable: no run counts, or no captures show what bound it.
+            NotTestable: no run counts, no captures show what bound it, or the curve is not similar.
         """
+        self._require_similar(series)
         runs = self._of(series, self._runs).join(self._attribution, on="run_id")
         if runs.is_empty():
             raise NotTestable(f"no capture shows what bound {series}")
@@ -258,10 +261,16 @@ class Evidence:
         What is of the dataset is known whether or not a run passed the gate.
         """
         of_dataset = METRICS[metric].is_of_the_dataset
+        if not of_dataset:
+            self._require_similar(series)
         found = self._of(series, self._all if of_dataset else self._runs).drop_nulls(metric)
         if found.is_empty():
             raise NotTestable(f"no capture of {series} gives {metric}")
         return found
+
+    def _require_similar(self, series: Series) -> None:
+        if found := self._dissimilar.get((series.engine, series.variant)):
+            raise NotTestable(f"{series}: {found}")
 
     def _of(self, series: Series, runs: pl.DataFrame) -> pl.DataFrame:
         found = runs.filter(**_key(series))

@@ -1,7 +1,8 @@
-"""What the gate found: points that no verdict and no sentence uses, with the reason."""
+"""What the gate found: points and curves that no verdict uses, with the reason."""
 
 import polars as pl
 
+from benchlab.gate.similar import SIMILAR, dissimilar
 from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
@@ -38,8 +39,10 @@ def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
 def table(rerun: Rerun) -> pl.DataFrame:
     """Return the points of which runs did not pass the gate, a row for each check that they failed.
 
-    Columns: ``curve``, ``workload``, ``envelope``, ``concurrency``, ``check``, ``runs`` (``2 of 3``: so
-    many did not pass it), ``found`` (of the first of them).
+    A curve that is not similar has one row for all of its points.
+
+    Columns: ``curve``, ``workload``, ``envelope``, ``concurrency`` (null: of all of the curve's),
+    ``check``, ``runs`` (``2 of 3``: so many did not pass it), ``found`` (of the first of them).
     """
     trials = rerun.counted.group_by(POINT).agg(pl.len().alias("of"))
     failed = (
@@ -49,8 +52,9 @@ def table(rerun: Rerun) -> pl.DataFrame:
         .agg(pl.len().alias("failed"), pl.col("found").first())
         .join(trials, on=POINT)
     )
+    both = pl.concat([failed, _dissimilar(rerun)], how="diagonal")
     found = points.in_order(
-        with_curve(failed, rerun.study), rerun.study, "envelope", "concurrency", "check"
+        with_curve(both, rerun.study), rerun.study, "envelope", "concurrency", "check"
     )
     return found.select(
         "curve",
@@ -61,6 +65,15 @@ def table(rerun: Rerun) -> pl.DataFrame:
         pl.format("{} of {}", "failed", "of").alias("runs"),
         "found",
     )
+
+
+def _dissimilar(rerun: Rerun) -> pl.DataFrame:
+    """Return the curves that are not similar, and how many runs these have."""
+    rows = [(*curve, SIMILAR, found) for curve, found in dissimilar(rerun).items()]
+    columns = dict.fromkeys(("engine", "variant", "check", "found"), pl.String)
+    runs = rerun.counted.group_by("engine", "variant").agg(pl.len().alias("of"))
+    found = pl.DataFrame(rows, schema=columns, orient="row").join(runs, on=["engine", "variant"])
+    return found.with_columns(pl.col("of").alias("failed"))
 
 
 def _passed(rerun: Rerun, runs: pl.DataFrame) -> pl.DataFrame:
