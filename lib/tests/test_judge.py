@@ -8,6 +8,7 @@ from benchlab import study
 from benchlab.claims import judge, stored
 from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
 from benchlab.plan import Trial
+from benchlab.report import verdicts, why
 from benchlab.store import open_store
 from conftest import ROOT, STUDY, editable, rerun
 from ruamel.yaml import YAML
@@ -523,6 +524,25 @@ def test_what_runs_cannot_decide_is_said(judged, case):
 def test_a_claim_without_a_test_says_what_it_would_take(judged):
     one = judged({"test": "none", "needs": "A lab."}, {TUNED: HIGH}, "mechanism")
     assert (one.verdict, one.reason) == ("not testable here", "A lab.")
+
+
+def test_a_version_other_than_the_articles_stands_beside_the_verdict(checkout, measured):
+    above = {"test": "above", "of": ONE, "over": OTHER}
+    _claims(checkout, [above, above | {"at": [1024]}])
+    store = measured({TUNED: HIGH, DEFAULT: LOW})
+    of_version = {}
+    for version in ("15.2", "16.1"):
+        store.connection.execute("UPDATE run SET engine_version = ?", [version])
+        of_version[version] = judge.judge(checkout, STUDY, rerun(store))
+    same, untested = of_version["15.2"]
+    other, still_untested = of_version["16.1"]
+    said = "PostgreSQL 16.1 for the article's 15"
+    assert other.verdict == same.verdict == "reproduced"
+    assert other.reason == f"{same.reason}; {said}"
+    assert verdicts.table([other])["why"].item().endswith(said)
+    assert any(line.endswith(said) for line in why.lines(other))
+    # of what was not judged no version matters
+    assert still_untested.reason == untested.reason
 
 
 def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):

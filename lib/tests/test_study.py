@@ -11,7 +11,7 @@ from benchlab.drivers.sysbench import driver as sysbench
 from benchlab.engines import ENGINES, Endpoint
 from benchlab.errors import StudyError, UnknownName
 from benchlab.repo import Repo
-from benchlab.study import OfMemory
+from benchlab.study import EngineSpec, OfMemory
 from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree.dataset import SpecTree
 from conftest import ROOT, STUDY
@@ -357,6 +357,45 @@ def test_a_share_of_memory_is_whole_mib_and_grows_with_it(share, memory, other):
     assert size == MIB or share * memory - MIB <= size <= share * memory
     smaller, larger = sorted((memory, other))
     assert OfMemory(of_memory=share).resolve(smaller) <= OfMemory(of_memory=share).resolve(larger)
+
+
+@pytest.mark.parametrize(
+    ("article", "here", "differs"),
+    [
+        ("15", "15.18", False),
+        ("15", "13.4", True),
+        ("13.4", "13.4", False),
+        ("8.0.26", "8.0.4", True),
+        ("8.0.26", "9.7.4", True),
+        # as many parts as the article gives, none of which is a prefix of another
+        ("1", "15.18", True),
+        ("15", "unknown", False),
+        (None, "15.18", False),
+    ],
+)
+def test_a_version_is_compared_as_exactly_as_the_article_gives_its_own(article, here, differs):
+    engine = {"label": "A", "variants": {"default": {}}, "load_variant": "default"}
+    spec = EngineSpec.model_validate(engine | {"article_version": article})
+    assert spec.differs_from_article(here) == differs
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "version"),
+    [
+        ("spec_tree", "environment.csv", "{engine},{version}"),
+        ("postgres_vs_tidb", "numbers.csv", "{engine}_version,{label},,version,exact,{version},"),
+    ],
+)
+def test_the_articles_versions_are_the_published_ones(checkout, name, table, version):
+    published = (checkout.root / "data" / "published" / name / table).read_text()
+    given = {
+        engine: version.format(engine=engine, label=spec.label, version=spec.article_version)
+        for engine, spec in study.load(checkout, name).engines.items()
+        if spec.article_version
+    }
+    assert given.keys() >= {"postgres"}
+    for line in given.values():
+        assert line in published
 
 
 def with_pgbench(checkout, **workload: object) -> study.Study:

@@ -83,6 +83,11 @@ class Evidence:
             name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
         }
         self._dissimilar = dissimilar(rerun)
+        self._other_versions = {
+            engine: f"{spec.label} {version} for the article's {spec.article_version}"
+            for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
+            if (spec := rerun.study.engines.get(engine)) and spec.differs_from_article(version)
+        }
         self.confidence = CONFIDENCE
         self._priors: dict[str, dict[str, Spread | None]] = {}
         self._attribution = rerun.store.sql(
@@ -106,6 +111,11 @@ class Evidence:
     def elsewhere(self) -> dict[str, "Evidence"]:
         """Return what was run in other envelopes than the main one, for the same confidence."""
         return {name: one.at(self.confidence) for name, one in self._elsewhere.items()}
+
+    def other_versions(self, claim: Claim) -> list[str]:
+        """Say of which of a claim's engines another version was run than the article's."""
+        engines = dict.fromkeys(series.engine for _, series in claim.series)
+        return [self._other_versions[one] for one in engines if one in self._other_versions]
 
     def curve(self, series: Series, metric: str | None = None) -> Curve:
         """Return the values of the trials at each of our concurrencies.

@@ -72,7 +72,7 @@ class Judgement:
     number: Estimate | None = None
     """The number that decided; ``None`` where none did."""
     reason: str = ""
-    """Where that is, or why nothing is decided."""
+    """Where that is and of which versions, if not of the article's; or why nothing is decided."""
     trials_needed: int | None = None
     """Trials of each point that would probably do, where these are too few; ``None``: unknown."""
     confidence: float | None = None
@@ -168,6 +168,7 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     reasons = [finding.where] if finding.where else []
     if finding.is_open_for_one_trial:
         reasons.append("a single trial has no interval")
+    reasons += evidence.other_versions(claim)
     return Judgement(
         study_name,
         claim,

@@ -21,7 +21,7 @@ def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
     """Return one row per claim, in the article's order.
 
     Columns: ``claim``, ``article`` (what its test claims), ``here`` (what the runs show), ``verdict``,
-    ``why`` (where the deciding number is, or what is missing).
+    ``why`` (where the deciding number is, which versions are not the article's, or what is missing).
     """
     rows = [
         (one.claim.claim, words.condition(one.claim.decided_by), one.found, one.verdict, _why(one))

@@ -120,6 +120,10 @@ class EngineSpec(StrictModel):
     """One engine of a study: the role's variables, the settings of all variants, the variants."""
 
     label: str = Field(description="its name in tables, legends and prose")
+    article_version: str | None = Field(
+        None,
+        description="the article's version, as exactly as it says; none: it has no such engine",
+    )
     role: str | None = Field(
         None, description="whose Ansible role and class it has; none: those of the engine's name"
     )
@@ -141,6 +145,16 @@ class EngineSpec(StrictModel):
     def runs_on(self) -> tuple[str, ...]:
         """Roles of the nodes that it runs on; none if somebody else runs it."""
         return () if self.external else self.nodes
+
+    def differs_from_article(self, version: str) -> bool:
+        """Whether a version differs in one of the parts that the article gives of its own.
+
+        The version of an engine that was not asked, ``unknown``, does not.
+        """
+        if self.article_version is None or version == "unknown":
+            return False
+        theirs = self.article_version.split(".")
+        return version.split(".")[: len(theirs)] != theirs
 
 
 class Workload(StrictModel):
