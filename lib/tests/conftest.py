@@ -65,6 +65,15 @@ def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
     return planning.planned(checkout, Selection(name, profile), study.load(checkout, name))
 
 
+def share_trials(checkout: Repo) -> None:
+    """Let the first study's profile `quick` have trials of `standard` among its own."""
+    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
+    spec = yaml.load(path)
+    standard = spec["profiles"]["standard"]
+    spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
+    yaml.dump(spec, path)
+
+
 @pytest.fixture
 def batches(checkout: Repo) -> Callable[..., list[Batch]]:
     """Plan the first study's closed loops: ``batches("quick", engines=["postgres"])``."""

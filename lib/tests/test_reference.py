@@ -5,7 +5,7 @@ from benchlab import store
 from benchlab.errors import StoreError
 from benchlab.report import reference
 from benchlab.store import ingest, results
-from conftest import STUDY, planned
+from conftest import STUDY, planned, share_trials
 
 
 def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, tmp_path):
@@ -34,6 +34,7 @@ def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, t
 
 
 def test_a_trial_that_a_smaller_profile_measured_is_there(checkout, close_run, tmp_path):
+    share_trials(checkout)
     large = planned(checkout, STUDY, "standard").save(checkout)
     keys = {trial.key for trial in large.trials}
     small = planned(checkout, STUDY, "quick").trials

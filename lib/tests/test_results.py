@@ -8,8 +8,7 @@ from benchlab.repo import Repo
 from benchlab.report import points
 from benchlab.store import Store, ingest, open_any, open_store
 from benchlab.target import EngineFound, Provisioned, load
-from conftest import STUDY, planned, rerun
-from ruamel.yaml import YAML
+from conftest import STUDY, planned, rerun, share_trials
 
 #: A curve of which two profiles share trials.
 CURVE = ("postgres", "default", "oltp_write_only", "main")
@@ -31,12 +30,7 @@ def opened(checkout: Repo) -> Store:
 
 def test_a_trial_that_two_profiles_share_is_a_result_of_both(checkout, close_run):
     """It is measured once, by the first of them."""
-    path = checkout.studies / f"{STUDY}.yml"
-    yaml = YAML()
-    spec = yaml.load(path)
-    standard = spec["profiles"]["standard"]
-    spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
-    yaml.dump(spec, path)
+    share_trials(checkout)
     quick, standard = (trials_of(checkout, profile) for profile in ("quick", "standard"))
     shared = {one.key for one in quick} & {one.key for one in standard}
     assert shared
