@@ -71,6 +71,11 @@ class Repo:
         return self.root / "data" / "reference"
 
     @property
+    def simulated(self) -> Path:
+        """What was simulated from the reference's spreads."""
+        return self.root / "data" / "simulated"
+
+    @property
     def build(self) -> Path:
         """Where the paper is put."""
         return self.root / "paper" / "build"

@@ -1,4 +1,4 @@
-"""Make the reference result set, and what is stored of it: notebooks' outputs, the README's picture."""
+"""Make the reference result set, and what rests on it: notebooks' outputs, a picture, simulations."""
 
 import shutil
 from contextlib import suppress
@@ -11,6 +11,7 @@ from benchlab.claims import stored
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
+from benchlab.simulation import stored as simulation
 from benchlab.store import Store, results
 
 #: The picture on the README's first page.
@@ -23,7 +24,8 @@ _DRAWN = ("postgres_vs_tidb", "oltp_write_only")
 def make(repo: Repo, console: Console) -> None:
     """Replace ``data/reference`` by runs of this checkout's store: see :func:`take`.
 
-    The analysis notebooks are executed on it in place, so that nbval holds them to it.
+    The analysis notebooks are executed on it in place, so that nbval holds them to it. What the paper
+    says of intervals and verdicts is simulated from its spreads, which takes minutes.
 
     Raises:
         StoreError: the store has no run that counts.
@@ -38,6 +40,8 @@ def make(repo: Repo, console: Console) -> None:
     ]:
         with console.status(f"executing {path.name}"):
             notebooks.execute_in_place(path)
+    with console.status("simulating intervals, verdicts and the gate"):
+        simulation.simulate(repo)
     for name, profile in profiles.items():
         console.print(f"{repo.reference}: {name}, profile {profile}")
 

@@ -1,0 +1,183 @@
+"""How often do intervals cover, and how many verdicts are wrong? Simulated from a rerun.
+
+The truth is known: every point of the rerun gets the same median, and trials around it that spread
+as that point's own did. So every ratio is 1, every curve is flat, and no claim of an effect is true.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import numpy as np
+import polars as pl
+
+from benchlab import stats
+from benchlab.claims import words
+from benchlab.claims.judge import DECIDED, Judgement, judge
+from benchlab.repo import Repo
+from benchlab.stats import Sample
+from benchlab.store import results
+from benchlab.store.results import POINT, Rerun
+from benchlab.study.claims import Level, Limit, Test
+from benchlab.study.vocabulary import METRICS
+
+#: Reruns that are simulated.
+RERUNS = 200
+
+#: Trials of a point.
+TRIALS = (3, 5, 10)
+
+#: Times the median spread of its engine's points from which on a point is a noisy one.
+NOISY = 1.3
+
+#: Of every simulation.
+SEED = 1
+
+
+def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
+    """Return how often the 95 % intervals of throughput cover the true value.
+
+    Columns: ``study``; ``statistic`` (*median*, or *ratio* of two points); ``points`` (*any*, or
+    *noisy*: noisier than the others of their engine); ``trials``; ``covered``, a share, with its
+    standard ``error``; ``simulated`` (points of each rerun); ``cv_low``, ``cv_median``, ``cv_high``
+    (10 %, 50 % and 90 % quantile of their coefficients of variation); ``reruns``; ``seed``.
+
+    Args:
+        rerun: whose trials' spreads are simulated.
+        trials: of each point.
+        reruns: that are simulated.
+    """
+    random = np.random.default_rng([SEED, trials])
+    points = results.trials(rerun.metrics, "tps").filter(pl.col("tps").list.len() > 1)
+    deviations = np.array([np.log(values.to_numpy()).std(ddof=1) for values in points["tps"]])
+    engines = points["engine"].to_list()
+    usual = points.select("engine", deviation=deviations).group_by("engine").median()
+    threshold = NOISY * np.array([dict(usual.iter_rows())[engine] for engine in engines])
+    groups = {"any": np.arange(len(engines)), "noisy": np.flatnonzero(deviations > threshold)}
+    covered = defaultdict(list)
+    for _ in range(reruns):
+        values = np.exp(random.normal(0, deviations[:, None], (len(deviations), trials)))
+        priors = results.spreads(points.select("engine", tps=pl.Series(values.tolist())), "tps")
+        samples = [Sample(*one) for one in zip(values, map(priors.get, engines), strict=True)]
+        for name, group in groups.items():
+            order = [samples[at] for at in random.permutation(group)]
+            estimates = {
+                "median": [stats.median(one) for one in order],
+                # an odd one has nothing to be held against
+                "ratio": [
+                    stats.ratio(*pair) for pair in zip(order[::2], order[1::2], strict=False)
+                ],
+            }
+            for statistic, found in estimates.items():
+                covered[statistic, name].append(np.mean([not one.excludes(1) for one in found]))
+    variations = np.sqrt(np.expm1(deviations**2))
+    rows = []
+    for (statistic, name), shares in covered.items():
+        low, middle, high = np.quantile(variations[groups[name]], [0.1, 0.5, 0.9])
+        rows.append(
+            {
+                "study": rerun.study.study,
+                "statistic": statistic,
+                "points": name,
+                "trials": trials,
+                "covered": float(np.mean(shares)),
+                "error": standard_error(shares),
+                "simulated": len(groups[name]),
+                "cv_low": float(low),
+                "cv_median": float(middle),
+                "cv_high": float(high),
+                "reruns": reruns,
+                "seed": SEED,
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
+    """Return how many of a rerun's verdicts are wrong if nothing has an effect.
+
+    Columns: ``study``; ``testable``, ``decided`` (verdicts of a rerun, on average); ``wrong``, the
+    share of those decided, averaged over reruns, with its standard ``error``; ``reruns``; ``seed``.
+
+    Claims about what binds are left out: simulated runs have no captures that show it.
+
+    Args:
+        repo: the checkout, for the study file.
+        rerun: whose trials' spreads are simulated.
+        reruns: that are simulated.
+    """
+    random = np.random.default_rng(SEED)
+    testable, decided, wrong = [], [], []
+    for _ in range(reruns):
+        judged = judge(repo, rerun.study.study, _flat(rerun, random))
+        of_chance = [one for one in judged if one.confidence is not None]
+        found = [one for one in of_chance if one.verdict in DECIDED]
+        testable.append(len(of_chance))
+        decided.append(len(found))
+        wrong.append(sum(map(_is_wrong, found)) / max(len(found), 1))
+    return pl.DataFrame(
+        {
+            "study": rerun.study.study,
+            "testable": float(np.mean(testable)),
+            "decided": float(np.mean(decided)),
+            "wrong": float(np.mean(wrong)),
+            "error": standard_error(wrong),
+            "reruns": reruns,
+            "seed": SEED,
+        }
+    )
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of independent simulations."""
+    return float(np.asarray(values, dtype=float).std(ddof=1)) / sqrt(len(values))
+
+
+@dataclass(frozen=True)
+class _Simulated(Rerun):
+    """A rerun with other metrics than were measured."""
+
+    simulated: pl.DataFrame
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """In place of the measured ones."""
+        return self.simulated
+
+
+def _flat(rerun: Rerun, random: np.random.Generator) -> _Simulated:
+    """Return the rerun as it may have come out if nothing had any effect on any metric.
+
+    Its runs are in no store, and all of them pass the gate: what verdicts are made of is simulated.
+    """
+    found = rerun.metrics.with_columns(
+        pl.format("simulated-{}", "run_id").alias("run_id"), valid=pl.lit(True)
+    )
+    for name in METRICS:
+        deviation = pl.col(name).log().std(ddof=1).over(POINT)
+        noise = pl.Series(random.normal(size=found.height))
+        measured = pl.col(name) > 0
+        flat = pl.when(measured).then((deviation.fill_null(0) * noise).exp())
+        found = found.with_columns(flat.alias(name))
+    return _Simulated(rerun.store, rerun.study, rerun.instance, rerun.profile, rerun.target, found)
+
+
+def _is_wrong(one: Judgement) -> bool:
+    """Whether a verdict is not the one for values of 1 and for a curve without a peak."""
+    accepted = _accepted(one.claim.decided_by)
+    if accepted is None:
+        return True  # a place of a flat curve
+    low, high = accepted
+    right = "reproduced" if low < 1 < high else "not reproduced" if not low <= 1 <= high else ""
+    return one.verdict != right
+
+
+def _accepted(test: Test) -> tuple[float, float] | None:
+    """Return the ratios or values for which a claim holds; ``None`` if it is of a place."""
+    match test:
+        case Level():
+            return test.value / test.within, test.value * test.within
+        case Limit():
+            return test.least or 0, test.most or inf
+    return words.accepted(test)

@@ -1,0 +1,139 @@
+"""Does a run that ends once it looks steady have a biased mean, and which drifting runs pass?
+
+The truth is known: seconds are simulated around a level that stays or drifts, with noise whose
+neighbours depend on each other and with the dips that an engine's background work makes. The run ends
+by the rule of :mod:`benchlab.gate.steady`, asked after every second as while a run goes on.
+"""
+
+from dataclasses import dataclass
+from math import log, log1p, sqrt
+
+import numpy as np
+import polars as pl
+
+from benchlab.gate import steady
+from benchlab.simulation.coverage import SEED, standard_error
+
+#: Runs of each case that are simulated.
+RUNS = 300
+
+#: Shortest and longest measured part, as the profile ``standard`` of ``postgres_vs_tidb`` has them.
+SHORTEST_S, LONGEST_S = 30, 180
+
+#: Noise: coefficients of variation from second to second, and correlations of a second with the next.
+VARIATIONS, DEPENDENCES = (0.05, 0.2, 0.4), (0.0, 0.4, 0.8)
+
+#: A cycle lasts between so many seconds. Background work takes the first part of it, and meanwhile
+#: that share of throughput; recorded runs of PostgreSQL's tuned variant are like that.
+CYCLE_S, WORK, DIP = (10, 40), 1 / 3, 0.4
+
+#: Relative change of the level in the time of a case, up or down; the change in the measured part from
+#: which on a run that passes should not have.
+DRIFT, TOO_FAR = 0.2, 0.1
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is simulated."""
+
+    drift_s: int | None = None
+    """Seconds in which the level changes by :data:`DRIFT`; ``None``: it stays."""
+    counts_parts: bool = False
+    """Whether the engine reports parts of a cycle, as MySQL does; PostgreSQL counts begins."""
+    ends_early: bool = True
+    """Whether the run ends once it is steady, or is measured for the longest time."""
+
+
+CASES = {
+    "level, begins counted": Case(),
+    "level, parts counted": Case(counts_parts=True),
+    "slow drift": Case(LONGEST_S),
+    "slow drift, longest time": Case(LONGEST_S, ends_early=False),
+    "fast drift": Case(SHORTEST_S),
+}
+
+
+def stopping(name: str, variation: float, dependence: float, runs: int = RUNS) -> pl.DataFrame:
+    """Return what becomes of the runs of a case.
+
+    Columns: ``case``; ``variation``, ``dependence``; of all runs the share that ``passed``, and that
+    passed though its level changed :data:`TOO_FAR` in the measured part (``too_far``), each with its
+    standard ``…_error``; of those that passed the median ``seconds``, the median ``cycles`` that they
+    span, and, where the level stays, the ``bias`` of their means with its ``bias_error``; ``runs``;
+    ``seed``.
+
+    Args:
+        name: of the case, a key of :data:`CASES`.
+        variation: coefficient of variation of the noise.
+        dependence: correlation of a second's noise with the next one's, of logarithms.
+        runs: that are simulated.
+    """
+    case = CASES[name]
+    random = np.random.default_rng(
+        [SEED, list(CASES).index(name), round(100 * variation), round(100 * dependence)]
+    )
+    found = pl.DataFrame([_run(random, case, variation, dependence) for _ in range(runs)])
+    passed = found.filter("passed")
+    bias = passed["mean"] - 1 if case.drift_s is None and len(passed) > 1 else None
+    return pl.DataFrame(
+        {
+            "case": name,
+            "variation": variation,
+            "dependence": dependence,
+            **_share("passed", found["passed"]),
+            **_share("too_far", found["passed"] & found["too_far"]),
+            "seconds": passed["seconds"].median(),
+            "cycles": passed["cycles"].median(),
+            "bias": None if bias is None else bias.mean(),
+            "bias_error": None if bias is None else standard_error(bias),
+            "runs": runs,
+            "seed": SEED,
+        },
+        schema_overrides=dict.fromkeys(("seconds", "cycles", "bias", "bias_error"), pl.Float64),
+    )
+
+
+def _share(name: str, found: pl.Series) -> dict[str, float]:
+    """Return a share with its standard error, which is not 0 where all of them are, or none.
+
+    That of two more of either kind (Agresti & Coull, American Statistician 52(2), 1998).
+    """
+    n = len(found) + 4
+    nearer = (found.sum() + 2) / n
+    return {name: found.mean(), f"{name}_error": sqrt(nearer * (1 - nearer) / n)}
+
+
+def _run(
+    random: np.random.Generator, case: Case, variation: float, dependence: float
+) -> dict[str, float | bool]:
+    """Simulate a run: whether it passed, how long it was measured, and its mean."""
+    cycle_s, phase, sign = random.uniform(*CYCLE_S), random.random(), random.choice([-1, 1])
+    seconds = np.arange(LONGEST_S)
+    in_cycle = (phase + (seconds + 0.5) / cycle_s) % 1
+    dips = np.where(in_cycle < WORK, 1 - DIP, 1) / (1 - DIP * WORK)
+    drift = sign * log1p(DRIFT) / case.drift_s if case.drift_s else 0.0
+    level = np.exp(drift * seconds)
+    tps = level * dips * _noise(random, variation, dependence)
+    measured = LONGEST_S
+    for end in range(SHORTEST_S if case.ends_early else LONGEST_S, LONGEST_S + 1):
+        finished = end / cycle_s if case.counts_parts else (phase + end / cycle_s) // 1
+        if passed := steady.unsteady(tps[:end], True, finished, steady.WRITEBACK_S) is None:
+            measured = end
+            break
+    return {
+        "passed": passed,
+        "too_far": bool(abs(level[measured - 1] / level[0] - 1) > TOO_FAR),
+        "seconds": measured,
+        "cycles": measured / cycle_s,
+        "mean": float(tps[:measured].mean()),
+    }
+
+
+def _noise(random: np.random.Generator, variation: float, dependence: float) -> np.ndarray:
+    """Return factors around 1, lognormal since throughput has a floor, autoregressive in logarithms."""
+    from scipy.signal import lfilter  # slow to import, for those who only read what was simulated
+
+    variance = log(1 + variation**2)
+    shocks = random.normal(size=LONGEST_S) * sqrt(1 - dependence**2)
+    shocks[0] /= sqrt(1 - dependence**2)  # stationary from the first second on
+    return np.exp(sqrt(variance) * lfilter([1], [1, -dependence], shocks) - variance / 2)

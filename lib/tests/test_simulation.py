@@ -1,0 +1,131 @@
+"""What is simulated of intervals, verdicts and the gate; and that what is stored is of this code."""
+
+import benchlab
+import polars as pl
+import pytest
+from benchlab import study
+from benchlab.gate import steady
+from benchlab.repo import Repo
+from benchlab.simulation import coverage, stopping, stored
+from benchlab.stats import CONFIDENCE
+from benchlab.store import results
+from conftest import ROOT, STUDY
+
+REPO = Repo(ROOT)
+STUDIES = (STUDY, "spec_tree")
+
+AGAIN = "simulate anew: .venv/bin/python lib/benchmarks coverage"
+
+
+@pytest.fixture(scope="module")
+def found() -> stored.Simulated:
+    return stored.read(REPO)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    with benchlab.open("reference") as store:
+        yield store
+
+
+def row(table: pl.DataFrame, **of: str | float) -> dict:
+    (one,) = table.filter(**of).to_dicts()
+    return one
+
+
+def agrees(now: dict, then: dict) -> None:
+    """Whether the same simulation comes to the same numbers."""
+    then = {name: value for name, value in then.items() if name != "made"}
+    assert now == {
+        name: pytest.approx(value, abs=1e-4) if isinstance(value, float) else value
+        for name, value in then.items()
+    }, AGAIN
+
+
+def test_every_study_of_the_reference_was_simulated(found, reference):
+    studies = set(reference.sql("SELECT DISTINCT study FROM run")["study"])
+    assert set(found.intervals["study"]) == set(found.verdicts["study"]) == studies
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_stored_intervals_are_of_the_references_spreads(name, found, reference):
+    now = coverage.intervals(results.open_rerun(REPO, reference, name), 3, reruns=2)
+    for one in now.drop("covered", "error", "reruns").to_dicts():
+        keys = {key: one[key] for key in ("study", "statistic", "points", "trials")}
+        then = row(found.intervals, **keys)
+        agrees(one, {key: then[key] for key in one})
+
+
+def test_the_stored_intervals_are_of_this_code(found, reference):
+    rerun = results.open_rerun(REPO, reference, "spec_tree")
+    for one in coverage.intervals(rerun, 3).to_dicts():
+        keys = {key: one[key] for key in ("study", "statistic", "points", "trials")}
+        agrees(one, row(found.intervals, **keys))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_stored_verdicts_are_of_this_code(name, found, reference):
+    """A few reruns only: the number that is decided lies within what chance makes of it."""
+    few = 4
+    (now,) = coverage.verdicts(REPO, results.open_rerun(REPO, reference, name), few).to_dicts()
+    then = row(found.verdicts, study=name)
+    assert now["testable"] == then["testable"], AGAIN
+    assert now["decided"] == pytest.approx(then["decided"], abs=2), AGAIN
+    chance = 4 * then["error"] * (then["reruns"] / few) ** 0.5
+    assert now["wrong"] == pytest.approx(then["wrong"], abs=chance), AGAIN
+
+
+@pytest.mark.parametrize("case", ["level, begins counted", "slow drift, longest time"])
+def test_the_stored_stopping_is_of_this_code(case, found):
+    of = {"variation": 0.4, "dependence": 0.4}
+    (now,) = stopping.stopping(case, *of.values()).to_dicts()
+    agrees(now, row(found.stopping, case=case, **of))
+
+
+def test_verdicts_are_wrong_as_seldom_as_they_say(found):
+    for one in found.verdicts.to_dicts():
+        assert one["decided"] >= 1
+        assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
+
+
+def test_runs_may_be_as_short_and_as_long_as_the_profile_has_them():
+    standard = study.load(REPO, STUDY).profile("standard")
+    assert (standard.measure_s, standard.longest_s) == (stopping.SHORTEST_S, stopping.LONGEST_S)
+
+
+def test_a_rule_that_stops_on_luck_is_seen_to_be_biased(monkeypatch):
+    def lucky(tps, *_):
+        return None if tps.mean() > 1.05 else "not lucky yet"
+
+    monkeypatch.setattr(steady, "unsteady", lucky)
+    (one,) = stopping.stopping("level, parts counted", 0.2, 0.8, runs=60).to_dicts()
+    assert 0 < one["passed"] < 1
+    assert one["bias"] - 3 * one["bias_error"] > 0.03
+
+
+def test_without_noise_only_what_drifts_fails(monkeypatch):
+    monkeypatch.setattr(stopping, "DIP", 0.0)
+    passed = {
+        name: stopping.stopping(name, 1e-3, 0.0, runs=10)["passed"].item()
+        for name in ("level, parts counted", "slow drift, longest time")
+    }
+    assert passed["level, parts counted"] > 0.8
+    assert passed["slow drift, longest time"] == 0
+
+
+def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
+    (checkout.root / "data" / "reference").symlink_to(REPO.reference)
+    of = pl.DataFrame({"study": ["s"], "covered": [0.9512345]})
+    monkeypatch.setattr(coverage, "intervals", lambda rerun, trials: of)
+    monkeypatch.setattr(coverage, "verdicts", lambda repo, rerun: of)
+    monkeypatch.setattr(stopping, "stopping", lambda *case: of)
+    assert stored.read(checkout) is None
+    stored.simulate(checkout)
+    path = checkout.simulated / "verdicts.csv"
+    table = pl.read_csv(path).with_columns(made=pl.lit("2000-01-01"))
+    table.write_csv(path)
+    stored.simulate(checkout)
+    assert set(stored.read(checkout).verdicts["made"]) == {"2000-01-01"}
+    table.with_columns(covered=0.9).write_csv(path)
+    stored.simulate(checkout)
+    assert "2000-01-01" not in set(stored.read(checkout).verdicts["made"])
