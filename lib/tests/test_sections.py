@@ -262,6 +262,18 @@ def test_runs_that_did_not_pass_the_gate_are_named(checkout, store, tmp_path):
     assert "Of 6 points, 5 passed the gate." in " ".join(built.html.read_text().split())
 
 
+def test_the_appendix_is_there_where_something_was_simulated(checkout, store, tmp_path):
+    def built() -> str:
+        made = manuscript.content(checkout, store, None)
+        return paper.build(
+            checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
+        ).html.read_text()
+
+    assert "Appendix: how far" not in built()
+    (checkout.root / "data" / "simulated").symlink_to(ROOT / "data" / "simulated")
+    assert "Appendix: how far intervals, verdicts and the gate hold" in built()
+
+
 def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):
     of_study = results.open_rerun(checkout, store, NAME)
     used = cpu.used(of_study).with_columns(engine_cpu_percent=55.0, client_cpu_percent=30.0)

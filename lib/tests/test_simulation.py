@@ -6,6 +6,7 @@ import pytest
 from benchlab import study
 from benchlab.gate import steady
 from benchlab.repo import Repo
+from benchlab.report import simulated
 from benchlab.simulation import coverage, stopping, stored
 from benchlab.stats import CONFIDENCE
 from benchlab.store import results
@@ -129,3 +130,18 @@ def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
     table.with_columns(covered=0.9).write_csv(path)
     stored.simulate(checkout)
     assert "2000-01-01" not in set(stored.read(checkout).verdicts["made"])
+
+
+def test_the_appendix_shows_every_case(found):
+    made = simulated.content(REPO)
+    noises = len(stopping.VARIATIONS) * len(stopping.DEPENDENCES)
+    rows = {name: len(table) for name, table in made.tables.items()}
+    assert rows == {
+        "simulated-coverage": len(found.intervals),
+        "simulated-verdicts": len(STUDIES),
+        "simulated-level": noises,
+        "simulated-drift": noises,
+    }
+    for table in made.tables.values():
+        assert table.null_count().sum_horizontal().item() == 0
+    assert [one["study"] for one in made.context["simulated"]["spreads"]] == list(STUDIES)

@@ -9,7 +9,7 @@ from benchlab import study
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
-from benchlab.report import audits, findings, sections, verdict_charts, verdicts
+from benchlab.report import audits, findings, sections, simulated, verdict_charts, verdicts
 from benchlab.report.sections import Content, Source
 from benchlab.store import Store, results
 
@@ -58,7 +58,7 @@ def section(
 
 
 def whole(repo: Repo, own: Store, made: Sections) -> Content:
-    """Put the sections together, and gather what is of all articles: findings, verdicts, audits.
+    """Put the sections together, and gather what is of all: findings, verdicts, audits, simulations.
 
     Args:
         repo: the checkout, for the study files.
@@ -90,7 +90,7 @@ def whole(repo: Repo, own: Store, made: Sections) -> Content:
     every.figures["verdicts"] = verdict_charts.summary(verdicts.summary(of_all))
     every.context["audits"], tables = audited(repo)
     every.tables |= tables
-    return every
+    return every | simulated.content(repo)
 
 
 def audited(repo: Repo) -> tuple[list[dict[str, Any]], dict[str, pl.DataFrame]]:

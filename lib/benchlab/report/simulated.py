@@ -1,0 +1,171 @@
+"""What was simulated, for the paper's appendix: how far intervals, verdicts and the gate hold."""
+
+import altair as alt
+import polars as pl
+
+from benchlab.numbers import number, percent
+from benchlab.repo import Repo
+from benchlab.report.sections import Content
+from benchlab.simulation import coverage, stopping, stored
+from benchlab.simulation.stored import Simulated
+from benchlab.stats import CONFIDENCE
+from benchlab.stats.quantiles import normal
+
+#: Standard errors to either side of a simulated share that its own 95 % interval takes.
+_ERRORS = normal((1 + CONFIDENCE) / 2)
+
+_WIDTH = 240
+
+
+def content(repo: Repo) -> Content:
+    """Return what the appendix places; ``simulated`` is ``None`` where nothing was."""
+    found = stored.read(repo)
+    if found is None:
+        return Content({"simulated": None})
+    of_studies = found.intervals.filter(points="any", statistic="median").unique("study")
+    return Content(
+        {
+            "simulated": {
+                "made": max(found.intervals["made"].max(), found.stopping["made"].max()),
+                "reruns": found.intervals["reruns"].max(),
+                "runs": found.stopping["runs"].max(),
+                "confidence": CONFIDENCE,
+                "noisy": coverage.NOISY,
+                "spreads": of_studies.sort("study").to_dicts(),
+                "shortest_s": stopping.SHORTEST_S,
+                "longest_s": stopping.LONGEST_S,
+                "cycle_s": stopping.CYCLE_S,
+                "dip": stopping.DIP,
+                "drift": stopping.DRIFT,
+                "too_far": stopping.TOO_FAR,
+            }
+        },
+        {"simulated-coverage": chart(found)},
+        {
+            "simulated-coverage": covered(found),
+            "simulated-verdicts": wrong(found),
+            "simulated-level": level(found),
+            "simulated-drift": drift(found),
+        },
+    )
+
+
+def covered(found: Simulated) -> pl.DataFrame:
+    """Return the coverage of intervals, a row for each study, kind of interval and number of trials."""
+    return found.intervals.sort("study", "statistic", "points", "trials").select(
+        "study",
+        pl.col("statistic").alias("interval of"),
+        "points",
+        "trials",
+        _shares("covered", "error", decimals=1).alias("cover the true value"),
+        pl.lit(percent(CONFIDENCE)).alias("should"),
+    )
+
+
+def wrong(found: Simulated) -> pl.DataFrame:
+    """Return the share of wrong verdicts, a row for each study."""
+    return found.verdicts.select(
+        "study",
+        pl.col("testable", "decided").round(1).name.suffix(" verdicts"),
+        _shares("wrong", "error", decimals=1).alias("wrong, of those decided"),
+        pl.lit(f"≤ {percent(1 - CONFIDENCE)}").alias("should"),
+    )
+
+
+def level(found: Simulated) -> pl.DataFrame:
+    """Return what becomes of runs whose level stays, a row for each kind of noise."""
+    return _by_noise(
+        found,
+        {
+            f"{heading}, {counted} counted": (f"level, {counted} counted", shown)
+            for counted in ("begins", "parts")
+            for heading, shown in (
+                ("pass", _shares("passed", "passed_error")),
+                ("cycles", pl.col("cycles").round(1)),
+                ("bias", _shares("bias", "bias_error", decimals=1)),
+            )
+        },
+    )
+
+
+def drift(found: Simulated) -> pl.DataFrame:
+    """Return what becomes of runs that drift, a row for each kind of noise."""
+    passed, too_far = (_shares(name, f"{name}_error") for name in ("passed", "too_far"))
+    slow, fast = stopping.LONGEST_S, stopping.SHORTEST_S
+    return _by_noise(
+        found,
+        {
+            f"pass, drift over {slow} s": ("slow drift", passed),
+            "and drifted too far": ("slow drift", too_far),
+            f"pass, measured for all {slow} s": ("slow drift, longest time", passed),
+            f"pass, drift over {fast} s": ("fast drift", passed),
+        },
+    )
+
+
+def chart(found: Simulated) -> alt.HConcatChart:
+    """Coverage by trials, for medians and for ratios, with the error of the simulation."""
+    shown = found.intervals.with_columns(
+        (pl.col("study") + ", " + pl.col("points") + " points").alias("of"),
+        pl.col("trials").cast(pl.String),
+        (pl.col("covered") - _ERRORS * pl.col("error")).alias("low"),
+        (pl.col("covered") + _ERRORS * pl.col("error")).alias("high"),
+    ).sort("of")
+    names = shown["of"].unique(maintain_order=True).to_list()
+    trials = [str(one) for one in coverage.TRIALS]
+    y = {
+        "scale": alt.Scale(domain=[min(0.85, shown["low"].min()), 1], nice=False),
+        "title": "intervals that cover",
+        "axis": alt.Axis(format=".0%"),
+    }
+    of = {"scale": alt.Scale(domain=names), "title": None, "legend": alt.Legend(columns=2)}
+    views = []
+    for statistic in ("median", "ratio"):
+        base = alt.Chart(shown.filter(statistic=statistic)).encode(
+            x=alt.X("trials:N", sort=trials, title="trials", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("of:N", sort=names),
+            tooltip=["of", "trials", "covered", "low", "high"],
+        )
+        rules = base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("low:Q", **y), y2="high:Q")
+        points = base.mark_point(filled=True, size=50, opacity=1).encode(
+            y=alt.Y("covered:Q", **y),
+            color=alt.Color("of:N", **of),
+            shape=alt.Shape("of:N", **of),
+        )
+        should = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(CONFIDENCE))
+        views.append(
+            alt.layer(rules, should, points).properties(
+                width=_WIDTH, height=200, title=f"Intervals of a {statistic}"
+            )
+        )
+    return alt.hconcat(*views, spacing=16)
+
+
+def _by_noise(found: Simulated, columns: dict[str, tuple[str, pl.Expr]]) -> pl.DataFrame:
+    """Return a row for each kind of noise; ``columns``: heading → case, what is shown of it."""
+    noise = [
+        pl.col("variation").map_elements(percent, return_dtype=pl.String).alias("CV of a second"),
+        pl.col("dependence")
+        .map_elements(lambda one: f"{one:.1f}", return_dtype=pl.String)
+        .alias("ρ"),
+    ]
+    cases = found.stopping.partition_by("case", as_dict=True)
+    return cases["slow drift",].select(
+        *noise,
+        *(
+            cases[case,].select(shown).to_series().alias(heading)
+            for heading, (case, shown) in columns.items()
+        ),
+    )
+
+
+def _shares(value: str, error: str, decimals: int = 0) -> pl.Expr:
+    """Return shares as text, with the half width of the 95 % interval of the simulation."""
+
+    def text(row: dict[str, float | None]) -> str:
+        if row[value] is None:
+            return number(None)
+        half = number(100 * _ERRORS * (row[error] or 0), decimals)
+        return f"{number(100 * row[value], decimals)} ± {half}\N{NO-BREAK SPACE}%"
+
+    return pl.struct(value, error).map_elements(text, return_dtype=pl.String)
