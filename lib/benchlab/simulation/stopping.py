@@ -24,7 +24,8 @@ SHORTEST_S, LONGEST_S = 30, 180
 VARIATIONS, DEPENDENCES = (0.05, 0.2, 0.4), (0.0, 0.4, 0.8)
 
 #: A cycle lasts between so many seconds. Background work takes the first part of it, and meanwhile
-#: that share of throughput; recorded runs of PostgreSQL's tuned variant are like that.
+#: that share of throughput. That is assumed: from the seconds of recorded runs a cycle can hardly be
+#: told apart from noise. A bias grows with the share.
 CYCLE_S, WORK, DIP = (10, 40), 1 / 3, 0.4
 
 #: Relative change of the level in the time of a case, up or down; the change in the measured part from
