@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "background.jsonl"
 
 #: Observer, subject and metric of its rows of ``os_sample``.
-OBSERVER, SUBJECT, METRIC = "background", "engine", "cycles"
+OBSERVER, SUBJECT, METRIC = "background", "server", "cycles"
 
 _INTERVAL_S = 1.0
 
