@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -188,12 +189,19 @@ def test_jupyterlab_starts(owner):
 
         there = wait_for(written, "JupyterLab")
         assert there["hostname"] == "localhost"
-        for path in ("api/status", "api/contents/explore.ipynb?content=0", "lab"):
+
+        def status(path: str) -> int | None:
             request = urllib.request.Request(
                 there["url"] + path, headers={"Authorization": f"token {there['token']}"}
             )
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                assert answer.status == 200
+            # it says where it is before it listens
+            with suppress(urllib.error.URLError):
+                return urllib.request.urlopen(request, timeout=60).status
+            return None
+
+        wait_for(lambda: status("api/status"), "JupyterLab to answer")
+        for path in ("api/status", "api/contents/explore.ipynb?content=0", "lab"):
+            assert status(path) == 200
     finally:
         server.terminate()
         server.wait(60)
