@@ -23,6 +23,9 @@ from benchlab.study.vocabulary import METRICS
 #: Confidence of an attribution from which it counts: captures that show less leave another answer open.
 _CONFIDENT = 0.5
 
+#: What is said of points before the reason why no run of theirs may decide.
+_NOT_PASSED = "did not pass the gate: "
+
 
 class NotTestable(Exception):
     """These runs cannot decide a claim, whatever they measured; the message says why."""
@@ -164,7 +167,9 @@ class Evidence:
         for series in several:
             if reasons := self.not_passed(series):
                 at = max(reasons)
-                raise NotTestable(f"{at:,} clients of {series}, which count here, {reasons[at]}")
+                raise NotTestable(
+                    f"{at:,} clients of {series}, which count here, {_NOT_PASSED}{reasons[at]}"
+                )
 
     def not_passed(self, *several: Series) -> dict[int, str]:
         """Return our concurrencies at which a curve has runs and none passed the gate, and why not."""
@@ -173,7 +178,7 @@ class Evidence:
             if not METRICS[series.metric].is_of_the_dataset:
                 runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
                 for at, reason in runs.select("concurrency", "found").iter_rows():
-                    found.setdefault(at, f"did not pass the gate: {reason}")
+                    found.setdefault(at, reason)
         return found
 
     def bound(self, series: Series) -> dict[int, list[str]]:
@@ -210,7 +215,8 @@ class Evidence:
         here = self.here(in_article)
         if here in curve:
             return int(here)
-        why = not_passed.get(int(here), "were not run")
+        reason = not_passed.get(int(here))
+        why = f"{_NOT_PASSED}{reason}" if reason else "were not run"
         raise NotTestable(f"the article's {in_article:,} clients are {here:,g} here, which {why}")
 
     def covered(
@@ -230,7 +236,8 @@ class Evidence:
         failed = [one for one in in_article if self.here(one) in not_passed]
         if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
-            why = not_passed[int(self.here(failed[0]))] if failed else "were not run"
+            reason = not_passed[int(self.here(failed[0]))] if failed else None
+            why = f"{_NOT_PASSED}{reason}" if reason else "were not run"
             raise NotTestable(f"the article's clients are {here} here, of which all {why}")
         return Covered(
             list(dict.fromkeys(int(self.here(one)) for one in run)),
@@ -307,7 +314,7 @@ class Evidence:
 def _most(reasons: Iterable[str]) -> str:
     """Return the reason that most points have, the first of them."""
     ((reason, _),) = Counter(reasons).most_common(1)
-    return reason.removeprefix("did not pass the gate: ")
+    return reason
 
 
 def _key(series: Series) -> dict[str, str]:

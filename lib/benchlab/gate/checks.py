@@ -16,6 +16,9 @@ SCHEMA = {
     "found": pl.String,
 }
 
+#: Of :data:`SCHEMA`.
+Row = tuple[str, bool, float | None, str]
+
 #: Checks: throughput was steady; transactions ended as fast as they were due; the load generator did
 #: not bind; nobody else used the host.
 STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
@@ -40,13 +43,10 @@ def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
     return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
 
 
-Row = tuple[str, bool, float | None, str]
-
-
 def _steady(tables: Mapping[str, pl.DataFrame], writes: bool) -> Row:
-    seconds = tables.get("interval", pl.DataFrame(schema={"phase": pl.String}))
-    from benchlab import stats
+    from benchlab import stats  # slow to import, for notebooks that do not need it
 
+    seconds = tables.get("interval", pl.DataFrame(schema={"phase": pl.String}))
     of_all = seconds.filter(phase="measure")
     tps = (
         of_all.group_by("second").agg(pl.col("tps").sum()).sort("second")["tps"].to_list()
