@@ -52,6 +52,25 @@ def unsteady(
     return None
 
 
+def enough(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float) -> bool:
+    """Return whether a measured part may end before its longest time.
+
+    It has to be steady, and the means of its halves to lie within :data:`TOLERANCE`: in noise a drift
+    cannot be detected at first, and by then it can be, or the noise has averaged out.
+
+    Args:
+        tps: as of :func:`unsteady`, as are the others.
+        writes: see there.
+        cycles: see there.
+        warmed_s: see there.
+    """
+    from benchlab import stats  # as above
+
+    if unsteady(tps, writes, cycles, warmed_s):
+        return False
+    return abs(stats.drift(tps)) <= TOLERANCE
+
+
 def warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
     """Return whether a warm-up may end.
 

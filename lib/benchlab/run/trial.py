@@ -191,7 +191,7 @@ class _Run:
         return (
             self.trial.intervention is None
             and len(kept) >= point.measure_s
-            and steady.unsteady(kept, point.workload.writes, cycles, end - begin) is None
+            and steady.enough(kept, point.workload.writes, cycles, end - begin)
         )
 
     def _measure(self, stage: Stage, phase: Phase) -> None:
