@@ -9,6 +9,7 @@ from benchlab.errors import StoreError
 from benchlab.plan import Batch, Point, Trial
 from benchlab.run import batch as batch_module
 from benchlab.run.batch import BatchRun, restores
+from benchlab.run.trial import Ended
 from benchlab.target import EngineFound, Provisioned
 from conftest import planned
 
@@ -64,16 +65,20 @@ def test_a_run_begins_from_the_dataset_if_it_would_find_another_one(kinds, case)
     assert found == [one == "+" for one in expected]
 
 
-def test_the_trials_of_a_batch_run_in_their_order(kinds, monkeypatch, capsys):
-    order = ["w", "r", "w2", "r2"]
-    trials = [kinds[kind] for kind in order]
+@pytest.mark.parametrize("fails", [None, "r"])
+def test_the_trials_of_a_batch_run_in_their_order(kinds, fails, monkeypatch, capsys):
+    again = kinds["r"].model_copy(update={"number": 2})
+    trials = [kinds["w"], kinds["r"], again, kinds["w2"]]
     peaks_tps = {kinds["r"].key: 100.0}
+    failing = fails and kinds[fails].key
     begun = []
 
     def run_trial(session, trial, raw, restore, before_load, peak_tps):
         before_load()
         begun.append((trial.key, restore, peak_tps))
-        return lambda: SimpleNamespace(trial=trial, line=lambda: trial.key)
+        return Ended(
+            trial.key != failing, lambda: SimpleNamespace(trial=trial, line=lambda: trial.key)
+        )
 
     monkeypatch.setattr(batch_module, "run_trial", run_trial)
     session = SimpleNamespace(bring_up=lambda: None)
@@ -84,8 +89,9 @@ def test_the_trials_of_a_batch_run_in_their_order(kinds, monkeypatch, capsys):
     assert begun == [
         (kinds["w"].key, True, None),
         (kinds["r"].key, True, 100.0),
+        # what failed before it began may not have restored the dataset
+        (again.key, fails == "r", None),
         (kinds["w2"].key, True, None),
-        (kinds["r2"].key, True, None),
     ]
 
 

@@ -210,7 +210,7 @@ class RecursiveQueryContract:
         dataset.ensure(session, point, "tuned", tmp_path / "answers", on_step=lambda text: None)
         assert not (tmp_path / "answers").exists()  # every answer was as it should be
         one = Trial(point=point, number=1, profile="smoke")
-        record = run_trial(session, one, tmp_path, restore=True, before_load=lambda: None)()
+        record = run_trial(session, one, tmp_path, restore=True, before_load=lambda: None).close()
         assert record.error is None
         found = ingest.rows(tmp_path / record.run_id)
         assert found["run"]["transactions"].item() > 0

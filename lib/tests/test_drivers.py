@@ -65,7 +65,8 @@ class DriverContract(ABC):
         """A job on a dataset, with the first of its scripts."""
         tables = tables_of(dataset)
         script = (dataset.scripts or ("oltp_write_only",))[0]
-        requested = {"workload": self.workload(script), "warmup_s": 5, "measure_s": 60} | changes
+        times = {"warmup_s": 5, "connections_s": 0, "measure_s": 60}
+        requested = {"workload": self.workload(script), **times, **changes}
         scripts = {name: tables.script(name) for name in requested["workload"].weights}
         options: dict[str, Scalar] = {**requested["workload"].options, **tables.options()}
         return Job(
@@ -95,6 +96,7 @@ class DriverContract(ABC):
                 {"transactions": 800},
                 {"warmup_s": 0},
                 {"can_end_early": True},
+                *([{"connections_s": 3}] if self.driver.warms_connections else []),
             )
         ]
 
@@ -111,7 +113,7 @@ class DriverContract(ABC):
                 True
             ]
             assert len(stages) == 1 or stages[0].duration_s == job.warmup_s
-            assert stages[-1].duration_s == job.measure_s
+            assert stages[-1].duration_s == job.connections_s + job.measure_s
             names = [process.name for stage in stages for process in stage.processes]
             assert len({*names}) == len(names)  # or one would overwrite the other's captures
 

@@ -2,12 +2,13 @@
 
 import json
 
+import polars as pl
 import pytest
 from benchlab import study
 from benchlab.claims import judge
 from benchlab.gate.similar import dissimilar, is_similar
 from benchlab.plan import Trial
-from benchlab.report import gate
+from benchlab.report import gate, why
 from conftest import CAPTURES, STUDY, rerun
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,10 +119,13 @@ def test_no_verdict_rests_on_a_curve_that_is_not_similar(checkout, sized, test, 
     spec["claims"] = [claim | {"decided_by": test}]
     with path.open("w") as stream:
         YAML(typ="safe").dump(spec, stream)
-    (one,) = judge.judge(checkout, STUDY, sized(SMALL))
+    found = sized(SMALL)
+    (one,) = judge.judge(checkout, STUDY, found)
     assert one.verdict == verdict
     if verdict == "not testable here":
         assert one.reason == f"postgres default oltp_insert: {FOUND}"
+        gate = why.runs(found, one).filter(pl.col("curve").str.contains("default"))["gate"]
+        assert all(said.endswith(FOUND) for said in gate)
 
 
 def test_such_a_curve_is_one_row_of_what_did_not_pass(sized):

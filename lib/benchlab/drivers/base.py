@@ -81,6 +81,9 @@ class Job:
     cores: float
     """That the load may use."""
     warmup_s: int
+    """Of the server, before the measured part's connections are there."""
+    connections_s: int
+    """Warm-up by the connections of the measured part; 0 where the driver has none."""
     measure_s: int
     seed: int
     transactions: int | None = None
@@ -115,7 +118,10 @@ class Process:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the time of a stage, counted from the begin of its clients."""
+    """A part of the time of a stage, counted from the begin of its clients.
+
+    One of the same name in the stage before goes on.
+    """
 
     name: str
     begin_s: float = 0.0
@@ -171,12 +177,15 @@ class Driver(ABC):
         protocols: of the engines that it can load.
         resolution: how far apart neighbouring buckets of its histograms are, as a share of the
         latency.
+        warms_connections: whether it can load a server by the connections of the measured part
+        before that begins.
     """
 
     name: ClassVar[str]
     program: ClassVar[str]
     protocols: ClassVar[tuple[str, ...]]
     resolution: ClassVar[float]
+    warms_connections: ClassVar[bool] = False
 
     def refusal(self, engine: type[Engine]) -> str | None:
         """Return why it cannot load an engine, or ``None``."""

@@ -278,11 +278,12 @@ class Engine(ABC):
         return {row["name"] for row in rows}
 
     def background_cycles(self, ask: Ask) -> float | None:
-        """Return how many cycles of its background work the server has ever finished.
+        """Return how many cycles of its background work the server has ever gone through.
 
         A cycle is what comes back by itself while a workload writes: from checkpoint to checkpoint,
-        from flush to flush, once around a log of fixed size. What of it is under way may count as a
-        part. ``None``: the server does not report it.
+        from flush to flush, once around a log of fixed size. With what is under way as a part of one,
+        or as a whole number of those begun (:func:`benchlab.gate.steady.spanned`). ``None``: the
+        server does not report it.
         """
         del ask
         return None

@@ -81,7 +81,7 @@ def _cycles(tables: Mapping[str, pl.DataFrame]) -> float | None:
     # the first answer may come after the begin of a run without a warm-up
     first = before[-1] if len(before) else found["value"].first()
     last = found.filter(pl.col("t") <= end)["value"].last()
-    return None if first is None or last is None else last - first
+    return None if first is None or last is None else steady.spanned(first, last)
 
 
 def _offered(tables: Mapping[str, pl.DataFrame]) -> Row | None:

@@ -18,6 +18,21 @@ LEAST_S = 12
 WRITEBACK_S = 40
 
 
+def spanned(first: float, last: float) -> float:
+    """Return how many cycles surely lie between two counts of them.
+
+    An engine that reports parts of a cycle reports the difference. Whole counts are those of cycles
+    begun, and between three begins lie two cycles.
+
+    Args:
+        first: as of :meth:`benchlab.engines.Engine.background_cycles`.
+        last: the same, later.
+    """
+    if float(first).is_integer() and float(last).is_integer():
+        return max(last - first - 1, 0.0)
+    return last - first
+
+
 def unsteady(
     tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float
 ) -> str | None:
@@ -30,7 +45,7 @@ def unsteady(
     Args:
         tps: throughput of each second.
         writes: whether the workload does.
-        cycles: finished since the begin; ``None``: the engine does not report them.
+        cycles: that it spans, of :func:`spanned`; ``None``: the engine does not report them.
         warmed_s: seconds that the load went on before.
     """
     from benchlab import stats  # slow to import, for notebooks that do not need it

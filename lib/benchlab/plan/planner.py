@@ -79,12 +79,16 @@ class Planner:
         Raises:
             UnknownName: the study has no such profile.
         """
-        of_profile = self._profile.concurrency
-        return self._shuffled(
-            self.study.matrix,
-            lambda block: [{"concurrency": one} for one in block.concurrency or of_profile],
-            seed,
-        )
+        profile = self._profile
+
+        def points(block: Block) -> list[dict[str, Any]]:
+            warmup_s = profile.warmup_s if block.warmup_s is None else block.warmup_s
+            return [
+                {"concurrency": one, "warmup_s": warmup_s}
+                for one in block.concurrency or profile.concurrency
+            ]
+
+        return self._shuffled(self.study.matrix, points, seed)
 
     def open_loops(self, seed: int = 1) -> list[Batch]:
         """Return the trials along shares of the highest throughput; see :meth:`closed_loops`."""

@@ -166,9 +166,14 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     frames = [
         store.sql(
             """
-            SELECT ? AS run, phase, sum(i.tps) AS tps,
-                i.second + CASE phase WHEN 'warmup' THEN 0 ELSE warmup_s END AS second
-            FROM "interval" i JOIN run USING (run_id) WHERE run_id = ? GROUP BY ALL ORDER BY 4
+            WITH warmup AS (
+                SELECT run_id, round(min(begin_s) FILTER (phase = 'measure')
+                    - min(begin_s) FILTER (phase = 'warmup'))::INTEGER AS seconds
+                FROM phase GROUP BY run_id
+            )
+            SELECT ? AS run, phase, sum(tps) AS tps,
+                "second" + CASE phase WHEN 'warmup' THEN 0 ELSE coalesce(seconds, 0) END AS "second"
+            FROM "interval" LEFT JOIN warmup USING (run_id) WHERE run_id = ? GROUP BY ALL ORDER BY 4
             """,
             name,
             run_id,

@@ -3,6 +3,7 @@
 import altair as alt
 import polars as pl
 
+from benchlab.gate import steady
 from benchlab.numbers import number, percent
 from benchlab.repo import Repo
 from benchlab.report.sections import Content
@@ -36,6 +37,7 @@ def content(repo: Repo) -> Content:
                 "longest_s": stopping.LONGEST_S,
                 "cycle_s": stopping.CYCLE_S,
                 "dip": stopping.DIP,
+                "tolerance": steady.TOLERANCE,
                 "drift": stopping.DRIFT,
                 "too_far": stopping.TOO_FAR,
             }

@@ -6,6 +6,7 @@ import polars as pl
 
 from benchlab.claims import words
 from benchlab.claims.judge import Judgement
+from benchlab.gate.similar import dissimilar
 from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store import metrics
@@ -38,14 +39,24 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     """Return the runs that a claim's test uses, one row a run; none where it uses no runs.
 
     Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
-    ``bound by``, ``gate`` (``passed``, or what the run did not pass) and ``run_id``. Clients are ours.
+    ``bound by``, ``gate`` (``passed``, or what the run or its curve did not pass) and ``run_id``.
+    Clients are ours.
     """
     bound = points.bound_by(rerun)
-    failed = rerun.gate.group_by("run_id").agg(pl.col("found").str.join("; ").alias("gate"))
+    failed = rerun.gate.group_by("run_id").agg(pl.col("found").str.join("; ").alias("failed"))
+    unlike = pl.DataFrame(
+        [(*curve, found) for curve, found in dissimilar(rerun).items()],
+        schema=dict.fromkeys(("engine", "variant", "unlike"), pl.String),
+        orient="row",
+    )
     measured = (
         metrics.of(rerun.store, rerun.counted.filter(envelope=DEFAULT_ENVELOPE))
         .join(bound, on="run_id", how="left")
         .join(failed, on="run_id", how="left")
+        .join(unlike, on=["engine", "variant"], how="left")
+        .with_columns(
+            pl.concat_str("failed", "unlike", separator="; ", ignore_nulls=True).alias("gate")
+        )
     )
     frames = [
         with_curve(
@@ -61,7 +72,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
             pl.lit(METRICS[series.metric].heading).alias("metric"),
             pl.col(series.metric).cast(pl.Float64).round_sig_figs(4).alias("value"),
             pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
-            pl.col("gate").fill_null("passed"),
+            pl.col("gate").replace("", "passed"),
             "run_id",
         )
         for _, series in one.claim.series

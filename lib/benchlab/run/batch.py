@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -81,19 +82,20 @@ class BatchRun:
             for trial in self.batch.trials:
                 before_load = closing.result if closing else lambda: None
                 restore = restores(trial.point, since)
-                since = [*([] if restore else since), trial.point]
                 peak_tps = self.peaks_tps.get(trial.key)
-                close = run_trial(self.session, trial, self.raw, restore, before_load, peak_tps)
+                ended = run_trial(self.session, trial, self.raw, restore, before_load, peak_tps)
+                since = [] if restore else since
+                since += [trial.point] if ended.began else []
                 if closing:
                     yield _reported(closing.result())
-                closing = closer.submit(close)
+                closing = closer.submit(ended.close)
         yield _reported(closing.result())
 
     def points(self) -> pl.DataFrame:
         """One row per point: what is requested."""
         return pl.DataFrame(
             [
-                _place(trial.point)
+                self._place(trial.point)
                 | {
                     "engine_version": trial.point.engine_version,
                     "settings": ", ".join(f"{k}={v}" for k, v in trial.point.settings.items()),
@@ -110,7 +112,10 @@ class BatchRun:
         """One row per run: status, throughput and latency, read from the raw files."""
         rows = []
         for record in records:
-            row = _place(record.trial.point) | {"run_id": record.run_id, "status": record.status}
+            row = self._place(record.trial.point) | {
+                "run_id": record.run_id,
+                "status": record.status,
+            }
             if record.status == "ok":
                 workload = record.trial.point.workload
                 driver = drivers.driver(workload.driver)
@@ -122,18 +127,18 @@ class BatchRun:
                     "errors": found.errors,
                 }
             rows.append(row)
-        return pl.DataFrame(rows).sort("variant", "workload", "envelope", "concurrency")
+        return pl.DataFrame(rows).sort(*self._place(self.batch.trials[0].point))
 
-
-def _place(point: Point) -> dict[str, str | int]:
-    """Say which of its engine's points it is."""
-    _, variant, workload, envelope = point.curve
-    return {
-        "variant": variant,
-        "workload": workload,
-        "envelope": envelope,
-        "concurrency": point.concurrency,
-    }
+    def _place(self, point: Point) -> dict[str, Any]:
+        """Say which of its engine's points it is."""
+        _, variant, workload, envelope = point.curve
+        place = {
+            "variant": variant,
+            "workload": workload,
+            "envelope": envelope,
+            "concurrency": point.concurrency,
+        }
+        return place | ({"share_of_peak": point.share_of_peak} if self.batch.is_open else {})
 
 
 def _reported(record: Record) -> Record:

@@ -39,12 +39,26 @@ _DRIVER_GRACE_S = 120
 #: A failed statement is quoted whole.
 _MESSAGE_LIMIT = 300
 
+#: Seconds of the warm-up, at most, by the connections that are measured then. PostgreSQL's took up to
+#: 10 s until they were as fast as ever after (a recursive query by 10 to 80 of them, on 2 cores).
+CONNECTIONS_S = 10
+
 #: Seconds after the clients of a stage have begun, and what is done then.
 Action = tuple[float, Callable[[], None]]
 
 #: Whether a stage may end: after these seconds, each with its throughput, and as many cycles of the
 #: engine's background work.
 Enough = Callable[[Sequence[float], float | None], bool]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial whose load has ended, or never began."""
+
+    began: bool
+    """Whether its engine started as it was to, with the dataset restored if that was requested."""
+    close: Callable[[], Record]
+    """Close the run's folder; to be called at any time before the next load begins."""
 
 
 def run_trial(
@@ -54,11 +68,11 @@ def run_trial(
     restore: bool,
     before_load: Callable[[], object],
     peak_tps: float | None = None,
-) -> Callable[[], Record]:
+) -> Ended:
     """Run a trial; whatever goes wrong with the engine or the load fails this run only.
 
-    Gathering the captures takes a second that the next trial's cold start need not wait for. So what
-    is left to do is returned, to be called at any time before the next load begins.
+    Gathering the captures takes a second that the next trial's cold start need not wait for. So that
+    is left to do.
 
     Args:
         session: the engine.
@@ -67,28 +81,26 @@ def run_trial(
         restore: begin from the dataset, not from what the last run left of it.
         before_load: called right before the load begins; what still goes on must have ended by then.
         peak_tps: throughput of the closed loop with as many clients, for a trial at a share of it.
-
-    Returns:
-        Call it to close the run's folder and get its record.
     """
     folder = RunFolder(raw, trial, session.deployment.name, session.roles)
     if reason := refusal(session, trial.point):
-        return lambda: folder.finish("refused", reason)
+        return Ended(False, lambda: folder.finish("refused", reason))
     for node in session.roles:
         folder.write_json("host.json", session.provisioned.hosts[node], node)
     run = _Run(session, trial, folder)
     if peak_tps:
         run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
         folder.write_json(RATE, {"peak_tps": peak_tps, "rate_per_s": run.rate_per_s})
-    error = None
+    error, began = None, False
     try:
         run.start(restore)
+        began = True
         before_load()
         run.measure()
     except BenchlabError as failure:
         error = str(failure)
     run.keep_log()
-    return lambda: run.close(error)
+    return Ended(began, lambda: run.close(error))
 
 
 def refusal(session: Session, point: Point) -> str | None:
@@ -129,6 +141,9 @@ class _Run:
         """What the driver is to run."""
         point = self.trial.point
         each, longest_s = point.transactions_per_client, point.longest_s
+        warmup_s = self._server_warmup_s
+        if longest_s and (warmup_s or point.workload.writes):
+            warmup_s = longest_s
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         return Job(
             engine=self.session.engine,
@@ -138,13 +153,20 @@ class _Run:
             clients=point.concurrency,
             nodes=len(self.session.load),
             cores=float(point.envelope.cores),
-            warmup_s=point.warmup_s and (longest_s or point.warmup_s),
+            warmup_s=warmup_s,
+            connections_s=point.warmup_s - self._server_warmup_s,
             measure_s=measure_s,
             seed=self.trial.seed,
             transactions=each and each * point.concurrency,
             rate_per_s=self.rate_per_s,
             can_end_early=longest_s is not None,
         )
+
+    @property
+    def _server_warmup_s(self) -> int:
+        """What the warm-up of the connections leaves of the whole."""
+        whole_s = self.trial.point.warmup_s
+        return max(0, whole_s - CONNECTIONS_S) if self.driver.warms_connections else whole_s
 
     def start(self, restore: bool) -> None:
         """Cold start, settings checked, data prewarmed if the profile says so."""
@@ -182,7 +204,7 @@ class _Run:
 
     def _warm(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
-        return steady.warm(len(tps), point.warmup_s, point.workload.writes, cycles)
+        return steady.warm(len(tps), self._server_warmup_s, point.workload.writes, cycles)
 
     def _measured(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
@@ -325,7 +347,8 @@ class _Run:
         began = max(begun.values(), default=started)
         for phase in stage.phases:
             phase_end = end if phase.end_s is None else began + phase.end_s
-            self.folder.phases[phase.name] = (began + phase.begin_s, phase_end)
+            phase_begin, _ = self.folder.phases.get(phase.name, (began + phase.begin_s, None))
+            self.folder.phases[phase.name] = (phase_begin, phase_end)
 
     def _prepare(self, process: Process) -> None:
         """Make the folders of a process as it wants to find them."""
@@ -343,15 +366,17 @@ class _Run:
         if not all(process.stop for process in processes):
             return None
         importlib.import_module("benchlab.stats")  # now, and not while the load goes on
-        begin = self._cycles
+        begin: float | None = None
 
         def stop() -> None:
             for process in processes:
                 self._node(process).run(*process.stop)
 
         def is_enough(tps: Sequence[float]) -> bool:
+            nonlocal begin
             now = self._cycles
-            return enough(tps, None if begin is None or now is None else now - begin)
+            begin = now if begin is None else begin  # what goes before the first second is no part
+            return enough(tps, None if now is None else steady.spanned(begin, now))
 
         return Until(len(processes), self.driver.second_of, is_enough, stop)
 

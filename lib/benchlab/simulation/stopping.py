@@ -2,11 +2,13 @@
 
 The truth is known: seconds are simulated around a level that stays or drifts, with noise whose
 neighbours depend on each other and with the dips that an engine's background work makes. The run ends
-by the rule of :mod:`benchlab.gate.steady`, asked after every second as while a run goes on.
+by :func:`benchlab.gate.steady.enough`, asked after every second as while a run goes on, and passes if
+:func:`benchlab.gate.steady.unsteady` has nothing against it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import log, log1p, sqrt
+from math import floor, log, log1p, sqrt
 
 import numpy as np
 import polars as pl
@@ -115,14 +117,18 @@ def _run(
     drift = sign * log1p(DRIFT) / case.drift_s if case.drift_s else 0.0
     level = np.exp(drift * seconds)
     tps = level * dips * _noise(random, variation, dependence)
-    measured = LONGEST_S
-    for end in range(SHORTEST_S if case.ends_early else LONGEST_S, LONGEST_S + 1):
-        finished = end / cycle_s if case.counts_parts else (phase + end / cycle_s) // 1
-        if passed := steady.unsteady(tps[:end], True, finished, steady.WRITEBACK_S) is None:
-            measured = end
-            break
+
+    def spanned(seconds: int) -> float:
+        counts = (phase, phase + seconds / cycle_s)
+        return steady.spanned(*(counts if case.counts_parts else map(floor, counts)))
+
+    def passes(rule: Callable[..., object], seconds: int) -> object:
+        return rule(tps[:seconds], True, spanned(seconds), steady.WRITEBACK_S)
+
+    early = range(SHORTEST_S, LONGEST_S) if case.ends_early else ()
+    measured = next((end for end in early if passes(steady.enough, end)), LONGEST_S)
     return {
-        "passed": passed,
+        "passed": passes(steady.unsteady, measured) is None,
         "too_far": bool(abs(level[measured - 1] / level[0] - 1) > TOO_FAR),
         "seconds": measured,
         "cycles": measured / cycle_s,

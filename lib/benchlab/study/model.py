@@ -200,6 +200,9 @@ class Block(StrictModel):
     concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)] | None = Field(
         None, description="run there instead of the profile's"
     )
+    warmup_s: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="warmed up for there at least, instead of the profile's"
+    )
     profiles: list[ProfileName] = list(PROFILES)
 
 

@@ -1,7 +1,9 @@
 """sysbench: the command lines that load and run its OLTP scripts, and run those of benchlab.
 
-sysbench 1.0.20 has no warm-up of its own, so a trial is two invocations: the warm-up, whose output
-is kept but not counted, and the measured one, whose histogram and totals then hold nothing else.
+sysbench 1.0.20 has no warm-up of its own. So a wrapper around the script warms up the connections
+before they are measured; and where the server takes longer, a trial is two invocations: its warm-up,
+whose output is kept but not counted, and the measured one, whose histogram and totals then hold
+nothing else.
 The password travels in a configuration file on standard input, so that no process list shows it.
 """
 
@@ -36,8 +38,8 @@ PERCENTILE = 99
 #: Phase → process that makes it.
 _PROCESSES = {"warmup": "warmup", MEASURE: "sysbench"}
 
-#: Runs a script until it is told to end.
-_UNTIL_STOPPED = Path(__file__).with_name("until_stopped.lua")
+#: Runs a script with a warm-up of its connections, and until it is told to end.
+_WRAPPER = Path(__file__).with_name("wrapper.lua")
 _STOP = CONTROL / "stop"
 
 #: sysbench's names of the protocols.
@@ -51,14 +53,22 @@ class Sysbench(Driver):
     program = "sysbench"
     protocols = tuple(_PROTOCOLS)
     resolution = output.BUCKET_RATIO - 1
+    warms_connections = True
 
     def stages(self, job: Job) -> list[Stage]:
         """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part."""
-        measured = self._stage(job, MEASURE, job.measure_s, job.seed, job.transactions)
+        processes = self._processes(job, MEASURE, job.measure_s, job.seed, job.transactions)
+        processes = [_wrapped(one, job, job.connections_s) for one in processes]
+        phases = [Phase(MEASURE)]
+        if job.connections_s:
+            phases = [Phase("warmup", -job.connections_s, 0), *phases]
+        measured = Stage(processes, phases, job.connections_s + job.measure_s)
         if not job.warmup_s:
             return [measured]
         # another seed than the measured part's, which would draw the same rows again
-        return [self._stage(job, "warmup", job.warmup_s, job.seed + 1), measured]
+        processes = self._processes(job, "warmup", job.warmup_s, job.seed + 1)
+        processes = [_wrapped(one, job) for one in processes]
+        return [Stage(processes, [Phase("warmup")], job.warmup_s), measured]
 
     def begun(self, line: bytes, now: float) -> float | None:
         """See :meth:`Driver.begun`; what sysbench does before, connect and read files, is not load."""
@@ -139,9 +149,9 @@ class Sysbench(Driver):
             .select(*BUCKETS),
         )
 
-    def _stage(
+    def _processes(
         self, job: Job, phase: str, duration_s: int, seed: int, transactions: int | None = None
-    ) -> Stage:
+    ) -> list[Process]:
         """Return a process on each node, with its share of the clients and a seed of its own."""
         (script,) = job.scripts.values()
         nodes = min(job.nodes, job.clients)
@@ -157,21 +167,38 @@ class Sysbench(Driver):
                 transactions and transactions * clients // job.clients,
                 job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
             )
-            process = Process(_name(phase, node), argv, config_file(job.engine), node=node)
-            processes.append(_stoppable(process) if job.can_end_early else process)
-        return Stage(processes, [Phase(phase)], duration_s)
+            processes.append(Process(_name(phase, node), argv, config_file(job.engine), node=node))
+        return processes
 
 
-def _stoppable(process: Process) -> Process:
-    """Return the same process with a script around its own, so that it can be told to end."""
+def _wrapped(process: Process, job: Job, warmup_s: int = 0) -> Process:
+    """Return the same process with the wrapper around its script, where it needs that.
+
+    Args:
+        process: that is wrapped.
+        job: of which it is a part.
+        warmup_s: for which each connection is warmed up before it begins.
+    """
+    if not (job.can_end_early or warmup_s):
+        return process
     program, script, *arguments = process.argv
-    lua = CONTROL / _UNTIL_STOPPED.name
-    variables = [f"BENCHLAB_SCRIPT={script}", f"BENCHLAB_STOP={_STOP}"]
+    lua = CONTROL / _WRAPPER.name
+    variables = {
+        "BENCHLAB_SCRIPT": script,
+        "BENCHLAB_STOP": _STOP,
+        "BENCHLAB_WARMUP_S": warmup_s,
+    }
     return replace(
         process,
-        argv=["env", *variables, program, str(lua), *arguments],
-        control={lua.name: _UNTIL_STOPPED.read_bytes()},
-        stop=["touch", str(_STOP)],
+        argv=[
+            "env",
+            *(f"{name}={value}" for name, value in variables.items()),
+            program,
+            str(lua),
+            *arguments,
+        ],
+        control={lua.name: _WRAPPER.read_bytes()},
+        stop=["touch", str(_STOP)] if job.can_end_early else (),
     )
 
 

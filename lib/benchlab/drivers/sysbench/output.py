@@ -19,6 +19,7 @@ Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``
 
 import math
 import re
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -46,6 +47,19 @@ _INTERVAL = re.compile(
 # with --rate, and with --report-checkpoints
 _OTHER_TIMED = re.compile(r"\[ \d+s \] (?:queue length: \d+, concurrency: \d+|Checkpoint report:)")
 _BUCKET = re.compile(r" *(\d+\.\d{3}) \|(?=.{40} )\** * (\d+)")
+# of a thread by the wrapper, before all of them begin
+_WARMED = re.compile(
+    r"warmed up: (\d+)/(\d+)/(\d+) queries \(r/w/o\), (\d+) errors, (\d+) reconnects"
+)
+_COUNTED = ("queries_read", "queries_write", "queries_other", "ignored_errors", "reconnects")
+_RATES_OF_QUERIES = (
+    "qps",
+    "read_qps",
+    "write_qps",
+    "other_qps",
+    "errors_per_s",
+    "reconnects_per_s",
+)
 _HISTOGRAM = "Latency histogram (values are in milliseconds)"
 _COLUMNS = "       value  ------------- distribution ------------- count"
 _SUMMARY = "SQL statistics:"
@@ -97,13 +111,15 @@ def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
 
     ``second`` counts from the start of the threads to the interval's end. ``latency_us`` is of the
     ``percentile``, over the events that ended in the interval; null where none did. A run that
-    ended before its first interval has no rows.
+    ended before its first interval has no rows. The rates of queries and errors of the first interval
+    are null where they hold those of a warm-up.
 
     Raises:
         ParseError: the text is not sysbench's, or a line is no interval.
     """
-    rows = []
-    for number, line in enumerate(_lines(text, truncated_ok), start=1):
+    rows: list[tuple[float | None, ...]] = []
+    lines = _lines(text, truncated_ok)
+    for number, line in enumerate(lines, start=1):
         match = _INTERVAL.fullmatch(line)
         if match is None:
             if line.startswith("[ ") and not _OTHER_TIMED.fullmatch(line):
@@ -116,7 +132,11 @@ def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
                 *(_latency_us(latency), int(percentile), float(errors), float(reconnects)),
             )
         )
-    return pl.DataFrame(rows, schema=_INTERVAL_SCHEMA, orient="row")
+    found = pl.DataFrame(rows, schema=_INTERVAL_SCHEMA, orient="row")
+    if not any(map(_WARMED.fullmatch, lines)):
+        return found
+    within = pl.when(pl.int_range(pl.len()) > 0)
+    return found.with_columns(within.then(pl.col(name)) for name in _RATES_OF_QUERIES)
 
 
 def second_of(line: str) -> tuple[int, float] | None:
@@ -162,7 +182,7 @@ def summary(text: str) -> dict[str, int | float | None]:
     """Return the totals, with the units in their names.
 
     ``percentile`` and ``latency_percentile_ms`` are None for a run with ``--percentile=0``.
-    ``latency_sum_ms`` is over all threads.
+    ``latency_sum_ms`` is over all threads. What a warm-up counted is subtracted.
 
     Raises:
         ParseError: there are no whole totals (the run did not end), or several (checkpoints, which
@@ -179,7 +199,7 @@ def summary(text: str) -> dict[str, int | float | None]:
             fail("sysbench", number, f"{shown(line)} where the totals have {pattern!r}")
         for (name, kind), value in zip(groups, match.groups(), strict=True):
             found[name] = None if value is None else kind(value)
-    return found
+    return found | _without(_warmed(lines), found)
 
 
 def errors(text: str) -> list[str]:
@@ -211,6 +231,26 @@ def _lines(text: str, truncated_ok: bool) -> list[str]:
     if lines and not any(line.startswith("sysbench 1.") for line in lines):
         fail("sysbench", 1, f"no output of sysbench 1.x: {shown(lines[0])}")
     return lines
+
+
+def _warmed(lines: list[str]) -> list[int]:
+    """Return what the warm-up of all connections counted, as :data:`_COUNTED` names it."""
+    of_threads = [match.groups() for line in lines if (match := _WARMED.fullmatch(line))]
+    return [sum(map(int, counts)) for counts in zip(*of_threads, strict=True)]
+
+
+def _without(warmed: list[int], totals: Mapping[str, float]) -> dict[str, float]:
+    """Return the totals that hold what the warm-up counted, without it."""
+    if not warmed:
+        return {}
+    found = {name: totals[name] - count for name, count in zip(_COUNTED, warmed, strict=True)}
+    queries = totals["queries"] - sum(warmed[:3])
+    found |= {"queries": queries, "queries_total": queries}
+    rates = {
+        f"{name}_per_s": round(found[name] / totals["total_time_s"], 2)
+        for name in ("queries", "ignored_errors", "reconnects")
+    }
+    return found | rates
 
 
 def _only(lines: list[str], heading: str) -> int:
