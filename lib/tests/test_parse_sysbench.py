@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 DATA = Path(__file__).parent / "data" / "sysbench"
 RECORDINGS = sorted(DATA.glob("*.txt"))
-COMPLETE = ["oltp_write_only", "oltp_insert", "oltp_point_select", "rate", "ignored_errors"]
+COMPLETE = [
+    *("oltp_write_only", "oltp_insert", "oltp_point_select", "rate", "ignored_errors", "warmed_up"),
+]
 BROKEN = ["server_killed", "client_killed", "connection_lost_mysql", "refused", "sql_error"]
 
 
@@ -137,6 +139,17 @@ def test_a_run_that_did_not_end_has_neither_totals_nor_histogram(name):
 )
 def test_a_run_that_did_not_end_keeps_its_intervals(name, seconds):
     assert sysbench_output.intervals(recorded(name)).height == seconds
+
+
+def test_what_the_warm_up_of_connections_counted_is_subtracted():
+    """80 of them ran a query for 3 s each before they began; MariaDB 10.11."""
+    totals = sysbench_output.summary(recorded("warmed_up"))
+    assert totals["queries_read"] == totals["queries"] == totals["transactions"] == 2581
+    assert totals["queries_per_s"] == pytest.approx(totals["transactions_per_s"], rel=0.001)
+    assert sysbench_output.histogram(recorded("warmed_up"))["count"].sum() == 2581
+    first, second = sysbench_output.intervals(recorded("warmed_up")).head(2).to_dicts()
+    assert (first["tps"], first["qps"], first["errors_per_s"]) == (511.08, None, None)
+    assert (second["tps"], second["qps"], second["errors_per_s"]) == (513.1, 513.1, 0)
 
 
 def test_checkpoints_reset_the_totals():

@@ -45,8 +45,8 @@ POSTGRES = CAPTURES | {
 }
 
 
-INSERT = ("postgres", "default", "oltp_insert")
-TUNED = ("postgres", "tuned", "oltp_insert")
+INSERT = ("postgres", "default", "oltp_write_only")
+TUNED = ("postgres", "tuned", "oltp_write_only")
 
 
 def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout):
@@ -59,7 +59,7 @@ def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout
     assert found["curve"].to_list() == ["Elephant, default", "Elephant, tuned"]
     domain = "Elephant, default", "Elephant, tuned"
     spec = study.load(checkout, STUDY)
-    chart = json.dumps(charts.throughput(spec, found, "oltp_insert").to_dict(), sort_keys=True)
+    chart = json.dumps(charts.throughput(spec, found, "oltp_write_only").to_dict(), sort_keys=True)
     assert json.dumps(domain) in chart
     assert "PostgreSQL" not in chart
 
@@ -136,7 +136,7 @@ def of_a_rerun(module: object) -> dict[str, Callable]:
 
 def test_every_table_is_of_one_target(checkout, measured):
     """Each shows the same of a target whether or not there are others."""
-    others = {"engine": "postgres", "workload": "oltp_insert", "concurrency": 1}
+    others = {"engine": "postgres", "workload": "oltp_write_only", "concurrency": 1}
     functions = {}
     for module in (points, settings, evidence, similitude, postgres_vs_tidb):
         functions |= of_a_rerun(module)
@@ -256,7 +256,7 @@ def test_noise_is_a_factor_with_a_cap(measured):
 
 def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
     one = rerun(measured({INSERT: {1: [50.0]}}))
-    point = {"curve": "a", "engine": "postgres", "variant": "default", "workload": "oltp_insert"}
+    point = {"curve": "a", "engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
     numbers = {"clients": 1, "concurrency": 1, "article": 2e10, "here": 1e9, "ratio": 0.05}
     rows = [
         {**point, **numbers, "metric": metric, "valid": True} for metric in ("tps", "dataset_bytes")
@@ -268,7 +268,7 @@ def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
 
 
 def test_a_chart_beside_the_article_is_of_a_curve():
-    point = {"engine": "postgres", "variant": "default", "workload": "oltp_insert"}
+    point = {"engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
     rows = [
         {**point, "metric": metric, "clients": clients}
         for metric, most in (("tps", 2), ("p99_us", 1), ("dataset_bytes", 2))

@@ -21,7 +21,7 @@ ARTICLE = 20e9 / (8 << 30)
 DATASET = 600e6
 
 TUNED, DEFAULT = (
-    {"engine": "postgres", "variant": variant, "workload": "oltp_insert"}
+    {"engine": "postgres", "variant": variant, "workload": "oltp_write_only"}
     for variant in ("tuned", "default")
 )
 RUNS = {
@@ -123,7 +123,7 @@ def test_no_verdict_rests_on_a_curve_that_is_not_similar(checkout, sized, test, 
     (one,) = judge.judge(checkout, STUDY, found)
     assert one.verdict == verdict
     if verdict == "not testable here":
-        assert one.reason == f"postgres default oltp_insert: {FOUND}"
+        assert one.reason == f"postgres default oltp_write_only: {FOUND}"
         gate = why.runs(found, one).filter(pl.col("curve").str.contains("default"))["gate"]
         assert all(said.endswith(FOUND) for said in gate)
 
