@@ -360,8 +360,8 @@ def test_a_curve_of_which_no_run_passed_the_gate_says_why(judged):
     )
     assert one.verdict == "not testable here"
     assert one.reason == (
-        "postgres tuned oltp_write_only: no run passed the gate; 5 s are too short to tell whether it was"
-        " steady, which takes 12 s"
+        "postgres tuned oltp_write_only: no run passed the gate; 5 s are too short to tell whether it"
+        " was steady, which takes 12 s"
     )
 
 

@@ -256,7 +256,12 @@ def test_noise_is_a_factor_with_a_cap(measured):
 
 def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
     one = rerun(measured({INSERT: {1: [50.0]}}))
-    point = {"curve": "a", "engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
+    point = {
+        "curve": "a",
+        "engine": "postgres",
+        "variant": "default",
+        "workload": "oltp_write_only",
+    }
     numbers = {"clients": 1, "concurrency": 1, "article": 2e10, "here": 1e9, "ratio": 0.05}
     rows = [
         {**point, **numbers, "metric": metric, "valid": True} for metric in ("tps", "dataset_bytes")
