@@ -13,7 +13,16 @@ from typing import ClassVar
 import polars as pl
 import pytest
 from benchlab import drivers
-from benchlab.drivers.base import BUCKETS, MEASURE, OPERATIONS, SECONDS, Driver, Job, Process
+from benchlab.drivers.base import (
+    BUCKETS,
+    MEASURE,
+    OPERATIONS,
+    SECONDS,
+    Driver,
+    Job,
+    Phase,
+    Process,
+)
 from benchlab.engines import ENGINES, Endpoint, Engine
 from benchlab.errors import ParseError, UnknownName
 from benchlab.store import ingest, open_store
@@ -307,6 +316,15 @@ class TestSysbench(DriverContract):
         process = Process(MEASURE, [])
         failure = self.driver.failure(process, self.ended("oltp_write_only"), few)
         assert failure == "90 errors and 0 reconnects in 8310 transactions"
+
+    def test_connections_are_warmed_up_before_they_are_measured(self):
+        (dataset, *_), (protocol, *_) = self.datasets, self.driver.protocols
+        (stage,) = self.driver.stages(self.job(dataset, protocol, warmup_s=0, connections_s=3))
+        (process,) = stage.processes
+        assert "BENCHLAB_WARMUP_S=3" in process.argv
+        assert [*process.control] == ["wrapper.lua"]
+        assert not process.stop  # its time is what was requested
+        assert stage.phases == [Phase("warmup", -3, 0), Phase(MEASURE)]
 
     def test_nodes_share_the_clients_and_draw_other_numbers(self):
         (dataset, *_), (protocol, *_) = self.datasets, self.driver.protocols

@@ -58,7 +58,7 @@ def test_a_claim_that_one_rerun_lacks_is_not_compared():
     assert compare(verdicts(YES, NO), verdicts(YES)).testable == 1
 
 
-INSERT, TUNED = ("postgres", "default", "oltp_write_only"), ("postgres", "tuned", "oltp_write_only")
+INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
 #: The tuning as strong as the article says, and as good as none.
 STRONG = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [400.0, 404.0, 408.0]}}
 WEAK = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [101.0, 102.0, 103.0]}}
@@ -108,7 +108,7 @@ def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, me
     for found in (
         "reproduced",
         "4.00 (",
-        "round 2, oltp_write_only",
+        "round 2, oltp_insert",
         "2 cores, 1 GiB",
         "8 cores, 32 GiB",
     ):
@@ -136,7 +136,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
 
 
 def test_noise_is_that_of_the_trials(measured):
-    store = measured(STRONG | {("oceanbase", "tuned", "oltp_write_only"): {1: [7.0]}})
+    store = measured(STRONG | {("oceanbase", "tuned", "oltp_write_only"): {16: [7.0]}})
     found = noise.table(rerun(store)).rows_by_key("variant", named=True, unique=True)
     assert set(found) == {"default", "tuned"}  # a point with one trial says nothing
     wanted = stats.noise_floor([(100.0, 101.0)])

@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 # what is replaced by what, and what the message must name; the line is that of the replacement
 MISTAKES = {
-    "wrong type": ("warmup_s: 1", "warmup_s: soon", "profiles.smoke.warmup_s", "integer"),
+    "wrong type": ("warmup_s: 1\n", "warmup_s: soon\n", "profiles.smoke.warmup_s", "integer"),
     "wrong size": ("memory: 1GiB", "memory: 1XiB", "profiles.smoke.envelope.memory"),
     "not positive": ("concurrency: [1, 4]", "concurrency: [0, 4]", "greater than 0"),
     "unknown key": ("trials: 1", "trails: 1", "'trails'", "trials, warmup_s"),

@@ -59,6 +59,7 @@ class Shell:
     """A driver of whatever a shell runs."""
 
     name = "shell"
+    warms_connections = False
 
     def begun(self, line: bytes, now: float) -> float | None:
         return now if line == b"begun\n" else None
@@ -128,6 +129,15 @@ def test_a_process_may_have_ramp_up_measured_part_and_ramp_down(under_way):
     assert found["rampdown"][0] == found["measure"][1] < found["rampdown"][1]
     assert (counted(run, "begin"), counted(run, "end")) == (1, 2)
     assert (run.folder.path / "load.out").read_text() == "begun\ndone\n"
+
+
+def test_a_phase_goes_on_in_the_next_stage(under_way):
+    run = under_way()
+    run._drive(Stage([shell("server", "echo begun; sleep 0.2")], [Phase("warmup")], 1))
+    begin, _ = run.folder.phases["warmup"]
+    phases = [Phase("warmup", -0.1, 0), Phase("measure")]
+    run._drive(Stage([shell("connections", "sleep 0.1; echo begun; sleep 0.1")], phases, 1))
+    assert run.folder.phases["warmup"] == (begin, run.folder.phases["measure"][0])
 
 
 def test_what_goes_wrong_at_the_begin_of_a_later_phase_fails_the_run(under_way):
