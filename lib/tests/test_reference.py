@@ -1,10 +1,13 @@
 """The reference result set, made from a store of its own."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from benchlab import store
 from benchlab.errors import StoreError
 from benchlab.report import reference
-from benchlab.store import ingest, results
+from benchlab.store import catalogue, ingest, results, schema
 from conftest import STUDY, planned, share_trials
 
 
@@ -31,6 +34,34 @@ def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, t
         assert not taken.sql("FROM raw_file").is_empty()
         with pytest.raises(StoreError, match="are not here"):
             taken.raw(taken.runs()["run_id"][0], "sysbench.out")
+
+
+def test_a_study_that_was_not_measured_again_stays(checkout, close_run, tmp_path):
+    folder = tmp_path / "reference"
+    both = [planned(checkout, name, "smoke").trials[0] for name in (STUDY, "spec_tree")]
+    for trial in both:
+        close_run(trial=trial)
+    ingest.ingest_new(checkout)
+    with store.open_store(checkout.store) as own:
+        reference.take(own, folder)
+    with store.open_any(folder) as taken:
+        before = taken.sql("FROM run ORDER BY study").to_dicts()
+        planned_before = taken.sql("FROM planned ORDER BY ALL")
+    shutil.rmtree(checkout.raw)
+    shutil.rmtree(checkout.store)
+    close_run(trial=both[1])
+    ingest.ingest_new(checkout)
+    with store.open_store(checkout.store) as own:
+        assert reference.take(own, folder) == {"spec_tree": "smoke"}
+    with store.open_any(folder) as taken:
+        kept, measured = taken.sql("FROM run ORDER BY study").to_dicts()
+        assert kept == before[0]
+        assert measured["run_id"] != before[1]["run_id"]
+        assert taken.sql("FROM planned ORDER BY ALL").equals(planned_before)
+        assert not taken.sql("FROM os_sample SEMI JOIN run USING (run_id)").is_empty()
+    files = {path.relative_to(folder) for path in folder.rglob("*.parquet")}
+    named = catalogue.read(folder)
+    assert files == {Path(one) for table in schema.columns() for one in named.files(table)}
 
 
 def test_a_trial_that_a_smaller_profile_measured_is_there(checkout, close_run, tmp_path):

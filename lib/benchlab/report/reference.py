@@ -12,7 +12,7 @@ from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
 from benchlab.simulation import stored as simulation
-from benchlab.store import Store, results
+from benchlab.store import Store, export, results
 
 #: The picture on the README's first page.
 PICTURE = Path("paper") / "write_only.svg"
@@ -49,6 +49,8 @@ def make(repo: Repo, console: Console) -> None:
 def take(own: Store, folder: Path) -> dict[str, str]:
     """Replace a reference result set by each study's runs of its largest profile; return which it is.
 
+    A study of which the store has no run that counts stays as it was.
+
     Raises:
         StoreError: the store has no run that counts; the folder stays as it is.
     """
@@ -58,8 +60,12 @@ def take(own: Store, folder: Path) -> dict[str, str]:
             profiles[name] = results.largest_profile(own, name)
     if not profiles:
         raise StoreError("no run counts: `benchlab status` says why")
+    draft = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(draft, ignore_errors=True)
+    own.export(draft, profiles)
+    export.keep(folder, draft, measured=profiles)
     shutil.rmtree(folder, ignore_errors=True)
-    own.export(folder, profiles)
+    draft.rename(folder)
     return profiles
 
 

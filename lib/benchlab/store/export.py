@@ -1,9 +1,10 @@
 """An export: a store as Parquet, partitioned by study and engine as Hive does."""
 
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from benchlab.store import catalogue
 from benchlab.store.catalogue import Catalogue, Segment
@@ -43,6 +44,40 @@ def export(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> 
     segments += [_study(store, folder, study, of_profiles) for study in sorted(studies)]
     folder.mkdir(parents=True, exist_ok=True)
     catalogue.replace(folder, Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(segments)))
+
+
+def keep(old: Path, new: Path, measured: Collection[str]) -> None:
+    """Put into an export the studies of an older one, but for those that were measured since.
+
+    Args:
+        old: the older export; nothing happens if there is none.
+        new: the export.
+        measured: studies.
+
+    Raises:
+        StoreError: the older one is of another schema.
+    """
+    before, now = catalogue.current(old), catalogue.current(new)
+    if before is None:
+        return
+    kept = {_study_of(one) for one in before.segments if one.runs}.difference(measured)
+    of_old = [one for one in before.segments if _study_of(one) in kept]
+    of_new = [one for one in now.segments if _study_of(one) not in kept]
+    for path in _files(one for one in now.segments if one not in of_new):
+        (new / path).unlink()
+    for path in _files(of_old):
+        (new / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(old / path, new / path)
+    segments = tuple(sorted([*of_new, *of_old], key=lambda one: one.name))
+    catalogue.replace(new, now.model_copy(update={"segments": segments}))
+
+
+def _files(segments: Iterable[Segment]) -> list[Path]:
+    return [Path(table, f"{one.name}.parquet") for one in segments for table in one.rows]
+
+
+def _study_of(segment: Segment) -> str:
+    return unquote(segment.name.split("/")[0].removeprefix("study="))
 
 
 def _runs(store: "Store", folder: Path, study: str, engine: str, run_ids: list[str]) -> Segment:
