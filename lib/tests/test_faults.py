@@ -147,7 +147,7 @@ def test_what_sysbench_says_is_why_the_run_failed(broken, workload, message):
     assert len(broken.of(workload)) == 2
     for run in broken.of(workload):
         assert run.status == "failed"
-        assert run.error.startswith("sysbench warmup: FATAL: ")
+        assert run.error.startswith("sysbench measure: FATAL: ")
         assert message in run.error
         assert "\n" not in run.error
         assert run.line() in broken.said

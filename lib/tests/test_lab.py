@@ -194,7 +194,7 @@ def test_runs_count_and_have_captures_of_every_node(swept):
             f"{node}/{name}" for node in list(ROLES)[1:] for name in ("host.json", "sample.jsonl")
         }
         # one client on each node with the load
-        kept |= {"warmup.out", "warmup-2.out", "sysbench.out", "sysbench-2.out"}
+        kept |= {"sysbench.out", "sysbench-2.out"}
         kept |= {"host.json", "sample.jsonl", "engine.log", "db2/engine.log", "db2/cold.json"}
         assert kept <= set(record.files)
         assert not [name for name in record.files if name.endswith("observers.json")]

@@ -355,7 +355,7 @@ class _Run:
         node = self._node(process)
         if process.makes_files:
             node.empty(MADE)
-        if process.stop:
+        if process.control or process.stop:
             node.empty(CONTROL)
         for name, content in process.control.items():
             node.write(CONTROL / name, content)
