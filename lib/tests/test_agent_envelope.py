@@ -156,10 +156,44 @@ def test_a_sample(host):
     }
     # without nice, idle and iowait; a tick is 10 ms
     ticks = 216615 + 86399 + 0 + 24694 + 1068
-    assert line["host"] == {"busy_us": ticks * 10_000, "runnable_tasks": 3}
+    assert line["host"] == {
+        "busy_us": ticks * 10_000,
+        "kernel_threads_us": None,  # none are recorded
+        "runnable_tasks": 3,
+    }
     assert line["network"] == {"rx_bytes": 0, "tx_bytes": 0, "speed_bytes_per_s": None}
     assert line["psi"]["io"] == {"some_us": 1_094_888, "full_us": 424_885}
     json.dumps(line)
+
+
+def kernel_threads(host, **ticks: int) -> None:
+    """Let the host have kernel threads with these names, numbered from 3, that used so many ticks."""
+    parent = host.roots.proc / "2"
+    (parent / "task/2").mkdir(parents=True, exist_ok=True)
+    (parent / "comm").write_text("kthreadd\n")
+    ids = range(3, 3 + len(ticks))
+    (parent / "task/2/children").write_text("".join(f"{one} " for one in ids))
+    for one, (name, used) in zip(ids, ticks.items(), strict=True):
+        (parent.parent / str(one)).mkdir(exist_ok=True)
+        # as recorded: a name may have spaces, and a bracket
+        (parent.parent / str(one) / "stat").write_text(
+            f"{one} ({name} 0:1) x) I 2 0 0 0 -1 69238880 0 0 0 0 0 {used} 0 0 0 -20 1 0 24 0 0\n"
+        )
+
+
+def test_what_kernel_threads_use_is_counted_while_they_are_seen(host):
+    kernel_threads(host, kworker=50, loop0=7)
+    sampler = Sampler(host.envelope())
+    assert sampler.sample()["host"]["kernel_threads_us"] == 0
+    kernel_threads(host, kworker=52, loop0=47, kswapd0=900)
+    assert sampler.sample()["host"]["kernel_threads_us"] == 42 * 10_000
+    kernel_threads(host, kworker=53)
+    assert sampler.sample()["host"]["kernel_threads_us"] == 43 * 10_000
+    # a new thread with the number of one that has ended
+    kernel_threads(host, kworker=3, loop0=60)
+    assert sampler.sample()["host"]["kernel_threads_us"] == 43 * 10_000
+    (host.roots.proc / "2/comm").write_text("sleep\n")
+    assert sampler.sample()["host"]["kernel_threads_us"] is None
 
 
 def link(host, name: str, received: int, speed: str, device: bool) -> None:

@@ -212,13 +212,16 @@ def test_the_load_generator_may_not_bind(binds, passed):
     assert outcome(tables() | {"attribution": bound}, CLIENT)[0] is passed
 
 
-@pytest.mark.parametrize(("busy", "passed"), [(1.3, True), (1.9, False)])
-def test_nobody_else_may_use_the_host(busy, passed):
+@pytest.mark.parametrize(
+    ("busy", "kernel", "passed"), [(1.3, 0.0, True), (1.9, 0.0, False), (1.9, 0.6, True)]
+)
+def test_nobody_else_may_use_the_host(busy, kernel, passed):
+    cpu = {"host": busy, "engine": 0.7, "client": 0.3, "kernel threads": kernel}
     samples = pl.DataFrame(
         [
             {"t": 1000.0 + second, "subject": subject, "value": cores * 1e6}
             for second in range(1, 60)
-            for subject, cores in (("host", busy), ("engine", 0.7), ("client", 0.3))
+            for subject, cores in cpu.items()
         ]
     ).with_columns(observer=pl.lit("sample"), metric=pl.lit("cpu_us_per_s"))
     host = pl.DataFrame({"fact": ["cores"], "value": ["2"]})

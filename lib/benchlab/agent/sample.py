@@ -7,10 +7,12 @@ the keys of a line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -43,6 +45,7 @@ class Sampler:
             self.disk_source = envelope.roots.sys / "dev" / "block" / self.device / "stat"
         self.pressure = self._pressure_files()
         self.links = _links(envelope.roots.sys / "class" / "net")
+        self.kernel = KernelThreads(envelope.roots.proc)
 
     def header(self, interval_s: float) -> dict[str, Any]:
         """What is sampled, from where, under which limits."""
@@ -73,7 +76,10 @@ class Sampler:
             "memory": self.cgroups.memory(),
             "disk": self._disk(),
             "psi": {name: _psi(path) for name, path in self.pressure.items()} or None,
-            "host": _host(self.envelope.roots.proc / "stat"),
+            "host": {
+                **_host(self.envelope.roots.proc / "stat"),
+                "kernel_threads_us": self.kernel.used_us(),
+            },
             "network": self._network(),
         }
 
@@ -104,6 +110,43 @@ class Sampler:
         except OSError:
             return {}  # a kernel without PSI, or with psi=0
         return files
+
+
+class KernelThreads:
+    """CPU time that the kernel's own threads use: the host's, but mostly the engine's doing.
+
+    A loop device's thread, to name one, takes 0.4 cores where an engine reads 3,000 pages a second.
+    """
+
+    _PARENT = "2"  # kthreadd
+    _STIME = (
+        12  # of the fields behind the name in /proc/<pid>/stat; these threads have no other time
+    )
+
+    def __init__(self, proc: Path) -> None:
+        """All of the host's, read below ``proc``."""
+        self.proc = proc
+        self.ticks: dict[str, int] = {}
+        self.used = 0
+
+    def used_us(self) -> int | None:
+        """Time used since the first call by threads that two calls in turn saw; null: not visible."""
+        parent = self.proc / self._PARENT
+        try:
+            if (parent / "comm").read_text() != "kthreadd\n":
+                return None  # in a namespace of processes
+            threads = (parent / "task" / self._PARENT / "children").read_text().split()
+        except OSError:
+            return None
+        before, self.ticks = self.ticks, dict(self._read(threads))
+        self.used += sum(max(0, now - before.get(of, now)) for of, now in self.ticks.items())
+        return self.used * 1_000_000 // os.sysconf("SC_CLK_TCK")
+
+    def _read(self, threads: list[str]) -> Iterator[tuple[str, int]]:
+        for thread in threads:
+            with contextlib.suppress(OSError):  # it has ended
+                fields = (self.proc / thread / "stat").read_text().rpartition(")")[2].split()
+                yield thread, int(fields[self._STIME])
 
 
 def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:

@@ -38,6 +38,7 @@ _COUNTERS = {
     ("disk", "read_ios"): ("disk", "reads_per_s"),
     ("disk", "write_ios"): ("disk", "writes_per_s"),
     ("host", "busy_us"): ("host", "cpu_us_per_s"),
+    ("host", "kernel_threads_us"): ("kernel threads", "cpu_us_per_s"),
     ("network", "rx_bytes"): ("network", "received_bytes_per_s"),
     ("network", "tx_bytes"): ("network", "sent_bytes_per_s"),
     **{
@@ -60,7 +61,8 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return rows of ``os_sample``.
 
     Subject is ``engine``, ``client`` or ``total`` (groups), ``disk`` (the envelope's), ``psi cpu``,
-    ``psi io``, ``psi memory``, ``host``, or ``network`` (all links of the host but loopback).
+    ``psi io``, ``psi memory``, ``host``, ``kernel threads`` (of the host), or ``network`` (all links of
+    the host but loopback).
 
     Raises:
         ParseError: the text is not what the agent prints; or its clock went back.
