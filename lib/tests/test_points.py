@@ -45,7 +45,7 @@ POSTGRES = CAPTURES | {
 }
 
 
-INSERT = ("postgres", "default", "oltp_write_only")
+DEFAULT = ("postgres", "default", "oltp_write_only")
 TUNED = ("postgres", "tuned", "oltp_write_only")
 
 
@@ -54,7 +54,7 @@ def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout
     text = path.read_text()
     assert "label: PostgreSQL\n" in text
     path.write_text(text.replace("label: PostgreSQL\n", "label: Elephant\n"))
-    store = measured({INSERT: {1: [50.0]}, TUNED: {1: [60.0]}})
+    store = measured({DEFAULT: {1: [50.0]}, TUNED: {1: [60.0]}})
     found = points.points(rerun(store))
     assert found["curve"].to_list() == ["Elephant, default", "Elephant, tuned"]
     domain = "Elephant, default", "Elephant, tuned"
@@ -65,7 +65,7 @@ def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout
 
 
 def test_a_point_is_the_median_of_the_trials_that_count(measured):
-    store = measured({INSERT: {1: [50.0], 4: [300.0, 100.0, 110.0], 16: [7.0, None, 9.0]}})
+    store = measured({DEFAULT: {1: [50.0], 4: [300.0, 100.0, 110.0], 16: [7.0, None, 9.0]}})
     found = points.points(rerun(store)).rows_by_key("concurrency", named=True, unique=True)
     shown = {
         threads: (row["n"], row["tps"], row["tps_low"], row["tps_high"])
@@ -84,7 +84,7 @@ def test_a_point_is_the_median_of_the_trials_that_count(measured):
 
 
 def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, measured, close_run):
-    store = measured({INSERT: {4: [100.0, 110.0, 120.0]}})
+    store = measured({DEFAULT: {4: [100.0, 110.0, 120.0]}})
     again = checkout.raw / store.runs(trial=1)["run_id"][0]
     close_run("failed", "it died", trial=folders.read(again).trial)
     store.close()
@@ -98,10 +98,10 @@ def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, me
 
 
 def test_results_are_those_of_one_target(measured):
-    measured({INSERT: {1: [10.0, 20.0, 60.0], 4: [30.0]}}, target="lab")
-    measured({INSERT: {1: [100.0, 110.0]}})
+    measured({DEFAULT: {1: [10.0, 20.0, 60.0], 4: [30.0]}}, target="lab")
+    measured({DEFAULT: {1: [100.0, 110.0]}})
     # the last run was on the other target again, but does not count
-    store = measured({INSERT: {4: [None]}}, target="lab")
+    store = measured({DEFAULT: {4: [None]}}, target="lab")
 
     def medians(**named: str) -> dict[int, tuple[int, float]]:
         rows = points.points(rerun(store, **named)).iter_rows(named=True)
@@ -120,7 +120,7 @@ def test_results_are_those_of_one_target(measured):
 
 
 def test_a_target_on_which_nothing_counts_is_shown_if_there_is_no_other(measured):
-    store = measured({INSERT: {1: [None]}}, target="lab")
+    store = measured({DEFAULT: {1: [None]}}, target="lab")
     assert points.points(rerun(store)).is_empty()
     assert points.not_counted(rerun(store))["runs"].to_list() == [1]
 
@@ -151,10 +151,10 @@ def test_every_table_is_of_one_target(checkout, measured):
             shown[name] = found.rows() if isinstance(found, pl.DataFrame) else found
         return shown
 
-    runs = {INSERT: {1: [10.0, 20.0, 60.0]}, TUNED: {1: [40.0]}}
+    runs = {DEFAULT: {1: [10.0, 20.0, 60.0]}, TUNED: {1: [40.0]}}
     before = everything(measured(runs, target="lab", also=lambda _: POSTGRES))
     assert before["similitude"]
-    assert everything(measured({INSERT: {1: [900.0, 901.0, 902.0]}})) == before
+    assert everything(measured({DEFAULT: {1: [900.0, 901.0, 902.0]}})) == before
 
 
 # Tables
@@ -246,7 +246,7 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
 
 def test_noise_is_a_factor_with_a_cap(measured):
     quiet, wild = [100.0, 101.0, 102.0, 101.0], [5.0, 500.0, 900.0, 7.0]
-    found = noise.table(rerun(measured({INSERT: {1: quiet}, TUNED: {1: wild}})))
+    found = noise.table(rerun(measured({DEFAULT: {1: quiet}, TUNED: {1: wild}})))
     one, other = found.rows(named=True)
     assert one["noise"].startswith("×\N{NO-BREAK SPACE}1.")
     assert one["runs"] == "agree"
@@ -255,7 +255,7 @@ def test_noise_is_a_factor_with_a_cap(measured):
 
 
 def test_a_dataset_of_another_scale_is_noted_beside_the_articles(measured):
-    one = rerun(measured({INSERT: {1: [50.0]}}))
+    one = rerun(measured({DEFAULT: {1: [50.0]}}))
     point = {
         "curve": "a",
         "engine": "postgres",
@@ -298,7 +298,7 @@ def test_curves_stand_beside_each_other_within_reach_of_their_concurrency():
 
 
 def test_the_overview_fits_a_page(measured):
-    store = measured({INSERT: {1: [5.0], 4: [None], 16: [5.0], 32: [5.0, 6.0]}, TUNED: {4: [1.0]}})
+    store = measured({DEFAULT: {1: [5.0], 4: [None], 16: [5.0], 32: [5.0, 6.0]}, TUNED: {4: [1.0]}})
     # as far as any profile goes
     store.connection.execute("UPDATE run SET concurrency = 1024 WHERE concurrency = 32")
     store.connection.execute("UPDATE run SET workload = 'oltp_point_select', engine = 'oceanbase'")

@@ -215,8 +215,7 @@ class Evidence:
         here = self.here(in_article)
         if here in curve:
             return int(here)
-        reason = not_passed.get(int(here))
-        why = f"{_NOT_PASSED}{reason}" if reason else "were not run"
+        why = _why_not(not_passed.get(int(here)))
         raise NotTestable(f"the article's {in_article:,} clients are {here:,g} here, which {why}")
 
     def covered(
@@ -236,8 +235,7 @@ class Evidence:
         failed = [one for one in in_article if self.here(one) in not_passed]
         if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
-            reason = not_passed[int(self.here(failed[0]))] if failed else None
-            why = f"{_NOT_PASSED}{reason}" if reason else "were not run"
+            why = _why_not(not_passed[int(self.here(failed[0]))] if failed else None)
             raise NotTestable(f"the article's clients are {here} here, of which all {why}")
         return Covered(
             list(dict.fromkeys(int(self.here(one)) for one in run)),
@@ -309,6 +307,11 @@ class Evidence:
                 "concurrency", maintain_order=True
             )
         }
+
+
+def _why_not(reason: str | None) -> str:
+    """Say why points do not count: ``reason`` is the gate's, ``None`` where there is no run."""
+    return f"{_NOT_PASSED}{reason}" if reason else "were not run"
 
 
 def _most(reasons: Iterable[str]) -> str:

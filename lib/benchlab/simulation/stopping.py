@@ -6,7 +6,6 @@ by :func:`benchlab.gate.steady.enough`, asked after every second as while a run 
 :func:`benchlab.gate.steady.unsteady` has nothing against it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, log, log1p, sqrt
 
@@ -118,17 +117,15 @@ def _run(
     level = np.exp(drift * seconds)
     tps = level * dips * _noise(random, variation, dependence)
 
-    def spanned(seconds: int) -> float:
-        counts = (phase, phase + seconds / cycle_s)
-        return steady.spanned(*(counts if case.counts_parts else map(floor, counts)))
-
-    def passes(rule: Callable[..., object], seconds: int) -> object:
-        return rule(tps[:seconds], True, spanned(seconds), steady.WRITEBACK_S)
+    def seen(end: int) -> tuple[np.ndarray, bool, float, float]:
+        counts = (phase, phase + end / cycle_s)
+        cycles = steady.spanned(*(counts if case.counts_parts else map(floor, counts)))
+        return tps[:end], True, cycles, steady.WRITEBACK_S
 
     early = range(SHORTEST_S, LONGEST_S) if case.ends_early else ()
-    measured = next((end for end in early if passes(steady.enough, end)), LONGEST_S)
+    measured = next((end for end in early if steady.enough(*seen(end))), LONGEST_S)
     return {
-        "passed": passes(steady.unsteady, measured) is None,
+        "passed": steady.unsteady(*seen(measured)) is None,
         "too_far": bool(abs(level[measured - 1] / level[0] - 1) > TOO_FAR),
         "seconds": measured,
         "cycles": measured / cycle_s,

@@ -62,8 +62,9 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
         return
     kept = {_study_of(one) for one in before.segments if one.runs}.difference(measured)
     of_old = [one for one in before.segments if _study_of(one) in kept]
-    of_new = [one for one in now.segments if _study_of(one) not in kept]
-    for path in _files(one for one in now.segments if one not in of_new):
+    replaced = [one for one in now.segments if _study_of(one) in kept]
+    of_new = [one for one in now.segments if one not in replaced]
+    for path in _files(replaced):
         (new / path).unlink()
     for path in _files(of_old):
         (new / path).parent.mkdir(parents=True, exist_ok=True)

@@ -57,18 +57,13 @@ class Sysbench(Driver):
 
     def stages(self, job: Job) -> list[Stage]:
         """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part."""
-        processes = self._processes(job, MEASURE, job.measure_s, job.seed, job.transactions)
-        processes = [_wrapped(one, job, job.connections_s) for one in processes]
-        phases = [Phase(MEASURE)]
-        if job.connections_s:
-            phases = [Phase("warmup", -job.connections_s, 0), *phases]
-        measured = Stage(processes, phases, job.connections_s + job.measure_s)
+        measured = self._stage(
+            job, MEASURE, job.measure_s, job.seed, job.transactions, job.connections_s
+        )
         if not job.warmup_s:
             return [measured]
         # another seed than the measured part's, which would draw the same rows again
-        processes = self._processes(job, "warmup", job.warmup_s, job.seed + 1)
-        processes = [_wrapped(one, job) for one in processes]
-        return [Stage(processes, [Phase("warmup")], job.warmup_s), measured]
+        return [self._stage(job, "warmup", job.warmup_s, job.seed + 1), measured]
 
     def begun(self, line: bytes, now: float) -> float | None:
         """See :meth:`Driver.begun`; what sysbench does before, connect and read files, is not load."""
@@ -149,9 +144,15 @@ class Sysbench(Driver):
             .select(*BUCKETS),
         )
 
-    def _processes(
-        self, job: Job, phase: str, duration_s: int, seed: int, transactions: int | None = None
-    ) -> list[Process]:
+    def _stage(
+        self,
+        job: Job,
+        phase: str,
+        duration_s: int,
+        seed: int,
+        transactions: int | None = None,
+        connections_s: int = 0,
+    ) -> Stage:
         """Return a process on each node, with its share of the clients and a seed of its own."""
         (script,) = job.scripts.values()
         nodes = min(job.nodes, job.clients)
@@ -167,19 +168,21 @@ class Sysbench(Driver):
                 transactions and transactions * clients // job.clients,
                 job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
             )
-            processes.append(Process(_name(phase, node), argv, config_file(job.engine), node=node))
-        return processes
+            process = Process(_name(phase, node), argv, config_file(job.engine), node=node)
+            processes.append(_wrapped(process, job.can_end_early, connections_s))
+        warmup = [Phase("warmup", -connections_s, 0)] if connections_s else []
+        return Stage(processes, [*warmup, Phase(phase)], connections_s + duration_s)
 
 
-def _wrapped(process: Process, job: Job, warmup_s: int = 0) -> Process:
+def _wrapped(process: Process, can_end_early: bool, warmup_s: int) -> Process:
     """Return the same process with the wrapper around its script, where it needs that.
 
     Args:
         process: that is wrapped.
-        job: of which it is a part.
-        warmup_s: for which each connection is warmed up before it begins.
+        can_end_early: whether it can be told to end.
+        warmup_s: for which each connection is warmed up before all begin.
     """
-    if not (job.can_end_early or warmup_s):
+    if not (can_end_early or warmup_s):
         return process
     program, script, *arguments = process.argv
     lua = CONTROL / _WRAPPER.name
@@ -198,7 +201,7 @@ def _wrapped(process: Process, job: Job, warmup_s: int = 0) -> Process:
             *arguments,
         ],
         control={lua.name: _WRAPPER.read_bytes()},
-        stop=["touch", str(_STOP)] if job.can_end_early else (),
+        stop=["touch", str(_STOP)] if can_end_early else (),
     )
 
 
