@@ -1,6 +1,8 @@
 """Runs in which limits were lowered: in the store, out of the curves, beside the evidence."""
 
+import polars as pl
 import pytest
+import vl_convert
 from benchlab.attribution.elasticity import Answer
 from benchlab.errors import BenchlabError, StoreError
 from benchlab.raw import folders
@@ -198,3 +200,11 @@ def test_charts_have_every_block_and_limit(checkout, close_run, intervened):
     (rows,) = chart["datasets"].values()
     assert {row["point"] for row in rows} == {"PostgreSQL, default, write_only ×16"}
     assert {row["resource"] for row in rows} == {"CPU", "disk write bandwidth"}
+
+
+def test_a_chart_without_a_block_that_counts_can_be_drawn():
+    numbers = dict.fromkeys(("elasticity", "low", "high"), None)
+    row = {"point": "×16", "resource": "CPU", **numbers, "blocks": 0, "answer": "unclear"}
+    found = pl.DataFrame([row], schema_overrides=dict.fromkeys(numbers, pl.Float64))
+    chart = intervention_charts.elasticities(found).to_dict()
+    assert vl_convert.vegalite_to_png(chart).startswith(b"\x89PNG")

@@ -61,8 +61,12 @@ class OceanBase(MySQLProtocol):
         ]
 
     def background_cycles(self, ask: Ask) -> float:
-        """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, then flushed."""
-        return float(ask(_MEMSTORE)[0]["freeze_cnt"])
+        """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, then flushed.
+
+        The part of the next one is how much of the memory that triggers it is full.
+        """
+        memory = ask(_MEMSTORE)[0]
+        return memory["freeze_cnt"] + memory["active_span"] / memory["freeze_trigger"]
 
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
         """See :meth:`Engine.sample_sessions`; with how full the memory for new rows is."""

@@ -51,15 +51,15 @@ def over_time(run: IntervenedRun) -> alt.LayerChart:
 def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
     """Elasticity to every limit with its 95 % interval, a group of rows per point, lines at 0 and 1.
 
-    What lies beyond the axis is cut off there; the tooltip has the numbers.
+    What lies beyond the axis is cut off there; the tooltip has the numbers. A limit without an
+    elasticity has no dot.
 
     Args:
         frame: ``point``, ``resource``, ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``; see
             :func:`benchlab.report.interventions.elasticities`.
     """
-    shown = frame.drop_nulls("elasticity")
-    names = _names(shown)
-    base = alt.Chart(shown).encode(
+    names = _names(frame)
+    base = alt.Chart(frame).encode(
         y=alt.Y("point:N", title=None, axis=alt.Axis(labelLimit=260, domain=False, ticks=False)),
         yOffset=alt.YOffset("resource:N", sort=names),
         color=_color(names, "limit"),
@@ -93,9 +93,10 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
             legend=alt.Legend(titleOrient="left"),
         ),
     )
-    rows = max(1, shown.select("point", "resource").n_unique())
-    return alt.layer(*lines, intervals, dots, data=shown).properties(
-        width=_WIDTH - 160, height=max(60, 18 * rows + 12 * shown["point"].n_unique())
+    measured = frame.drop_nulls("elasticity")
+    rows = measured.select("point", "resource").n_unique()
+    return alt.layer(*lines, intervals, dots, data=frame).properties(
+        width=_WIDTH - 160, height=max(60, 18 * rows + 12 * measured["point"].n_unique())
     )
 
 

@@ -26,7 +26,7 @@ from benchlab.study.vocabulary import METRICS
 RERUNS = 200
 
 #: Trials of a point.
-TRIALS = (3, 5, 10)
+TRIALS = (2, 3, 5, 10)
 
 #: Times the median spread of its engine's points from which on a point is a noisy one.
 NOISY = 1.3

@@ -19,7 +19,7 @@ from benchlab.simulation.coverage import SEED, standard_error
 RUNS = 300
 
 #: Shortest and longest measured part, as the profile ``standard`` of ``postgres_vs_tidb`` has them.
-SHORTEST_S, LONGEST_S = 30, 180
+SHORTEST_S, LONGEST_S = 30, 240
 
 #: Noise: coefficients of variation from second to second, and correlations of a second with the next.
 VARIATIONS, DEPENDENCES = (0.05, 0.2, 0.4), (0.0, 0.4, 0.8)
