@@ -45,6 +45,9 @@ DATA = Path(__file__).parent / "data"
 
 STUDY = "postgres_vs_tidb"
 
+#: Whose trials `measured` takes.
+MEASURED_PROFILE = "standard"
+
 #: Roles of one machine alone.
 ALONE = {"localhost": ("db.primary", "load")}
 
@@ -71,6 +74,20 @@ def share_trials(checkout: Repo) -> None:
     spec = yaml.load(path)
     standard = spec["profiles"]["standard"]
     spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
+    yaml.dump(spec, path)
+
+
+def measure_all_points(checkout: Repo, name: str) -> None:
+    """Let a study's profile `standard` have three trials of all points, however short its own is."""
+    path, yaml = checkout.studies / f"{name}.yml", YAML(typ="safe")
+    spec = yaml.load(path)
+    spec["profiles"][MEASURED_PROFILE]["trials"] = 3
+    spec["matrix"] = [
+        {key: value for key, value in block.items() if key != "profiles"}
+        for block in spec["matrix"]
+        if "envelope" in block or "paper" in block.get("profiles", ["paper"])
+    ]
+    yaml.default_flow_style = False
     yaml.dump(spec, path)
 
 
@@ -124,10 +141,6 @@ CAPTURES = {
 }
 
 
-#: Whose trials `measured` takes: more than one a point.
-MEASURED_PROFILE = "standard"
-
-
 class _Editable(Store):
     def _show(self) -> None:
         super()._show()
@@ -146,7 +159,7 @@ def editable(folder: Path) -> Store:
 @pytest.fixture
 def measured(checkout, close_run):
     """Return a store with the given throughputs, ``{(engine, variant, workload): {threads: [tps]}}``,
-    of the profile `standard`.
+    of the profile `standard` with all points and three trials.
 
     ``None`` in place of a throughput is a trial that failed. ``also`` gives further files of a run,
     ``passed`` says which of them passed the gate. Called again, it adds runs.
@@ -160,6 +173,7 @@ def measured(checkout, close_run):
         also: Callable[[Trial], dict[str, bytes]] = lambda _: {},
         passed: Callable[[Trial], bool] = lambda _: True,
     ) -> object:
+        measure_all_points(checkout, study)
         plan = planned(checkout, study, MEASURED_PROFILE)
         expected = {}
         for trial in plan.trials:

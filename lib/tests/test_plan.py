@@ -63,7 +63,7 @@ def test_runs_are_in_a_random_order_across_curves(batches, seed):
     assert keys == Counter(trial.key for trial in trials(batches("standard")))
     numbers = [trial.number for trial in trials(planned)]
     assert numbers == sorted(numbers)
-    assert set(numbers) == {1, 2, 3}
+    assert set(numbers) == set(range(1, max(numbers) + 1))
     for batch in planned:
         assert {(one.point.engine, one.number) for one in batch.trials} == {
             (batch.engine, batch.trial)
@@ -74,13 +74,16 @@ def test_runs_are_in_a_random_order_across_curves(batches, seed):
     curves = [len({one.point.curve for one in batch.trials}) for batch in planned]
     assert statistics.median(curves) >= 4
     # and every trial has an order of its own
-    orders = {tuple(one.point.key for one in trials(planned) if one.number == n) for n in (1, 2, 3)}
-    assert len(orders) == 3
+    orders = {
+        number: tuple(one.point.key for one in trials(planned) if one.number == number)
+        for number in numbers
+    }
+    assert len(set(orders.values())) == len(orders) > 1
 
 
 def test_batches_are_no_more_than_the_trials_need(batches):
     planned = batches("standard")
-    for number, engine in itertools.product((1, 2, 3), ("postgres", "tidb", "oceanbase")):
+    for number, engine in {(one.trial, one.engine) for one in planned}:
         sizes = [len(one.trials) for one in planned if (one.trial, one.engine) == (number, engine)]
         assert len(sizes) == math.ceil(sum(sizes) / BATCH_TRIALS)
         assert max(sizes) - min(sizes) <= 1
