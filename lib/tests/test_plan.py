@@ -217,7 +217,7 @@ def test_interventions_are_selected_as_curves_are(checkout):
 @pytest.fixture
 def open_loops(checkout):
     """Plan the first study with its point_select at shares of the peak, too."""
-    planner_ = planner(checkout, "standard")
+    planner_ = planner(checkout, "paper")
     block = OpenLoop(
         engines=["postgres"],
         variants=["default", "tuned"],

@@ -233,7 +233,7 @@ def _over_time(
     series = list(columns.values())
     base = alt.Chart().properties(width=250, height=120)
     lines = base.mark_line().encode(
-        x=alt.X("second:Q", title="seconds of the measured part"),
+        x=alt.X("second:Q", title="seconds of the measured part", axis=alt.Axis(tickCount=5)),
         y=alt.Y("value:Q", title=None),
         color=alt.Color(
             "series:N",

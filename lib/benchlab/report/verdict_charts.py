@@ -65,6 +65,7 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
         pl.col("low", "high", "from", "to").clip(least, most),
         lines=pl.Series([textwrap.wrap(text, 48) for text in frame["claim"]]),
     )
+    most_lines = shown["lines"].list.len().max()
     y = alt.Y("claim:N", sort=frame["claim"].to_list(), title=None, axis=None)
     x = alt.Scale(type="log", domain=[least, most], nice=False)
     base = alt.Chart(shown).encode(y=y, tooltip=["claim", "verdict", "value", "low", "high"])
@@ -77,8 +78,8 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
     point = base.mark_point(filled=True, size=80).encode(x=alt.X("value:Q"), color=color)
     even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(1))
     return (
-        alt.layer(band, even, interval, point, *_names(base, shown["lines"].list.len().max()))
-        .properties(width=_WIDTH - 100, height=alt.Step(44))
+        alt.layer(band, even, interval, point, *_names(base, most_lines))
+        .properties(width=_WIDTH - 100, height=alt.Step(most_lines * _LINE + 8))
         .configure_axisX(grid=True)
     )
 
