@@ -281,7 +281,7 @@ def verdicts(
         str | None,
         typer.Option(
             help="Another rerun to compare with: a store, or a folder that `export` wrote. More than"
-            " a tenth of verdicts that differ, or one that is the opposite, is exit code 1."
+            " a twentieth of verdicts that differ, or one that is the opposite, is exit code 1."
         ),
     ] = None,
     why: Annotated[

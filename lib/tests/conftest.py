@@ -79,7 +79,7 @@ def share_trials(checkout: Repo) -> None:
 
 def measure_all_points(checkout: Repo, name: str) -> None:
     """Let a study's profile `standard` have three trials of all points, however short its own is."""
-    path, yaml = checkout.studies / f"{name}.yml", YAML(typ="safe")
+    path, yaml = checkout.studies / f"{name}.yml", YAML()
     spec = yaml.load(path)
     spec["profiles"][MEASURED_PROFILE]["trials"] = 3
     spec["matrix"] = [
@@ -87,7 +87,6 @@ def measure_all_points(checkout: Repo, name: str) -> None:
         for block in spec["matrix"]
         if "envelope" in block or "paper" in block.get("profiles", ["paper"])
     ]
-    yaml.default_flow_style = False
     yaml.dump(spec, path)
 
 
