@@ -69,10 +69,11 @@ def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
 
 
 def share_trials(checkout: Repo) -> None:
-    """Let the first study's profile `quick` have trials of `standard` among its own."""
+    """Let the first study's profile `quick` have trials of `standard`, of three, among its own."""
     path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
     spec = yaml.load(path)
     standard = spec["profiles"]["standard"]
+    standard["trials"] = 3
     spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
     yaml.dump(spec, path)
 

@@ -175,7 +175,7 @@ def kernel_threads(host, **ticks: int) -> None:
     (parent / "task/2/children").write_text("".join(f"{one} " for one in ids))
     for one, (name, used) in zip(ids, ticks.items(), strict=True):
         (parent.parent / str(one)).mkdir(exist_ok=True)
-        # as recorded: a name may have spaces, and a bracket
+        # the fields are a real thread's; its name may have spaces and brackets
         (parent.parent / str(one) / "stat").write_text(
             f"{one} ({name} 0:1) x) I 2 0 0 0 -1 69238880 0 0 0 0 0 {used} 0 0 0 -20 1 0 24 0 0\n"
         )

@@ -57,13 +57,13 @@ def test_every_trial_of_the_matrix_is_planned_once(checkout, batches, profile):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(seed=st.integers(0, 2**32))
 def test_runs_are_in_a_random_order_across_curves(batches, seed):
-    planned = batches("standard", seed=seed)
+    planned = batches("paper", seed=seed)
     # every trial once, whatever the seed, and all of one number before the next
     keys = Counter(trial.key for trial in trials(planned))
-    assert keys == Counter(trial.key for trial in trials(batches("standard")))
+    assert keys == Counter(trial.key for trial in trials(batches("paper")))
     numbers = [trial.number for trial in trials(planned)]
     assert numbers == sorted(numbers)
-    assert set(numbers) == set(range(1, max(numbers) + 1))
+    assert set(numbers) == {1, 2, 3}
     for batch in planned:
         assert {(one.point.engine, one.number) for one in batch.trials} == {
             (batch.engine, batch.trial)
@@ -74,16 +74,13 @@ def test_runs_are_in_a_random_order_across_curves(batches, seed):
     curves = [len({one.point.curve for one in batch.trials}) for batch in planned]
     assert statistics.median(curves) >= 4
     # and every trial has an order of its own
-    orders = {
-        number: tuple(one.point.key for one in trials(planned) if one.number == number)
-        for number in numbers
-    }
-    assert len(set(orders.values())) == len(orders) > 1
+    orders = {tuple(one.point.key for one in trials(planned) if one.number == n) for n in (1, 2, 3)}
+    assert len(orders) == 3
 
 
 def test_batches_are_no_more_than_the_trials_need(batches):
-    planned = batches("standard")
-    for number, engine in {(one.trial, one.engine) for one in planned}:
+    planned = batches("paper")
+    for number, engine in itertools.product((1, 2, 3), ("postgres", "tidb", "oceanbase")):
         sizes = [len(one.trials) for one in planned if (one.trial, one.engine) == (number, engine)]
         assert len(sizes) == math.ceil(sum(sizes) / BATCH_TRIALS)
         assert max(sizes) - min(sizes) <= 1

@@ -7,7 +7,6 @@ the keys of a line.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import Any, TextIO
 
 from .config import AgentError
 from .envelope import Envelope
+from .system import stat_fields
 
 RESOURCES = ("cpu", "io", "memory")
 _STOP = (signal.SIGTERM, signal.SIGINT)
@@ -119,9 +119,7 @@ class KernelThreads:
     """
 
     _PARENT = "2"  # kthreadd
-    _STIME = (
-        12  # of the fields behind the name in /proc/<pid>/stat; these threads have no other time
-    )
+    _STIME = 12  # of stat_fields(); these threads have no other time
 
     def __init__(self, proc: Path) -> None:
         """All of the host's, read below ``proc``."""
@@ -144,8 +142,7 @@ class KernelThreads:
 
     def _read(self, threads: list[str]) -> Iterator[tuple[str, int]]:
         for thread in threads:
-            with contextlib.suppress(OSError):  # it has ended
-                fields = (self.proc / thread / "stat").read_text().rpartition(")")[2].split()
+            if fields := stat_fields(self.proc, thread):
                 yield thread, int(fields[self._STIME])
 
 

@@ -111,21 +111,30 @@ class Process:
     start_ticks: int
 
 
+def stat_fields(proc: Path, pid: int | str) -> list[str] | None:
+    """The fields behind the name in /proc/PID/stat, state first; None where it is gone.
+
+    pid (comm) state ppid ... stime(15) ... num_threads(20) ... starttime(22) ...; comm may hold spaces
+    and parentheses: proc_pid_stat(5).
+    """
+    try:
+        return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def process(proc: Path, pid: int) -> Process | None:
     """The living process of this pid, or None.
 
     A zombie has no memory, files or ports left: it is not living. But the main thread of a process is
     shown as one, too, while other threads run on or are still ending.
     """
-    try:
-        # pid (comm) state ppid ... num_threads(20) ... starttime(22) ...; comm may hold spaces and
-        # parentheses: proc_pid_stat(5).
-        after_comm = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    fields = stat_fields(proc, pid)
+    if fields is None:
         return None
-    state, parent, threads = after_comm[0], int(after_comm[1]), int(after_comm[17])
+    state, parent, threads = fields[0], int(fields[1]), int(fields[17])
     ended = state in "ZX" and threads <= 1
-    return None if ended else Process(pid, parent, start_ticks=int(after_comm[19]))
+    return None if ended else Process(pid, parent, start_ticks=int(fields[19]))
 
 
 def processes_of(proc: Path, uid: int) -> list[Process]:

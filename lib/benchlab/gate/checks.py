@@ -27,7 +27,7 @@ STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
 LEAST_OFFERED = 0.95
 
 #: Share of the host's CPU up to which others than engine and load count as none. On a quiet host of two
-#: cores interrupts and benchlab's own observers take less than that.
+#: cores interrupts and benchlab's own observers take up to 0.13.
 MOST_FOREIGN = 0.25
 
 

@@ -153,7 +153,7 @@ class Sysbench(Driver):
         transactions: int | None = None,
         connections_s: int = 0,
     ) -> Stage:
-        """Return a process on each node, with its share of the clients and a seed of its own."""
+        """Return a stage: a process on each node, with its share of the clients and its own seed."""
         (script,) = job.scripts.values()
         nodes = min(job.nodes, job.clients)
         processes = []
