@@ -156,6 +156,19 @@ def test_a_damaged_run_is_reported_and_its_trial_measured_again(sweeps, harm, in
     assert sweeps.executed == [first.key]
 
 
+def test_a_sweep_runs_once_more_what_was_not_steady(sweeps):
+    sweeps.selection = replace(sweeps.selection, profile="standard")
+    keys = [trial.key for trial in sweeps.trials]  # of runs that are too short to tell
+    outcome, said = sweeps.run()
+    assert outcome == {"ok": 2 * len(keys)}
+    assert Counter(sweeps.executed) == dict.fromkeys(keys, 2)
+    assert f"{len(keys)} runs were not steady, or not alone: they are run once more" in said
+    outcome, said = sweeps.run()
+    assert outcome == {}
+    assert "none repeated" in said
+    assert len(sweeps.executed) == 2 * len(keys)
+
+
 def test_a_run_that_cannot_be_ingested_has_failed_and_is_reported_at_once(sweeps, close_run):
     first, second = sweeps.trials
 

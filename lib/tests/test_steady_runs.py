@@ -1,5 +1,7 @@
 """Runs that go on until they are steady, with both load generators on a real server."""
 
+import re
+
 import pytest
 from benchlab.gate import steady
 from benchlab.gate.checks import STEADY
@@ -46,7 +48,7 @@ def swept(machine, tmp_path_factory):
     data = tmp_path_factory.mktemp("steady") / "data"
     code, said = machine.benchlab(data, "run", STUDY, "--profile", "smoke")
     assert code == 0, said
-    assert "2 ok" in said
+    assert re.search(r": [2-4] ok$", said, re.M)  # on a busy machine a run may be made once more
     return data
 
 

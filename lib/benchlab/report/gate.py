@@ -7,19 +7,28 @@ from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 
+# Trials of which more than one run came to its end.
+_REPEATED = """
+    SELECT trial_key FROM run WHERE study = ? AND target = ? AND status = 'ok'
+    GROUP BY trial_key HAVING count(*) > 1
+"""
+
 
 def summary(rerun: Rerun) -> dict[str, int]:
     """Return how many runs and points of the curves there are, and how many of each passed.
 
-    Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``. A point passed if a run of it did.
+    Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``; ``repeated``: trials that were run
+    more than once. A point passed if a run of it did.
     """
     counted = rerun.counted
+    repeated = rerun.store.sql(_REPEATED, rerun.study.study, rerun.target)["trial_key"]
     of_points = rerun.metrics.select(*POINT, "valid").unique()
     return {
         "runs": len(counted),
         "runs_passed": len(_passed(rerun, counted)),
         "points": len(of_points),
         "points_passed": of_points["valid"].sum(),
+        "repeated": len(counted.filter(pl.col("trial_key").is_in(repeated.implode()))),
     }
 
 

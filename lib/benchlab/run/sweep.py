@@ -27,6 +27,7 @@ from benchlab.run import dataset, estimate, planning
 from benchlab.run.peak import peak
 from benchlab.run.planning import Selection, left
 from benchlab.run.progress import SweepProgress
+from benchlab.run.repeats import to_repeat
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
@@ -49,6 +50,8 @@ def run(
     then: Sequence[Selection] = (),
 ) -> Counter[Status]:
     """Run what is left of a plan, by default that of a selection; take everything down afterwards.
+
+    What was not steady, though it could go on until it was, is run once more in the end.
 
     The study file is read once. What is run is what stands in the plan that is written down then,
     whatever becomes of the file meanwhile.
@@ -76,7 +79,7 @@ def run(
     for reason in damaged.values():
         console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
     rest = left(repo, selection, chosen, damaged)
-    if not rest:
+    if not rest and not (rest := to_repeat(repo, selection.target, chosen)):
         plan.save(repo)
         console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
         return Counter()
@@ -84,12 +87,23 @@ def run(
         if plan.versions != found.versions(spec.engines):
             # the engines' versions are known only now, and with them which trials are done
             plan = planned(repo, selection, spec)
-            rest = left(repo, selection, selection.part(spec, plan), damaged)
+            chosen = selection.part(spec, plan)
+            rest = left(repo, selection, chosen, damaged)
         plan = plan.save(repo)
-        overheads = estimate.overheads(repo, selection.target)
-        seconds = [estimate.of_trial(trial, overheads) for batch in rest for trial in batch.trials]
-        with SweepProgress(console, seconds) as bar:
-            return Sweep(repo, plan, spec, found, bar, damaged).run(rest)
+
+        def sweep(batches: list[Batch]) -> Counter[Status]:
+            overheads = estimate.overheads(repo, selection.target)
+            trials = [trial for batch in batches for trial in batch.trials]
+            seconds = [estimate.of_trial(trial, overheads) for trial in trials]
+            with SweepProgress(console, seconds) as bar:
+                return Sweep(repo, plan, spec, found, bar, damaged).run(batches)
+
+        tally = sweep(rest)
+        if again := to_repeat(repo, selection.target, chosen):
+            runs = sum(len(batch.trials) for batch in again)
+            console.print(f"{runs} runs were not steady, or not alone: they are run once more")
+            tally += sweep(again)
+        return tally
 
 
 @contextmanager
