@@ -58,7 +58,8 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
         frame: ``point``, ``resource``, ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``; see
             :func:`benchlab.report.interventions.elasticities`.
     """
-    names = _names(frame)
+    measured = frame.drop_nulls("elasticity")
+    names = _names(frame if measured.is_empty() else measured)
     base = alt.Chart(frame).encode(
         y=alt.Y("point:N", title=None, axis=alt.Axis(labelLimit=260, domain=False, ticks=False)),
         yOffset=alt.YOffset("resource:N", sort=names),
@@ -93,7 +94,6 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
             legend=alt.Legend(titleOrient="left"),
         ),
     )
-    measured = frame.drop_nulls("elasticity")
     rows = measured.select("point", "resource").n_unique()
     return alt.layer(*lines, intervals, dots, data=frame).properties(
         width=_WIDTH - 160, height=max(60, 18 * rows + 12 * measured["point"].n_unique())
