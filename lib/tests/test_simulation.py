@@ -115,11 +115,9 @@ def test_without_noise_only_what_drifts_fails(monkeypatch):
 
 
 def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
-    (checkout.root / "data" / "reference").symlink_to(REPO.reference)
     of = pl.DataFrame({"study": ["s"], "covered": [0.9512345]})
-    monkeypatch.setattr(coverage, "intervals", lambda rerun, trials: of)
-    monkeypatch.setattr(coverage, "verdicts", lambda repo, rerun: of)
-    monkeypatch.setattr(stopping, "stopping", lambda *case: of)
+    names = ("intervals", "verdicts", "stopping")
+    monkeypatch.setattr(stored, "_made", lambda repo: dict.fromkeys(names, of))
     assert stored.read(checkout) is None
     stored.simulate(checkout)
     path = checkout.simulated / "verdicts.csv"

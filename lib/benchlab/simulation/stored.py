@@ -1,8 +1,12 @@
 """What was simulated, as ``data/simulated`` keeps it: minutes to make, and read by every paper."""
 
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import polars as pl
@@ -35,19 +39,34 @@ def simulate(repo: Repo) -> Simulated:
     Raises:
         StoreError: there is no reference.
     """
-    intervals, verdicts = [], []
-    with open_any(repo.reference) as reference:
-        for name in reference.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"]:
-            rerun = results.open_rerun(repo, reference, name)
-            intervals += [coverage.intervals(rerun, trials) for trials in coverage.TRIALS]
-            verdicts.append(coverage.verdicts(repo, rerun))
-    runs = product(stopping.CASES, stopping.VARIATIONS, stopping.DEPENDENCES)
-    made = {
-        "intervals": pl.concat(intervals),
-        "verdicts": pl.concat(verdicts),
-        "stopping": pl.concat([stopping.stopping(*one) for one in runs]),
-    }
+    made = _made(repo)
     return Simulated(**{name: _kept(_file(repo, name), frame) for name, frame in made.items()})
+
+
+def _made(repo: Repo) -> dict[str, pl.DataFrame]:
+    """Simulate, on all cores: each part draws from a generator of its own."""
+    with open_any(repo.reference) as reference:
+        studies = reference.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
+    samples = zip(*product(studies, coverage.TRIALS), strict=True)
+    runs = zip(*product(stopping.CASES, stopping.VARIATIONS, stopping.DEPENDENCES), strict=True)
+    # spawned, since a fork has Polars' locks without its threads
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        parts = {  # the longest first
+            "verdicts": pool.map(
+                partial(_of_study, repo, partial(coverage.verdicts, repo)), studies
+            ),
+            "intervals": pool.map(partial(_of_study, repo, coverage.intervals), *samples),
+            "stopping": pool.map(stopping.stopping, *runs),
+        }
+        return {name: pl.concat(list(of_name)) for name, of_name in parts.items()}
+
+
+def _of_study(
+    repo: Repo, simulated: Callable[..., pl.DataFrame], study: str, *arguments: int
+) -> pl.DataFrame:
+    """Simulate something of a study's runs in the reference."""
+    with open_any(repo.reference) as reference:
+        return simulated(results.open_rerun(repo, reference, study), *arguments)
 
 
 def read(repo: Repo) -> Simulated | None:
