@@ -362,6 +362,28 @@ def test_theme_keeps_an_engines_styles():
     assert theme.label("external") == "external"
 
 
+@pytest.fixture
+def in_notebook():
+    """Charts as a notebook stores them; afterwards as before."""
+    before = alt.renderers.active
+    theme.enable_in_notebook()
+    yield
+    alt.renderers.enable(before)
+
+
+def test_a_stored_chart_is_the_same_on_another_cpu(in_notebook):
+    """Whose logarithms differ from others' in the last digit."""
+    texts = [
+        alt.Chart(pl.DataFrame({"x": [value], "y": ["a"]}))
+        .mark_point()
+        .encode(x="x:Q")
+        ._repr_mimebundle_()["text/plain"]
+        for value in (1441.969749958256, 1441.9697499582558, 1441.97)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+    assert '"x": 1441.96975' in texts[0]
+
+
 def study_of(engines: dict[str, list[str]]) -> Study:
     """Return a study of these engines and variants, as far as styles need one."""
     specs = {

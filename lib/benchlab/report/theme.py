@@ -96,6 +96,9 @@ UNITS = {
 WHOLE_NAMES = {"tps": "TPS (transactions/s)", "qps": "QPS (queries/s)"}
 
 
+#: Of a number in the text of a chart.
+_DIGITS = 9
+
 #: Two lines from corner to corner, as a path of SVG.
 _CROSS = "M-1,-1L1,1M1,-1L-1,1"
 
@@ -174,7 +177,8 @@ def enable_in_notebook() -> None:
     """Also show charts so that a stored notebook can be read anywhere and compared exactly.
 
     An output is a picture, which needs neither a network nor an extension, and the chart's whole
-    specification as text, which nbval compares. For live charts, `altair.renderers.enable("html")`.
+    specification as text, which nbval compares. Its numbers have nine digits: the last of a double's
+    differ from CPU to CPU. For live charts, `altair.renderers.enable("html")`.
     """
     enable()
     alt.renderers.register("benchlab", _picture_and_text)
@@ -185,8 +189,26 @@ def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:
     picture = vl_convert.vegalite_to_png(spec, scale=1.2)
     return {
         "image/png": base64.b64encode(picture).decode(),
-        "text/plain": json.dumps(spec, sort_keys=True),
+        "text/plain": _text(spec),
     }
+
+
+def _text(spec: dict[str, Any]) -> str:
+    text = json.dumps(_rounded(spec), sort_keys=True)
+    for number, name in enumerate(spec.get("datasets", {}), start=1):  # a hash of all digits
+        text = text.replace(name, f"data-{number}")
+    return text
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case float():
+            return float(f"{value:.{_DIGITS}g}")
+        case dict():
+            return {key: _rounded(one) for key, one in value.items()}
+        case list():
+            return [_rounded(one) for one in value]
+    return value
 
 
 def label(engine: str, variant: str | None = None) -> str:
