@@ -67,12 +67,15 @@ def of_batches(batches: Iterable[Batch], repo: Repo, target: str) -> float:
     except TargetError:
         known = set()
     engines = {batch.engine for batch in batches}
-    trials = [trial for batch in batches for trial in batch.trials]
-    may_repeat = [one for one in trials if one.point.longest_s and not one.intervention]
     return (
-        sum(of_trial(trial, seconds) for trial in trials)
-        + _REPEATED * sum(of_trial(trial, seconds) for trial in may_repeat)
+        sum(_runs(trial) * of_trial(trial, seconds) for batch in batches for trial in batch.trials)
         + BATCH_S * len(batches)
         + _NEW_ENGINE_S * len(engines - known)
         + _ENGINE_S * len(engines & known)
     )
+
+
+def _runs(trial: Trial) -> float:
+    """Return how many runs a trial takes, on average."""
+    may_repeat = trial.point.longest_s and not trial.intervention
+    return 1 + _REPEATED if may_repeat else 1.0
