@@ -203,3 +203,27 @@ def test_v2_names_missing_controllers(v2):
     (v2.root / "cgroup.controllers").write_text("cpuset cpu pids\n")
     with pytest.raises(AgentError, match=r"controllers missing at .*: memory, io; offered: cpuset"):
         v2.create()
+
+
+@pytest.mark.parametrize(
+    ("version", "folder", "usage"),
+    [
+        ("v1", "cpuacct/benchlab/engine/store", ("cpuacct.usage", "1500000\n")),
+        ("v2", "benchlab/engine/store", ("cpu.stat", "usage_usec 1500\nuser_usec 1000\n")),
+    ],
+)
+def test_services_have_groups_that_count_below_the_engines(request, version, folder, usage):
+    cgroups = request.getfixturevalue(version)
+    assert cgroups.services() == []
+    group = cgroups.root / folder
+    group.mkdir()
+    (group / "cgroup.procs").touch()
+    cgroups.join("engine", "store")
+    assert (group / "cgroup.procs").read_text() == "0"
+    (group / "cgroup.procs").write_text("77\n78\n")
+    name, text = usage
+    (group / name).write_text(text)
+    assert cgroups.services() == ["store"]
+    assert cgroups.cpu_usage_us("engine/store") == 1500
+    assert cgroups.pids("engine/store") == [77, 78]
+    assert cgroups.pids("engine") == [0, 77, 78]

@@ -19,6 +19,7 @@ ENVELOPE = {
     "write_iops": None,
     "enforce": True,
 }
+SERVICE = {"name": "server", "start": ["/bin/true"], "port": 55432}
 ENGINE = {
     "engine": "fake",
     "user": "nobody",
@@ -27,12 +28,17 @@ ENGINE = {
     "log": "/srv/bench/log/fake.log",
     "pid_file": "/run/bench/fake.pid",
     "port": 55432,
-    "variants": {"default": {"start": ["/bin/true"], "env": {}}},
+    "variants": {"default": {"services": [SERVICE], "env": {}}},
     "ready": ["/bin/true"],
     "ready_timeout_s": 60,
     "stop_signal": "SIGINT",
     "stop_timeout_s": 60,
 }
+
+
+def services(*changes: dict[str, object]) -> dict[str, object]:
+    """Return the variants of an engine with these services, each as it differs from SERVICE."""
+    return {"variants": {"default": {"services": [SERVICE | one for one in changes], "env": {}}}}
 
 
 def write_envelope(etc: Path, **changes: object) -> None:
@@ -100,6 +106,13 @@ def test_engine(tmp_path):
         load_engine(tmp_path, "gone", envelope)
 
 
+def test_an_engine_that_an_older_benchlab_left_can_be_taken_down(tmp_path):
+    write_envelope(tmp_path)
+    write_engine(tmp_path, variants={"default": {"start": ["postgres", "-D", "x"], "env": {}}})
+    (service,) = load_engine(tmp_path, "fake", load_envelope(tmp_path)).variant("default").services
+    assert (service.start, service.port) == (["postgres", "-D", "x"], 55432)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -108,7 +121,12 @@ def test_engine(tmp_path):
         ({"data_dir": "/srv/bench/disk/../../../etc"}, "data_dir /etc must lie in the mount"),
         ({"snapshot_root": "/srv/bench/disk/s"}, "snapshot_root .* outside the mount"),
         ({"stop_signal": "SIGNOTHING"}, "stop_signal 'SIGNOTHING' is not a signal"),
-        ({"variants": {"default": {"start": "postgres"}}}, "variant default must be"),
+        ({"variants": {"default": {"start": ["a"]}}}, "variant default must have services and env"),
+        (services({"start": "postgres"}), "a service must have a name, start"),
+        (services({"name": "../client"}), "a service must have a name, start"),
+        (services({}, {}), "two services have one name: server, server"),
+        (services({"port": 1}), "the last service must be the one on the engine's port, 55432"),
+        (services(), "the last service must be the one on the engine's port, 55432"),
         ({"ready": []}, "ready must be a non-empty list of strings"),
         ({"port": "55432"}, "port has a wrong type: '55432'"),
     ],

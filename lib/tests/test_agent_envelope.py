@@ -144,7 +144,7 @@ def test_a_sample(host):
     assert header["device"] == "7:1"
     assert header["psi_source"].endswith("benchlab/engine")
     line = sampler.sample()
-    assert list(line) == ["t", "cpu", "memory", "disk", "psi", "host", "network"]
+    assert list(line) == ["t", "cpu", "services", "memory", "disk", "psi", "host", "network"]
     assert line["cpu"] == {
         "engine": 2_724_061,
         "client": 9_386,
@@ -156,6 +156,7 @@ def test_a_sample(host):
     }
     # without nice, idle and iowait; a tick is 10 ms
     ticks = 216615 + 86399 + 0 + 24694 + 1068
+    assert line["host"].pop("memory_copy_ns") > 0
     assert line["host"] == {
         "busy_us": ticks * 10_000,
         "kernel_threads_us": None,  # none are recorded

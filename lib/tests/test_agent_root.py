@@ -38,8 +38,10 @@ port, fault = int(sys.argv[1]), sys.argv[2]
 print("starting", fault, "pid", os.getpid(), flush=True)
 if fault == "dies":
     sys.exit("FATAL: could not map shared memory")
-if fault == "deaf":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def stop(*_):
+    print("stopping", fault, flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, signal.SIG_IGN if fault == "deaf" else stop)
 if fault == "children":
     subprocess.Popen(["sleep", "1000"])
 if fault == "mute":
@@ -55,6 +57,13 @@ while True:
 PROBE = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1)"
 
 
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Target:
     """A host with the agent, as the roles leave it."""
 
@@ -65,9 +74,7 @@ class Target:
         self.agent = folder / "benchlab_agent"
         shutil.copytree(agent, self.agent, ignore=shutil.ignore_patterns("__pycache__"))
         (self.etc / "engines").mkdir(parents=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port, self.store_port = free_port(), free_port()
         (folder / "server.py").write_text(SERVER)
         self.envelope()
         self.engine()
@@ -90,9 +97,19 @@ class Target:
         (self.etc / "envelope.json").write_text(json.dumps(config | changes))
 
     def engine(self, **changes: object) -> None:
+        def service(name: str, port: int, fault: str) -> dict[str, Any]:
+            start = [PYTHON, str(self.folder / "server.py"), str(port), fault]
+            return {"name": name, "start": start, "port": port}
+
         def variant(fault: str, **env: str) -> dict[str, Any]:
-            server = str(self.folder / "server.py")
-            return {"start": [PYTHON, server, str(self.port), fault], "env": env}
+            return {"services": [service("server", self.port, fault)], "env": env}
+
+        def of_two(store: str, server: str) -> dict[str, Any]:
+            services = (
+                service("store", self.store_port, store),
+                service("server", self.port, server),
+            )
+            return {"services": services, "env": {}}
 
         config = {
             "engine": "fake",
@@ -105,6 +122,9 @@ class Target:
             "variants": {
                 **{name: variant(name) for name in ("plain", "dies", "deaf", "children", "mute")},
                 "big": variant("plain", HOLD=str(48 * MIB)),
+                "two": of_two("first", "second"),
+                "store-dies": of_two("dies", "second"),
+                "server-dies": of_two("first", "dies"),
             },
             "ready": [PYTHON, "-c", PROBE, str(self.port)],
             "ready_timeout_s": 30,
@@ -330,6 +350,51 @@ def test_an_engine_starts_answers_and_stops(target):
     assert (stopped["was_running"], stopped["killed"]) == (True, False)
     assert target.run("engine", "fake", "status")["running"] is False
     assert target.run("engine", "fake", "stop")["changed"] is False
+
+
+def test_services_start_in_order_and_stop_the_other_way_round(target):
+    target.up()
+    started = target.run("engine", "fake", "start", "--variant", "two")
+    assert list(started["services"]) == ["store", "server"]
+    assert started["pid"] == started["services"]["server"]
+    assert started["cgroup_pids"] == started["pids"] == sorted(started["services"].values())
+    cgroups = open_cgroups(Path("/sys/fs/cgroup"), NAME)
+    assert cgroups.services() == ["server", "store"]
+    assert cgroups.pids("engine/store") == [started["services"]["store"]]
+    assert 0 < cgroups.cpu_usage_us("engine/store") < cgroups.cpu_usage_us("engine")
+    stopped = target.run("engine", "fake", "stop")
+    assert (stopped["was_running"], stopped["killed"]) == (True, False)
+    said = re.findall(r"(starting|stopping) (\w+)", (target.home / "log/fake.log").read_text())
+    assert [f"{verb} {who}" for verb, who in said] == [
+        "starting first",
+        "starting second",
+        "stopping second",
+        "stopping first",
+    ]
+    target.run("envelope", "down")
+    assert not cgroups.exists()
+
+
+@pytest.mark.parametrize(
+    ("variant", "service"), [("store-dies", "store"), ("server-dies", "server")]
+)
+def test_a_service_that_dies_at_its_start_takes_the_others_down(target, variant, service):
+    target.up()
+    error = target.error("engine", "fake", "start", "--variant", variant)
+    assert f"service {service} of engine fake ended with exit code 1" in error
+    assert target.run("engine", "fake", "status")["running"] is False
+
+
+def test_an_engine_without_one_of_its_services_is_no_running_one(target):
+    target.up()
+    started = target.run("engine", "fake", "start", "--variant", "two")
+    os.kill(started["services"]["store"], signal.SIGKILL)
+    wait_for(lambda: not alive(started["services"]["store"]))
+    status = target.run("engine", "fake", "status")
+    assert (status["running"], status["pid"], status["variant"]) == (True, None, "two")
+    assert status["services"] == {"store": None, "server": started["pid"]}
+    assert "running already" in target.error("engine", "fake", "start", "--variant", "two")
+    assert target.run("engine", "fake", "stop")["killed"] is False
 
 
 def test_stop_takes_what_a_killed_engine_left(target):

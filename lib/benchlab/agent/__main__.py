@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
         verbs.add_parser(name, help=f"{text} (engine stopped)").add_argument("key", metavar="KEY")
     verbs.add_parser("snapshots", help="list them")
     verbs.add_parser("status", help="is it running, with which variant and processes")
+    verbs.add_parser("metrics", help="print the counters of its services that have any")
     log = verbs.add_parser("log", help="print what it has logged, as it is")
     log.add_argument(
         "--begin", type=int, default=0, metavar="N", help="after the first N bytes (default: 0)"
@@ -136,6 +137,7 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
             "restore": lambda: engine.restore(options.key),
             "snapshots": engine.snapshots,
             "status": engine.status,
+            "metrics": engine.metrics,
             "wipe": engine.wipe,
         }[options.verb]()
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
@@ -151,7 +153,7 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
 
 def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Let calls that change the host wait for each other; those that only ask need not."""
-    asks_only = options.command == "client" or options.verb in ("status", "snapshots")
+    asks_only = options.command == "client" or options.verb in ("status", "snapshots", "metrics")
     return contextlib.nullcontext() if asks_only else alone(options.etc)
 
 

@@ -1,7 +1,8 @@
 """Control groups: one interface over cgroup v1 and v2.
 
 Three groups: the parent (``benchlab``), which carries the CPU and memory limits, and in it
-``engine`` and ``client``.
+``engine`` and ``client``. An engine of several services has a group for each in ``engine``, without
+limits, which counts the service's CPU time.
 
 v1 (each controller its own hierarchy below the root; kernel: Documentation/admin-guide/cgroup-v1/):
   * The disk limit stands in the *root* group of blkio. The v1 throttle is flat: a limit of a parent
@@ -104,9 +105,14 @@ class _Cgroups:
         if left:
             raise AgentError(f"cgroups still in use: {', '.join(left)}")
 
-    def join(self, child: str) -> None:
-        """Move the calling process (all of its threads) into a child group."""
-        for folder in self._joined(child):
+    def join(self, child: str, service: str | None = None) -> None:
+        """Move the calling process (all of its threads) into a child group, or a service's in it."""
+        joined = self._joined(child)
+        if service:
+            of_service = self._counting() / child / service
+            of_service.mkdir(exist_ok=True)
+            joined.append(of_service)
+        for folder in joined:
             try:
                 write(folder / "cgroup.procs", "0")
             except AgentError as error:
@@ -117,24 +123,36 @@ class _Cgroups:
                 raise
 
     def pids(self, child: str) -> list[int]:
-        """The processes in a child group of any hierarchy."""
+        """The processes in a child group of any hierarchy, and in groups below it."""
         found: set[int] = set()
         for parent in self.parents():
-            path = parent / child / "cgroup.procs"
-            if path.exists():
+            for path in (parent / child).rglob("cgroup.procs"):
                 found.update(int(line) for line in path.read_text().split())
         return sorted(found)
+
+    def services(self) -> list[str]:
+        """The engine's services that have groups."""
+        return sorted(path.name for path in self._service_folders())
 
     def all_pids(self) -> list[int]:
         return sorted({pid for child in CHILDREN for pid in self.pids(child)})
 
     def _folders(self) -> list[Path]:
         """Every folder, parents before children."""
-        return [
+        groups = [
             folder
             for parent in self.parents()
             for folder in (parent, *(parent / child for child in CHILDREN))
         ]
+        return groups + self._service_folders()
+
+    def _service_folders(self) -> list[Path]:
+        engine = self._counting() / "engine"
+        return [path for path in engine.iterdir() if path.is_dir()] if engine.is_dir() else []
+
+    def _counting(self) -> Path:
+        """The parent's folder in the hierarchy that counts CPU time."""
+        raise NotImplementedError
 
     def _joined(self, child: str) -> list[Path]:
         return [parent / child for parent in self.parents()]
@@ -222,7 +240,7 @@ class CgroupsV1(_Cgroups):
         return limits
 
     def cpu_usage_us(self, child: str) -> int:
-        """CPU time that the group has used."""
+        """CPU time that the group has used, and those below it; ``engine/<service>`` is a service's."""
         return _integer(self._group("cpuacct") / child / "cpuacct.usage") // 1000
 
     def throttled(self) -> dict[str, int]:
@@ -283,6 +301,9 @@ class CgroupsV1(_Cgroups):
             if fields[0] == device and fields[1] in found:
                 found[fields[1]] = int(fields[2])
         return found
+
+    def _counting(self) -> Path:
+        return self._group("cpuacct")
 
     def _group(self, controller: str) -> Path:
         return self.root / controller / self.name
@@ -366,7 +387,7 @@ class CgroupsV2(_Cgroups):
         }
 
     def cpu_usage_us(self, child: str) -> int:
-        """CPU time that the group has used."""
+        """CPU time that the group has used, and those below it; ``engine/<service>`` is a service's."""
         return _flat(self._parent / child / "cpu.stat")["usage_usec"]
 
     def throttled(self) -> dict[str, int]:
@@ -411,6 +432,9 @@ class CgroupsV2(_Cgroups):
         """The folder with the engine's *.pressure files, where the kernel keeps them."""
         folder = self._parent / "engine"
         return folder if (folder / "cpu.pressure").exists() else None
+
+    def _counting(self) -> Path:
+        return self._parent
 
     @property
     def _parent(self) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import signal
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -20,6 +21,8 @@ ETC = Path("/etc/benchlab")
 DISK_LIMITS = ("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops")
 NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
 
+# the name of a cgroup, which may not be that of a file there
+_SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _NUMBER = (int, float)
 _OPTIONAL_INT = (int, type(None))
 
@@ -70,8 +73,29 @@ class EnvelopeConfig:
 
 
 @dataclass(frozen=True)
+class Service:
+    """A program of an engine, started in the foreground; it answers once its port is listened on.
+
+    metrics: URL of its counters in Prometheus' text format, where it has one.
+    """
+
+    name: str
+    start: list[str]
+    port: int
+    metrics: str | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The services of an engine, in the order of their start; the last one is what clients reach."""
+
+    services: list[Service]
+    env: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class EngineConfig:
-    """How one engine is run: its own user, data directory, port, and an argv per variant."""
+    """How one engine is run: its own user, data directory, port, and services per variant."""
 
     engine: str
     user: str
@@ -80,7 +104,7 @@ class EngineConfig:
     log: Path
     pid_file: Path
     port: int
-    variants: dict[str, dict[str, Any]]
+    variants: dict[str, Variant]
     ready: list[str]
     ready_timeout_s: float
     stop_signal: str
@@ -106,8 +130,8 @@ class EngineConfig:
             )
         return account
 
-    def variant(self, name: str) -> dict[str, Any]:
-        """{"start": argv, "env": {...}}. Raises AgentError for an unknown one."""
+    def variant(self, name: str) -> Variant:
+        """The variant of this name. Raises AgentError for an unknown one."""
         if name not in self.variants:
             raise AgentError(
                 f"engine {self.engine}: unknown variant {name!r}; "
@@ -184,15 +208,10 @@ def load_engine(etc: Path, name: str, envelope: EnvelopeConfig) -> EngineConfig:
         raise AgentError(
             f"{path}: stop_signal {values['stop_signal']!r} is not a signal; SIGINT, SIGTERM, ..."
         )
-    for variant, entry in values["variants"].items():
-        if (
-            not isinstance(entry, dict)
-            or not _is_argv(entry.get("start"))
-            or set(entry) - {"start", "env"}
-        ):
-            raise AgentError(
-                f'{path}: variant {variant} must be {{"start": [argv...], "env": {{...}}}}'
-            )
+    values["variants"] = {
+        variant: _variant(f"{path}: variant {variant}", entry, values["port"])
+        for variant, entry in values["variants"].items()
+    }
     if not _is_argv(values["ready"]):
         raise AgentError(f"{path}: ready must be a non-empty list of strings")
     config = EngineConfig(**values)
@@ -242,6 +261,41 @@ def _read(path: Path, record: type, types: dict[str, Any]) -> dict[str, Any]:
         name: Path(os.path.normpath(value)) if name in _PATHS else value
         for name, value in values.items()
     }
+
+
+def _variant(where: str, entry: Any, port: int) -> Variant:
+    """Check a variant: its services, each with name, start, port and perhaps metrics, and its env.
+
+    An older benchlab gave one start and no services; what it left must be taken down, too.
+    """
+    if isinstance(entry, dict) and entry.keys() == {"start", "env"}:
+        services = [{"name": "engine", "start": entry["start"], "port": port}]
+        entry = {"services": services, "env": entry["env"]}
+    if not isinstance(entry, dict) or entry.keys() != {"services", "env"}:
+        raise AgentError(f"{where} must have services and env")
+    services = entry["services"]
+    if not isinstance(services, list) or not all(_is_service(one) for one in services):
+        raise AgentError(
+            f"{where}: a service must have a name, start (an argv) and a port, and may have metrics"
+        )
+    names = [one["name"] for one in services]
+    if len(set(names)) < len(names):
+        raise AgentError(f"{where}: two services have one name: {', '.join(names)}")
+    if not services or services[-1]["port"] != port:
+        raise AgentError(f"{where}: the last service must be the one on the engine's port, {port}")
+    return Variant([Service(**one) for one in services], entry["env"])
+
+
+def _is_service(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"name", "start", "port"} <= value.keys() <= {"name", "start", "port", "metrics"}
+        and isinstance(value.get("metrics"), (str, type(None)))
+        and isinstance(value["name"], str)
+        and _SERVICE_NAME.fullmatch(value["name"]) is not None
+        and _is_argv(value["start"])
+        and isinstance(value["port"], int)
+    )
 
 
 def _is_argv(value: Any) -> bool:

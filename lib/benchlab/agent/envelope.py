@@ -179,9 +179,9 @@ class Envelope:
                 f"the envelope is not up (nothing on {self.config.mount}): run 'envelope up' first"
             )
 
-    def enter(self, child: str) -> None:
-        """Put the calling process into a group, with as many open files as it may have."""
-        self.cgroups.join(child)
+    def enter(self, child: str, service: str | None = None) -> None:
+        """Put the calling process into a group, or a service's in it; give it all its open files."""
+        self.cgroups.join(child, service)
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         if self.config.enforce and self.config.cores is not None:

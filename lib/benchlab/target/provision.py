@@ -273,6 +273,11 @@ def _found(
         version=first["version"],
         port=first["port"],
         refused_variants=first.get("refused_variants", {}),
+        has_metrics=any(
+            service["metrics"]
+            for variant in first["variants"].values()
+            for service in variant["services"]
+        ),
     )
 
 

@@ -27,6 +27,8 @@ class EngineFound(BaseModel):
     port: int | None = None
     refused: str | None = None
     refused_variants: dict[str, str] = {}
+    has_metrics: bool = False
+    """Whether its services print their counters for Prometheus."""
 
 
 class Provisioned(BaseModel):

@@ -157,6 +157,10 @@ class Session:
         begin = str(self._log_begin.get(node.name, 0))
         return node.agent("engine", self.engine_name, "log", "--begin", begin)
 
+    def metrics(self) -> dict[str, dict[str, str]]:
+        """Node → service → its counters as it prints them for Prometheus, of those that do."""
+        return self._each("metrics") if self.found.has_metrics else {}
+
     def limit(self, envelope: Envelope) -> None:
         """Put the envelope's disk limits in force, until the next cold start lifts them."""
         limits = {

@@ -1,0 +1,110 @@
+"""Copies of an engine's data directory, by key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from .config import AgentError, EngineConfig
+from .envelope import Envelope, delete_tree
+from .system import run
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Snapshots:
+    """The snapshots of one engine, which has to be down for all that is done here."""
+
+    def __init__(self, config: EngineConfig, envelope: Envelope) -> None:
+        self.config, self.envelope = config, envelope
+
+    def list(self) -> list[dict[str, Any]]:
+        """Key, bytes on disk and time of each whole snapshot."""
+        return [_describe(path) for path in self._whole()]
+
+    def path(self, key: str) -> Path:
+        """Where a snapshot lies. Raises AgentError where there is none of this key."""
+        path = self._path(key)
+        if not path.is_dir():
+            known = ", ".join(one.name for one in self._whole()) or "none"
+            raise AgentError(
+                f"engine {self.config.engine} has no snapshot {key!r}; there are: {known}"
+            )
+        return path
+
+    def take(self, key: str) -> dict[str, Any]:
+        """Copy the data directory. Raises AgentError where the key has a snapshot already."""
+        target = self._path(key)
+        if target.exists():
+            raise AgentError(f"engine {self.config.engine} has a snapshot {key!r} already")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._copy(self.config.data_dir, target)
+        return _describe(target)
+
+    def restore(self, key: str) -> bool:
+        """Put a snapshot in the place of the data directory; False where it lies there untouched."""
+        source, data_dir = self.path(key), self.config.data_dir
+        try:
+            if self._restored.read_text().split() == [key, str(data_dir.stat().st_ino)]:
+                return False
+        except FileNotFoundError:
+            pass
+        self.touched()
+        # First gone, then copied: the envelope's disk need not hold the data twice.
+        delete_tree(data_dir)
+        self._copy(source, data_dir)
+        self._restored.write_text(f"{key} {data_dir.stat().st_ino}\n")
+        return True
+
+    def touched(self) -> None:
+        """The data directory is no untouched copy of a snapshot any more."""
+        self._restored.unlink(missing_ok=True)
+
+    def wipe(self) -> bool:
+        """Delete the data directory and all snapshots; False where there were none."""
+        self.touched()
+        return delete_tree(self.config.data_dir) | delete_tree(self.config.snapshot_root)
+
+    @property
+    def _restored(self) -> Path:
+        """Names the snapshot that the data directory is an untouched copy of; else it is not there."""
+        return self.config.data_dir.with_name(f".{self.config.engine}.restored")
+
+    def _whole(self) -> list[Path]:
+        root = self.config.snapshot_root
+        found = root.iterdir() if root.is_dir() else ()
+        return sorted(path for path in found if _KEY.fullmatch(path.name))
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise AgentError(
+                f"snapshot key {key!r}: letters, digits, '.', '_' and '-' only, not '.' first"
+            )
+        return self.config.snapshot_root / key
+
+    def _copy(self, source: Path, target: Path) -> None:
+        """Copy a folder under a hidden name, and give it its own when it is whole and on disk."""
+        if not source.is_dir():
+            raise AgentError(f"engine {self.config.engine}: no folder {source}")
+        partial = target.with_name(f".{target.name}.partial")
+        delete_tree(partial)
+        with self.envelope.unthrottled():
+            run("cp", "--archive", "--no-target-directory", source, partial)
+            run("sync", "--file-system", partial)
+            partial.rename(target)
+            run("sync", "--file-system", target)
+
+
+def disk_usage(folder: Path) -> int:
+    """Bytes that the files below a folder take, as du counts them."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
+
+
+def _describe(snapshot: Path) -> dict[str, Any]:
+    # st_ctime is set by the rename that completed it.
+    return {
+        "key": snapshot.name,
+        "bytes": disk_usage(snapshot),
+        "created_unix_s": round(snapshot.stat().st_ctime, 3),
+    }
