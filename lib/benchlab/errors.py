@@ -35,7 +35,14 @@ class ProvisionError(BenchlabError):
 
 
 class EngineError(BenchlabError):
-    """An engine that did not start, stop, answer, or take a setting."""
+    """An engine that did not start, stop, answer, or take a setting.
+
+    ``code`` is the server's own for it: MySQL's number or the SQL state of PostgreSQL, if it gave one.
+    """
+
+    def __init__(self, message: str, code: int | str | None = None):
+        super().__init__(message)
+        self.code = code
 
 
 class DatasetError(BenchlabError):

@@ -1,8 +1,9 @@
 """The contract of an engine on benchlab's side; its other half is the Ansible role of the same name.
 
-The role installs, starts, stops and tunes. The module here only asks a running server: its version,
-the settings in effect, its counters, the size of the dataset. Both protocols' clients are thin; what
-an engine must bring is stated in :class:`Engine` and tested for all of them by one contract test.
+The role installs, starts, stops and tunes. The module here talks to a running server: its version, the
+settings in effect, its counters, the size of the dataset, and what can be set by SQL alone. Both
+protocols' clients are thin; what an engine must bring is stated in :class:`Engine` and tested for all
+of them by one contract test.
 """
 
 import json
@@ -149,6 +150,8 @@ class Engine(ABC):
             so; empty where the engine does not report that.
         nodes: roles of the nodes that its Ansible role can set it up on.
         schema: SQL for the name of what holds the tables.
+        table_states_query: the state of each table that a write changes for its readers, a row each
+            with ``name`` and ``state``; empty where a table has none.
     """
 
     name: ClassVar[str]
@@ -159,6 +162,7 @@ class Engine(ABC):
     pool: ClassVar[str] = ""
     page_bytes: ClassVar[int] = 0
     waits_query: ClassVar[str] = ""
+    table_states_query: ClassVar[str] = ""
 
     def __init__(self, endpoint: Endpoint, reach: Callable[[], Endpoint] | None = None):
         """Know where the load finds the server, and where this process does if that is elsewhere."""
@@ -212,7 +216,10 @@ class Engine(ABC):
         except (psycopg.Error, pymysql.MySQLError) as error:
             # PyMySQL's message stands behind a number
             said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
-            raise EngineError(f"{self.name}: {said.splitlines()[0]}") from error
+            code = (
+                error.sqlstate if isinstance(error, psycopg.Error) else next(iter(error.args), None)
+            )
+            raise EngineError(f"{self.name}: {said.splitlines()[0]}", code) from error
 
     @abstractmethod
     def _connect(self, endpoint: Endpoint) -> Any:
@@ -300,6 +307,26 @@ class Engine(ABC):
         """
         raise NotImplementedError(f"{cls.name} has no waits_query")
 
+    @classmethod
+    def shortcoming(cls, version: str) -> str | None:
+        """Return what keeps a server of this version from standing for the engine, if anything does.
+
+        Args:
+            version: as :meth:`version` gives it.
+        """
+        del version
+        return None
+
+    def tune(self, requested: Mapping[str, Scalar]) -> None:
+        """Set those of a variant's settings that the server takes by SQL alone.
+
+        Its role sets the others. To be called after every start, with the dataset loaded.
+
+        Raises:
+            EngineError: the server refused one.
+        """
+        del requested
+
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
         """Return every requested setting with its effective value; unknown ones have none."""
         found = {setting.name: setting for setting in self.effective_settings(list(requested))}
@@ -383,6 +410,11 @@ class MySQLProtocol(Engine):
         """See :meth:`Engine.explain`; the query is not run for it."""
         ((plan,),) = (row.values() for row in self.query(f"EXPLAIN FORMAT=JSON {statement}"))
         return plan
+
+    def analyze(self) -> None:
+        """See :meth:`Engine.analyze`."""
+        for name in sorted(self.tables()):
+            self.query(f"ANALYZE TABLE {name}")
 
     def _copy(
         self,

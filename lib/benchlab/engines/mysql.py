@@ -113,12 +113,6 @@ class InnoDB(MySQLProtocol):
         """See :meth:`Engine.settle`: statistics of every table."""
         self.analyze()
 
-    def analyze(self) -> None:
-        """See :meth:`Engine.analyze`."""
-        for row in self.query("SHOW TABLES"):
-            (name,) = row.values()
-            self.query(f"ANALYZE TABLE {name}")
-
 
 class MySQL(InnoDB):
     """MySQL, any version from 8.0."""

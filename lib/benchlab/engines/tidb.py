@@ -1,51 +1,150 @@
-"""TiDB.
+"""TiDB, on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
-Written from TiDB's documentation (``SHOW CONFIG``, ``INFORMATION_SCHEMA.TIKV_REGION_STATUS``): no
-TiDB server could be had where this was written, so no output of one is recorded in the tests.
-"""
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
-from benchlab.study import Dataset
+from benchlab.study import Dataset, Scalar
+
+#: What :meth:`TiDB.tune` caches all tables by; no variable of the server's.
+TABLE_CACHE = "table_cache"
+
+#: Counter of the reads that were served from such a cache.
+CACHED_READS = "tidb_server_read_from_tablecache_total"
+
+#: Name of the embedded store, which keeps no log of its own and does not sync what is committed.
+EMBEDDED = "unistore"
+
+#: A system variable, which is set by SQL. Configuration has dots or hyphens.
+_VARIABLE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
 
 
 class TiDB(MySQLProtocol):
-    """TiDB on TiKV and PD, or ``tidb-server`` alone on its embedded unistore."""
+    """TiDB on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
     name = "tidb"
     pool = "storage.block-cache.capacity"
     admin_user = "root"
+    waits_query = (
+        # sessions of the server's own have no user
+        "SELECT p.command AS command, t.state AS trx, UPPER(LEFT(p.info, 6)) AS verb,"
+        " COUNT(*) AS sessions"
+        " FROM information_schema.processlist p"
+        " LEFT JOIN information_schema.tidb_trx t ON t.session_id = p.id"
+        " WHERE p.id <> CONNECTION_ID() AND p.user <> ''"
+        " GROUP BY p.command, t.state, UPPER(LEFT(p.info, 6))"
+    )
+    table_states_query = (
+        "SELECT t.table_name AS name, c.lock_type AS state, c.lease, c.oldReadLease"
+        " FROM mysql.table_cache_meta c JOIN information_schema.tables t ON t.tidb_table_id = c.tid"
+        " WHERE t.table_schema = DATABASE()"
+    )
 
     def version(self) -> str:
-        """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-TiDB-v<TiDB's>``."""
-        text = self.query("SELECT VERSION() AS version")[0]["version"]
-        return text.rsplit("-v", 1)[-1]
+        """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-TiDB-v<TiDB's>``.
+
+        With the embedded store its name follows.
+        """
+        text = self.query("SELECT VERSION() AS version")[0]["version"].rsplit("-v", 1)[-1]
+        return f"{text}-{EMBEDDED}" if self._is_embedded else text
+
+    @classmethod
+    def shortcoming(cls, version: str) -> str | None:
+        """See :meth:`Engine.shortcoming`."""
+        if not version.endswith(EMBEDDED):
+            return None
+        return (
+            f"its embedded store ({EMBEDDED}) is part of the server's process, and does not sync what"
+            " is committed"
+        )
+
+    @property
+    def _is_embedded(self) -> bool:
+        rows = self.query("SHOW CONFIG WHERE type = 'tidb' AND name = 'store'")
+        return any(row["Value"] == EMBEDDED for row in rows)
+
+    def tune(self, requested: Mapping[str, Scalar]) -> None:
+        """See :meth:`Engine.tune`: system variables, and whether tables are cached."""
+        for name, value in requested.items():
+            if name == TABLE_CACHE:
+                for table in sorted(self.tables()):
+                    self.query(f"ALTER TABLE {table} {'CACHE' if value else 'NOCACHE'}")
+            elif _VARIABLE.fullmatch(name):
+                self.query(f"SET GLOBAL {name} = {self.render(value)}")
+
+    def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
+        """See :meth:`Engine.settings`; the embedded store has none of those of TiKV and PD."""
+        if self._is_embedded:
+            known = {row["Name"].split(".")[0] for row in self.query("SHOW CONFIG")}
+            requested = {
+                name: value
+                for name, value in requested.items()
+                if "." not in name or name.split(".")[0] in known
+            }
+        return super().settings(requested)
 
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
-        """See :meth:`Engine.effective_settings`; from ``SHOW CONFIG`` of all components."""
+        """See :meth:`Engine.effective_settings`; from ``SHOW CONFIG`` of all components.
+
+        What two instances of a component have different values of has both.
+        """
+        values: dict[str, dict[str, str]] = {}
+        for row in self.query("SHOW CONFIG"):
+            values.setdefault(row["Name"], {})[row["Value"]] = row["Type"]
+        for row in self.query("SHOW GLOBAL VARIABLES"):
+            values.setdefault(row["Variable_name"], {})[row["Value"]] = "variable"
+        values[TABLE_CACHE] = dict.fromkeys(self._cached(), "information_schema.tables")
         return [
             EngineSetting(
-                name=row["Name"], requested=None, effective=row["Value"], source=row["Type"]
+                name=name,
+                requested=None,
+                effective=" and ".join(of_name := values[name]),
+                source=next(iter(of_name.values())),
             )
-            for row in self.query("SHOW CONFIG")
-            if row["Name"] in names
+            for name in names
+            if values.get(name)
         ]
 
+    def _cached(self) -> Iterable[str]:
+        rows = self.query(
+            "SELECT create_options AS options FROM information_schema.tables"
+            " WHERE table_schema = DATABASE()"
+        )
+        return sorted({"on" if "cached=on" in (row["options"] or "") else "off" for row in rows})
+
+    @classmethod
+    def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
+        """See :meth:`Engine.wait`; the name is the state of the session's transaction.
+
+        A write into a cached table waits for its readers' lease after COMMIT and before it commits.
+        """
+        sessions, state = row["sessions"], row["trx"]
+        if row["command"] == "Sleep":
+            return Wait.CLIENT, "Sleep", sessions
+        if state == "LockWaiting":
+            return Wait.LOCK, state, sessions
+        if state == "Committing":
+            return Wait.LOG, state, sessions
+        if row["verb"] == "COMMIT":
+            return Wait.LOCK, "COMMIT, not yet Committing", sessions
+        return Wait.BUSY, row["command"], sessions
+
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: the number of regions, or none where the store has none."""
+        """See :meth:`Engine.counters`: size of the dataset; its regions, where the store has any."""
+        counters = {"dataset_bytes": float(self.dataset_bytes())}
         try:
-            rows = self.query(
-                "SELECT COUNT(DISTINCT region_id) AS regions, SUM(written_bytes) AS written,"
-                " SUM(read_bytes) AS read_ FROM information_schema.tikv_region_status"
-                " WHERE db_name = 'sbtest'"
+            (regions,) = self.query(
+                "SELECT COUNT(DISTINCT region_id) AS regions, SUM(written_bytes) AS written_bytes,"
+                " SUM(read_bytes) AS read_bytes FROM information_schema.tikv_region_status"
+                " WHERE db_name = DATABASE()"
             )
         except EngineError:
-            return {}  # unistore has no placement driver to ask
-        return {
-            "tikv_region_status.regions": float(rows[0]["regions"]),
-            "tikv_region_status.written_bytes": float(rows[0]["written"] or 0),
-            "tikv_region_status.read_bytes": float(rows[0]["read_"] or 0),
-        }
+            return counters  # the embedded store has no placement driver to ask
+        found = {f"tikv_region_status.{name}": float(value or 0) for name, value in regions.items()}
+        return counters | found
 
     def prewarm(self, dataset: Dataset) -> None:
         """See :meth:`Engine.prewarm`: a scan of every table and of its index on k."""
@@ -57,12 +156,10 @@ class TiDB(MySQLProtocol):
         """See :meth:`Engine.dataset_bytes`."""
         rows = self.query(
             "SELECT SUM(data_length + index_length) AS size FROM information_schema.tables"
-            " WHERE table_schema = 'sbtest'"
+            " WHERE table_schema = DATABASE()"
         )
         return int(rows[0]["size"] or 0)
 
     def settle(self) -> None:
-        """See :meth:`Engine.settle`: nothing; TiKV compacts by itself."""
-
-    def analyze(self) -> None:
-        """See :meth:`Engine.analyze`: nothing; TiDB does it by itself."""
+        """See :meth:`Engine.settle`: statistics, or they would be gathered in the middle of a run."""
+        self.analyze()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from benchlab.engines.tidb import CACHED_READS, TABLE_CACHE
 from benchlab.gate import steady
 from benchlab.observers import background
 from benchlab.study.resources import CLIENT_CPU
@@ -23,6 +24,12 @@ Row = tuple[str, bool, float | None, str]
 #: not bind; nobody else used the host.
 STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
 
+#: And: where tables were to be cached, reads were served from the cache.
+CACHED = "cached"
+
+#: Share of the queries that must have been.
+LEAST_CACHED = 0.9
+
 #: Share of the transactions due that must have ended. The rest is chance: they are due at random times.
 LEAST_OFFERED = 0.95
 
@@ -36,10 +43,11 @@ def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
 
     Args:
         tables: the run's rows of ``run``, and as far as it has any of ``phase``, ``interval``,
-            ``os_sample``, ``host`` and ``attribution``.
+            ``os_sample``, ``host``, ``attribution``, ``engine_setting`` and ``engine_counter``.
         writes: whether its workload does.
     """
     rows = [_steady(tables, writes), _offered(tables), _client(tables), _alone(tables)]
+    rows += [] if writes else [_cached(tables)]
     return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
 
 
@@ -133,3 +141,21 @@ def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     foreign = max(0.0, of["host"] - accounted) / 1e6 / float(cores[0])
     found = f"{foreign:.0%} of the host's CPU used by others than engine, load and kernel"
     return ALONE, foreign <= MOST_FOREIGN, foreign, found
+
+
+def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
+    """Return whether reads were served from a server's cache of tables, where there was to be one."""
+    settings, counters = (
+        frame.select(columns).rows()
+        if not (frame := tables.get(name, pl.DataFrame())).is_empty()
+        else []
+        for name, columns in (
+            ("engine_setting", ["name", "effective"]),
+            ("engine_counter", ["name", "at_begin", "at_end"]),
+        )
+    )
+    if (TABLE_CACHE, "on") not in settings:
+        return None
+    served = sum(end - (begin or 0) for name, begin, end in counters if name.endswith(CACHED_READS))
+    share = served / tables["run"]["queries"].item()
+    return CACHED, share >= LEAST_CACHED, share, f"{share:.0%} of the queries read from the cache"

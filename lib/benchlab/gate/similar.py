@@ -1,11 +1,12 @@
-"""Similar: whether a dataset is to the buffer pool as it is in the article.
+"""Similar: whether a dataset is to the buffer pool, and the server to its store, as in the article.
 
 What the pool does not hold is read from the disk. So this ratio decides what binds, and a curve of
-another one tells nothing of the article's.
+another one tells nothing of the article's. Nor does that of a server which is not the whole engine.
 """
 
 from typing import TYPE_CHECKING
 
+from benchlab.engines import engine_class
 from benchlab.gate import sizes
 from benchlab.numbers import number
 
@@ -29,11 +30,15 @@ def is_similar(article: float, here: float) -> bool:
 
 
 def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
-    """Return engine and variant of the curves that are not similar, with both ratios.
+    """Return engine and variant of the curves that are not similar, with the reason.
 
     Where a ratio is unknown, the curves are not among them.
     """
     found = {}
+    curves = rerun.counted.select("engine", "variant", "engine_version").unique(maintain_order=True)
+    for engine, variant, version in curves.iter_rows():
+        if reason := engine_class(rerun.study.role(engine)).shortcoming(version):
+            found[engine, variant] = f"{rerun.study.label(engine)} {version}: {reason}"
     for one in sizes.settings(rerun):
         if one.name == sizes.pool(rerun.study, one.engine):
             article, here = sizes.ratio(sizes.dataset(rerun, one.engine), one.sides)

@@ -1,0 +1,134 @@
+"""TiDB: what its server reports of itself, as 7.1.1 on its embedded store did."""
+
+import csv
+
+import pytest
+from benchlab.engines.base import Endpoint
+from benchlab.engines.tidb import TABLE_CACHE, TiDB
+from benchlab.engines.waits import Wait
+from conftest import DATA
+
+RECORDED = DATA / "tidb_7.1.1"
+
+
+def rows(name: str) -> list[dict]:
+    with (RECORDED / f"{name}-unistore.tsv").open() as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))
+
+
+class Recorded(TiDB):
+    """One that answers as the server did."""
+
+    def __init__(self, store: str = "unistore", options: tuple[str, ...] = ("",)):
+        super().__init__(Endpoint(host="", port=0, user=""))
+        self.store, self.options, self.asked = store, options, []
+
+    def query(self, sql: str, parameters: tuple = ()) -> list[dict]:
+        self.asked.append(sql)
+        if sql.startswith("SHOW CONFIG WHERE"):
+            return [{"Value": self.store}]
+        if sql == "SHOW CONFIG":
+            return rows("show_config")
+        if sql == "SHOW GLOBAL VARIABLES":
+            return [{"Variable_name": "tidb_table_cache_lease", "Value": "3"}]
+        if "VERSION()" in sql:
+            return [{"version": "5.7.25-TiDB-v7.1.1"}]
+        if "create_options" in sql:
+            return [{"options": one} for one in self.options]
+        if "table_name AS name" in sql:
+            return [{"name": "sbtest2"}, {"name": "sbtest1"}]
+        return []
+
+
+def test_its_version_names_the_embedded_store():
+    assert Recorded().version() == "7.1.1-unistore"
+    assert Recorded(store="tikv").version() == "7.1.1"
+
+
+def test_a_server_on_the_embedded_store_does_not_stand_for_the_engine():
+    assert "does not sync" in TiDB.shortcoming("7.1.1-unistore")
+    assert TiDB.shortcoming("7.1.1") is None
+
+
+def test_what_a_file_cannot_set_is_set_by_sql():
+    engine = Recorded()
+    engine.tune({"log.level": "error", "tidb_table_cache_lease": 5, TABLE_CACHE: True})
+    assert [sql for sql in engine.asked if not sql.startswith("SELECT")] == [
+        "SET GLOBAL tidb_table_cache_lease = 5",
+        "ALTER TABLE sbtest1 CACHE",
+        "ALTER TABLE sbtest2 CACHE",
+    ]
+    engine.asked.clear()
+    engine.tune({TABLE_CACHE: False})
+    assert engine.asked[-1] == "ALTER TABLE sbtest2 NOCACHE"
+
+
+@pytest.mark.parametrize(
+    ("options", "effective"),
+    [(("",), "off"), (("cached=on",), "on"), (("", "cached=on"), "off and on"), ((None,), "off")],
+)
+def test_whether_tables_are_cached_is_a_setting(options, effective):
+    (found,) = Recorded(options=options).settings({TABLE_CACHE: True})
+    assert (found.requested, found.effective) == ("on", effective)
+
+
+def test_settings_come_from_configuration_and_variables():
+    found = Recorded().settings({"log.level": "error", "tidb_table_cache_lease": 3, "no.such": 1})
+    assert [(one.name, one.effective, one.source) for one in found] == [
+        ("log.level", "error", "tidb"),
+        ("tidb_table_cache_lease", "3", "variable"),
+    ]
+
+
+def test_the_embedded_store_is_not_asked_for_settings_of_tikv():
+    tikv = {"storage.block-cache.capacity": 1, "coprocessor.region-split-size": 2}
+    assert Recorded().settings(tikv) == []
+    assert [one.effective for one in Recorded(store="tikv").settings(tikv)] == [None, None]
+
+
+# A row of waits_query, and what it is; states as in information_schema.tidb_trx
+WAITS = [
+    (("Sleep", None, None), Wait.CLIENT),
+    (("Sleep", "Idle", None), Wait.CLIENT),
+    (("Query", None, "SELECT"), Wait.BUSY),
+    (("Query", "Idle", "SELECT"), Wait.BUSY),
+    (("Execute", None, "SELECT"), Wait.BUSY),
+    (("Query", "LockWaiting", "UPDATE"), Wait.LOCK),
+    (("Query", "Committing", "COMMIT"), Wait.LOG),
+    (("Query", "Idle", "COMMIT"), Wait.LOCK),
+]
+
+
+@pytest.mark.parametrize(("row", "folded"), WAITS)
+def test_a_session_waits_by_the_state_of_its_transaction(row, folded):
+    found = TiDB.wait(dict(zip(("command", "trx", "verb"), row, strict=True)) | {"sessions": 3})
+    assert found[0] == folded
+    assert found[1]
+    assert found[2] == 3
+
+
+def test_recorded_sessions_of_which_one_waits_for_the_other():
+    """Printed one after the other: the processes, and the transactions."""
+    lines = (RECORDED / "sessions-unistore.tsv").read_text().splitlines()
+    second = next(number for number, line in enumerate(lines) if line.startswith("id\tstate"))
+    processes, transactions = (
+        {row["id"]: row for row in csv.DictReader(part, delimiter="\t")}
+        for part in (lines[:second], lines[second:])
+    )
+    states = {row["session_id"]: row["state"] for row in transactions.values()}
+    found = {
+        row["info"].split()[0]: TiDB.wait(
+            {
+                "command": row["command"],
+                "trx": states.get(number),
+                "verb": row["info"][:6].upper(),
+                "sessions": 1,
+            }
+        )
+        for number, row in processes.items()
+        if number in states
+    }
+    assert found == {
+        "update": (Wait.LOCK, "LockWaiting", 1),
+        "select": (Wait.BUSY, "Query", 1),
+    }
