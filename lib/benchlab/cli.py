@@ -21,7 +21,7 @@ from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, InterventionPoint, strict
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import LOWERED
 
 # What takes long to import (DuckDB, Polars, scipy, Ansible, the paper's stack) is imported by the
@@ -186,7 +186,7 @@ def intervene(
 
     checkout = repo.find()
     try:
-        requested = Intervention(
+        requested = LimitBlocks(
             resources=tuple(resource or LOWERED), factor=factor, block_s=block_s, blocks=blocks
         )
         where = InterventionPoint(

@@ -108,6 +108,15 @@ def batches(checkout: Repo) -> Callable[..., list[Batch]]:
 
 
 @pytest.fixture
+def at_sixteen(batches) -> Trial:
+    """A trial of the first study: PostgreSQL's write_only at 16 threads."""
+    curve = batches(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
+    trials = [trial for batch in curve for trial in batch.trials]
+    (found,) = (trial for trial in trials if trial.point.concurrency == 16)
+    return found
+
+
+@pytest.fixture
 def close_run(checkout: Repo, batches) -> Callable[..., Record]:
     """Leave a finished run folder with the given files, as a sweep would."""
     trials = [trial for batch in batches() for trial in batch.trials]

@@ -133,7 +133,7 @@ class Cloud:
     def __init__(self, machine: Machine, folder: Path):
         self.machine, self.folder = machine, folder
         variants = json.loads((ETC / "engines/postgres.json").read_text())["variants"]
-        bin_dir = Path(variants["default"]["start"][0]).parent
+        bin_dir = Path(variants["default"]["services"][0]["start"][0]).parent
         with socket.create_server(("127.0.0.1", 0)) as unused:
             self.port = unused.getsockname()[1]
         shutil.chown(folder, USER)

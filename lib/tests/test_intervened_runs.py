@@ -9,11 +9,11 @@ from benchlab.raw import folders
 from benchlab.report import intervention_charts, interventions, points
 from benchlab.store import ingest, open_store
 from benchlab.store.results import largest_profile
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 from conftest import CAPTURES, DATA, STUDY, editable, rerun
 from polars.testing import assert_frame_equal
 
-REQUESTED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
+REQUESTED = LimitBlocks(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 FILES = CAPTURES | {
     "sysbench.out": (DATA / "intervene" / "sysbench.txt").read_bytes(),
     "blocks.jsonl": (DATA / "intervene" / "blocks.jsonl").read_bytes(),
@@ -21,12 +21,9 @@ FILES = CAPTURES | {
 
 
 @pytest.fixture
-def intervened(batches):
+def intervened(at_sixteen):
     """A trial of write_only at 16 threads, with and without an intervention."""
-    curve = batches(engines=["postgres"], variants=["default"], workloads=["oltp_write_only"])
-    trials = [trial for batch in curve for trial in batch.trials]
-    (plain,) = (trial for trial in trials if trial.point.concurrency == 16)
-    return plain, plain.model_copy(update={"intervention": REQUESTED})
+    return at_sixteen, at_sixteen.model_copy(update={"intervention": REQUESTED})
 
 
 def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, intervened):
@@ -38,7 +35,7 @@ def test_its_blocks_and_elasticities_are_in_the_store(checkout, close_run, inter
         found = store.table("elasticity", record.run_id)
         assert sorted(found["resource"]) == ["CPU", "disk write bandwidth"]
         (run,) = store.runs().rows(named=True)
-        assert Intervention.model_validate_json(run["intervention"]) == REQUESTED
+        assert LimitBlocks.model_validate_json(run["intervention"]) == REQUESTED
         assert not store.table("attribution", record.run_id).is_empty()
         # from the store as from the raw files
         stored = interventions.stored(store, record.run_id)

@@ -11,7 +11,7 @@ from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import ParseError
 from benchlab.run.schedule import Block, schedule
 from benchlab.stats import Estimate
-from benchlab.study.intervention import TRANSIENT_S, Intervention
+from benchlab.study.intervention import TRANSIENT_S, LimitBlocks
 from benchlab.study.resources import LOWERED
 from conftest import DATA
 from hypothesis import given
@@ -21,11 +21,11 @@ from pydantic import ValidationError
 #: A run of PostgreSQL's write_only: two resources, four blocks of 4 s each, recorded.
 RECORDED = (DATA / "intervene" / "blocks.jsonl").read_text()
 SECONDS = sysbench_output.intervals((DATA / "intervene" / "sysbench.txt").read_text())
-REQUESTED = Intervention(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
+REQUESTED = LimitBlocks(resources=("cpu", "write_bandwidth"), block_s=4, blocks=4)
 LATE_S = 0.06  # as its record says
 
 INTERVENTIONS = st.builds(
-    Intervention,
+    LimitBlocks,
     resources=st.lists(st.sampled_from(list(LOWERED)), min_size=1, unique=True).map(tuple),
     factor=st.floats(0.1, 0.9),
     block_s=st.integers(3, 20),
@@ -54,7 +54,7 @@ def test_every_resource_is_lowered_as_often_with_a_baseline_between(requested, s
 
 
 def test_the_order_is_another_with_another_seed():
-    requested = Intervention(block_s=3, blocks=4)
+    requested = LimitBlocks(block_s=3, blocks=4)
     orders = {tuple(schedule(requested, seed)) for seed in range(20)}
     assert len(orders) == 20
 
@@ -75,14 +75,14 @@ def test_the_order_is_another_with_another_seed():
 )
 def test_an_intervention_that_makes_no_sense_is_refused(wrong, said):
     with pytest.raises(ValidationError, match=said):
-        Intervention(**{"block_s": 4, "blocks": 2} | wrong)
+        LimitBlocks(**{"block_s": 4, "blocks": 2} | wrong)
 
 
 def test_without_an_envelope_the_cpu_alone_can_be_lowered():
-    requested = Intervention(block_s=4, blocks=2)
+    requested = LimitBlocks(block_s=4, blocks=2)
     assert requested.within(True) == requested
     assert requested.within(False).resources == ("cpu",)
-    assert Intervention(resources=("read_iops",), block_s=4, blocks=2).within(False) is None
+    assert LimitBlocks(resources=("read_iops",), block_s=4, blocks=2).within(False) is None
 
 
 # What the agent printed
@@ -139,7 +139,7 @@ def test_what_the_agent_does_not_print_is_refused_with_its_line(text, said):
 # What the blocks show
 
 
-def run(requested: Intervention, tps: dict[str | None, float], late_s: float = 0.0) -> tuple:
+def run(requested: LimitBlocks, tps: dict[str | None, float], late_s: float = 0.0) -> tuple:
     """Blocks and seconds of a run in which throughput follows at once, and whole seconds are in step.
 
     The first second of every block shows another throughput, which must not count.
@@ -164,7 +164,7 @@ def test_seconds_behind_the_transient_count_and_no_others(requested, late_s):
 
 
 def test_blocks_that_begin_between_two_seconds_have_one_less():
-    requested = Intervention(resources=("cpu",), block_s=5, blocks=1)
+    requested = LimitBlocks(resources=("cpu",), block_s=5, blocks=1)
     found = elasticity.block_throughput(*run(requested, {None: 1.0, "cpu": 1.0}, 0.5), 0.5)
     assert set(found["seconds"]) == {5 - TRANSIENT_S - 1}
     # a whole second later they are in step again
@@ -218,7 +218,7 @@ def test_a_run_that_was_cut_says_less_and_never_more(lines):
 
 
 def test_a_limit_that_is_not_in_force_is_not_testable():
-    requested = Intervention(block_s=4, blocks=4).within(False)
+    requested = LimitBlocks(block_s=4, blocks=4).within(False)
     tps = {None: 100.0, "cpu": 80.0}
     found = elasticity.elasticities(
         elasticity.block_throughput(*run(requested, tps)), requested, enforced=False
@@ -231,7 +231,7 @@ def test_a_limit_that_is_not_in_force_is_not_testable():
 
 
 def test_a_load_that_stood_still_says_nothing():
-    requested = Intervention(resources=("cpu",), block_s=4, blocks=4)
+    requested = LimitBlocks(resources=("cpu",), block_s=4, blocks=4)
     (row,) = elasticity.elasticities(
         elasticity.block_throughput(*run(requested, {None: 0.0, "cpu": 0.0})),
         requested,

@@ -45,6 +45,9 @@ class Session:
     def engine(self) -> "Session":
         return self
 
+    def tune(self, requested: dict) -> None:
+        pass
+
     def settings(self, requested: dict) -> list[EngineSetting]:
         return self.said.get(self.variant, [])
 

@@ -132,6 +132,14 @@ def test_sample_without_disk_pressure_or_limit():
     assert sample.samples(text).is_empty()
 
 
+def test_sample_has_the_cpu_time_of_each_service():
+    ticks = ({"t": t, "services": {"tikv": 10 + 5 * t, "tidb": 9}} for t in (1, 2))
+    assert sample.samples(sample_lines(*ticks)).select("subject", "metric", "value").rows() == [
+        ("engine tikv", "cpu_us_per_s", 5.0),
+        ("engine tidb", "cpu_us_per_s", 0.0),
+    ]
+
+
 def test_sample_names_an_unknown_counter():
     with pytest.raises(ParseError, match="line 1: unknown counters: cpu bogus; known: cpu engine"):
         sample.samples(sample_lines({"t": 1, "cpu": {"bogus": 1}}))

@@ -17,7 +17,7 @@ from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, OpenLoop
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 from benchlab.target import provision
 from conftest import DATA, ROOT, STUDY
 from conftest import planned as plan_of
@@ -276,18 +276,18 @@ def test_limits_that_are_not_in_force_are_not_planned(checkout):
     with pytest.raises(TargetError, match=r"no limit is in force .* choose one of: cpu"):
         paper.intervention(
             paper.study.interventions[0],
-            Intervention(resources=("read_iops",), block_s=4, blocks=4),
+            LimitBlocks(resources=("read_iops",), block_s=4, blocks=4),
         )
 
 
 def test_a_trial_with_an_intervention_is_another_one(batches):
     trial = batches()[0].trials[0]
     requested = [
-        Intervention(block_s=4, blocks=2),
-        Intervention(block_s=5, blocks=2),
-        Intervention(block_s=4, blocks=3),
-        Intervention(block_s=4, blocks=2, factor=0.7),
-        Intervention(block_s=4, blocks=2, resources=("cpu",)),
+        LimitBlocks(block_s=4, blocks=2),
+        LimitBlocks(block_s=5, blocks=2),
+        LimitBlocks(block_s=4, blocks=3),
+        LimitBlocks(block_s=4, blocks=2, factor=0.7),
+        LimitBlocks(block_s=4, blocks=2, resources=("cpu",)),
     ]
     intervened = [trial.model_copy(update={"intervention": one}) for one in requested]
     assert len({one.key for one in (trial, *intervened)}) == len(requested) + 1

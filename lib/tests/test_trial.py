@@ -99,6 +99,7 @@ def under_way(checkout, batches, tmp_path):
             node=lambda role, number=0: Node(made=made),
             client_argv=lambda argv, role, number: argv,
             status=lambda: {"pid": 1},
+            metrics=dict,
         )
         run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", ALONE))
         run.driver = Shell()

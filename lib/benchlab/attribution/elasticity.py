@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from benchlab.study.intervention import TRANSIENT_S, WITHOUT_ENVELOPE, Intervention
+from benchlab.study.intervention import TRANSIENT_S, WITHOUT_ENVELOPE, LimitBlocks
 from benchlab.study.resources import LOWERED
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def block_throughput(
     return pl.DataFrame(rows, schema=blocks.schema | {"seconds": pl.Int64, "tps": pl.Float64})
 
 
-def elasticities(blocks: pl.DataFrame, requested: Intervention, enforced: bool) -> pl.DataFrame:
+def elasticities(blocks: pl.DataFrame, requested: LimitBlocks, enforced: bool) -> pl.DataFrame:
     """Return one row per resource: elasticity, interval, number of blocks, and the answer.
 
     Every lowered block is held against the baseline blocks before and behind it; it does not count

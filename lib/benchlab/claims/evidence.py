@@ -14,11 +14,11 @@ import polars as pl
 
 from benchlab.gate.similar import dissimilar
 from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
-from benchlab.store import results
+from benchlab.store import metrics, results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.claims import Claim, Series, clients_here
-from benchlab.study.vocabulary import METRICS
+from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 
 #: Confidence of an attribution from which it counts: captures that show less leave another answer open.
 _CONFIDENT = 0.5
@@ -78,6 +78,9 @@ class Evidence:
         )
         self._all = rerun.metrics.filter(**within).sort("started")
         self._runs = self._all.filter("valid")
+        self._single_writes = metrics.of_single_writes(
+            rerun.store, rerun.single_writes.filter(**within)
+        )
         self._not_passed = self._all.filter(~pl.col("valid")).join(
             rerun.gate.unique("run_id", keep="first", maintain_order=True), on="run_id"
         )
@@ -85,6 +88,7 @@ class Evidence:
         self._elsewhere = {
             name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
         }
+        self._outcomes = rerun.outcomes
         self._dissimilar = dissimilar(rerun)
         self._other_versions = {
             engine: f"{spec.label} {version} for the article's {spec.article_version}"
@@ -132,7 +136,7 @@ class Evidence:
         """
         name = metric or series.metric
         runs, prior = self._with(series, name), self._prior(series, name)
-        of_dataset = METRICS[name].is_of_the_dataset
+        of_dataset = OF_CLAIMS[name].is_of_the_dataset
         return {
             one: Sample(values, prior, is_exact=of_dataset and len(set(values)) == 1)
             for one, values in self._by_concurrency(runs, name).items()
@@ -175,7 +179,8 @@ class Evidence:
         """Return our concurrencies at which a curve has runs and none passed the gate, and why not."""
         found: dict[int, str] = {}
         for series in several:
-            if not METRICS[series.metric].is_of_the_dataset:
+            metric = OF_CLAIMS[series.metric]
+            if not metric.is_of_the_dataset and series.metric not in OF_SINGLE_WRITES:
                 runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
                 for at, reason in runs.select("concurrency", "found").iter_rows():
                     found.setdefault(at, reason)
@@ -192,6 +197,20 @@ class Evidence:
         if runs.is_empty():
             raise NotTestable(f"no capture shows what bound {series}")
         return self._by_concurrency(runs, "resource")
+
+    def outcomes(self, series: Series) -> list[dict[str, str]]:
+        """Return the answers to each run's checks.
+
+        Raises:
+            NotTestable: no run made any.
+        """
+        found = self._outcomes.filter(**_key(series))
+        if found.is_empty():
+            raise NotTestable(f"{series}: no run of it made checks")
+        return [
+            dict(of_run.select("check", "answer").iter_rows())
+            for _, of_run in found.group_by("run_id", maintain_order=True)
+        ]
 
     def here(self, in_article: int) -> float:
         """Return the concurrency here that stands for the article's."""
@@ -260,6 +279,8 @@ class Evidence:
 
     def _prior(self, series: Series, metric: str) -> Spread | None:
         """Return what the points of a series' engine have in common in how much their trials spread."""
+        if metric in OF_SINGLE_WRITES:
+            return None
         if metric not in self._priors:
             self._priors[metric] = results.spreads(results.trials(self._runs, metric), metric)
         return self._priors[metric].get(series.engine)
@@ -271,12 +292,17 @@ class Evidence:
         return self._all["limit_cores"][0] / self._instance.cores
 
     def _with(self, series: Series, metric: str) -> pl.DataFrame:
-        """Return the runs of a series that have a metric.
+        """Return the runs of a series that have a metric, or their single writes.
 
-        What is of the dataset is known whether or not a run passed the gate.
+        What is of the dataset is known whether or not a run passed the gate, and how a server makes a
+        write wait for its readers whatever its store is.
         """
+        if metric in OF_SINGLE_WRITES:
+            if (found := self._single_writes.filter(**_key(series))).is_empty():
+                raise NotTestable(f"{series}: no run of it has single writes")
+            return found
         of_dataset = METRICS[metric].is_of_the_dataset
-        if not of_dataset:
+        if not (of_dataset or METRICS[metric].is_of_any_store):
             self._require_similar(series)
         found = self._of(series, self._all if of_dataset else self._runs).drop_nulls(metric)
         if found.is_empty():

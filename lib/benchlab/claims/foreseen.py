@@ -17,12 +17,19 @@ from benchlab.study.claims import (
     Level,
     Limit,
     OfCurves,
+    Outcome,
     Peak,
     Ratio,
     Series,
+    Share,
     Untested,
     clients_here,
 )
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
+from benchlab.study.vocabulary import OF_SINGLE_WRITES
+
+#: Engine, variant, workload, and what is done in the run.
+_Key = tuple[str, str, str, type]
 
 
 def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
@@ -49,32 +56,34 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
             yield claim, reason
 
 
-def _concurrencies(plan: Plan) -> dict[tuple[str, str, str], set[int]]:
-    """Engine, variant and workload → the numbers of clients that are run in the main envelope."""
-    found: dict[tuple[str, str, str], set[int]] = {}
+def _concurrencies(plan: Plan) -> dict[_Key, set[int]]:
+    """Return the numbers of clients that are run in the main envelope, by the key of a series."""
+    found: dict[_Key, set[int]] = {}
     for batch in plan.batches:
-        if not batch.is_open and not batch.intervention:
+        if not batch.is_open and not isinstance(batch.intervention, LimitBlocks):
             for trial in batch.trials:
                 *curve, envelope = trial.point.curve
                 if envelope == DEFAULT_ENVELOPE:
-                    found.setdefault(tuple(curve), set()).add(trial.point.concurrency)
+                    key = (*curve, type(batch.intervention))
+                    found.setdefault(key, set()).add(trial.point.concurrency)
     return found
 
 
 def _reason(
     study: Study,
     claim: Claim,
-    run: dict[tuple[str, str, str], set[int]],
+    run: dict[_Key, set[int]],
     share_of_cores: float,
     profile: str,
 ) -> str | None:
+    done = _done_in(claim)
     for _, series in claim.series:
-        if _key(series) not in run:
+        if _key(series, done) not in run:
             return f"profile {profile} does not run {series}"
     per_core = study.clients_per_core if claim.clients_per_core is None else claim.clients_per_core
     scale = share_of_cores if per_core else 1.0
     for part in claim.decided_by.parts:
-        sides = [run[_key(one)] for one in (part.of, getattr(part, "over", None)) if one]
+        sides = [run[_key(one, done)] for one in (part.of, getattr(part, "over", None)) if one]
         if lacking := _lacking(part, set.intersection(*sides), scale):
             who = "no profile runs" if _in_none(study, part, scale) else f"{profile} does not run"
             return f"{_clients(lacking, scale)}, which {who}"
@@ -91,7 +100,9 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
             first, last = (clients_here(one, scale) for one in (test.first, test.last))
             inside = any(first <= one <= last for one in there)
             return [] if inside else sorted({test.first, test.last})
-        case Above() | Ratio() | Level() | Limit() | Bound() if not isinstance(test.at, str):
+        case Above() | Ratio() | Level() | Limit() | Share() | Bound() if not isinstance(
+            test.at, str
+        ):
             return _none_of(test.at, there, scale)
     return []
 
@@ -121,5 +132,13 @@ def _in_none(study: Study, test: OfCurves, scale: float) -> bool:
     return bool(_lacking(test, every, scale))
 
 
-def _key(series: Series) -> tuple[str, str, str]:
-    return series.engine, series.variant, series.workload
+def _done_in(claim: Claim) -> type:
+    """Return what is done in the runs that a claim's test uses."""
+    if isinstance(claim.decided_by, Outcome):
+        return OutcomeChecks
+    of_writes = any(series.metric in OF_SINGLE_WRITES for _, series in claim.series)
+    return SingleWrites if of_writes else type(None)
+
+
+def _key(series: Series, done: type) -> _Key:
+    return series.engine, series.variant, series.workload, done

@@ -33,9 +33,11 @@ from benchlab.study.claims import (
     Level,
     Limit,
     OfCurves,
+    Outcome,
     Peak,
     Ratio,
     Series,
+    Share,
     Untested,
     Verdict,
 )
@@ -89,12 +91,16 @@ class _Finding:
     number: Estimate | None = None
     where: str = ""
     trials_needed: int | None = None
+    has_chance: bool = True
+    """Whether another run might have found something else."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is no chance in the number that decided."""
+        """Whether there is no chance in what decided."""
         number = self.number
-        return number is not None and number.low == number.value == number.high
+        return not self.has_chance or (
+            number is not None and number.low == number.value == number.high
+        )
 
     @property
     def is_open_for_one_trial(self) -> bool:
@@ -391,6 +397,23 @@ def _of_values(
     return _Finding(decision.answer, found, number, where).within(covered)
 
 
+def _share(test: Share, evidence: Evidence) -> _Finding:
+    curve = evidence.curve(test.of)
+    covered = _covered(test, curve, evidence)
+
+    def estimate(at: int, confidence: float) -> Estimate:
+        return stats.share([value <= test.most for value in curve[at]], confidence)
+
+    def decide(number: Estimate) -> Answer:
+        return stats.exceeds(number, test.least_share)
+
+    decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
+    number = decision.ratio
+    greatest = f"{max(curve[decision.at]):.3g} {test.unit}"
+    found = f"{words.estimated(number)} of {number.n:,}, the greatest {greatest}"
+    return _Finding(decision.answer, found, number, _clients(evidence, decision.at)).within(covered)
+
+
 def _bound(test: Bound, evidence: Evidence) -> _Finding:
     """Most trials at each of these concurrencies, or at one of them none; one trial decides nothing."""
     bound = evidence.bound(test.of)
@@ -416,6 +439,21 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
     return finding.within(covered)
 
 
+def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
+    """Every run must have had these answers; there is no chance in it."""
+    runs = [
+        {check: answers.get(check, "not checked") for check in test.answers}
+        for answers in evidence.outcomes(test.of)
+    ]
+    wrong = [
+        answers
+        for answers in runs
+        if not all(said in answers[check] for check, said in test.answers.items())
+    ]
+    answer = Answer.FAILS if wrong else Answer.HOLDS
+    return _Finding(answer, words.outcomes((wrong or runs)[0]), has_chance=False)
+
+
 #: Test of a claim → what decides it.
 _TESTS: dict[type, Callable[..., _Finding]] = {
     Above: _above,
@@ -425,7 +463,9 @@ _TESTS: dict[type, Callable[..., _Finding]] = {
     Knee: _knee,
     Level: _level,
     Limit: _limit,
+    Share: _share,
     Bound: _bound,
+    Outcome: _outcome,
 }
 
 
@@ -439,7 +479,7 @@ def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
 
 
 def _covered(
-    test: Above | Ratio | Level | Limit | Bound, curve: dict, evidence: Evidence
+    test: Above | Ratio | Level | Limit | Share | Bound, curve: dict, evidence: Evidence
 ) -> Covered:
     """Return what a curve has of the concurrencies of a test."""
     if test.at == "all":

@@ -1,5 +1,6 @@
 """Words: what a test requires and what was found, in a few characters for a table."""
 
+from collections.abc import Mapping
 from math import inf
 
 from benchlab.numbers import number
@@ -13,8 +14,10 @@ from benchlab.study.claims import (
     Level,
     Limit,
     OfCurves,
+    Outcome,
     Peak,
     Ratio,
+    Share,
     Test,
 )
 
@@ -45,11 +48,20 @@ def _condition(test: Test) -> str:
         case Limit():
             bound = f"≥ {test.least:,g}" if test.most is None else f"≤ {test.most:,g}"
             return f"{bound} {test.unit}"
+        case Share():
+            return f"≤ {test.most:,g} {test.unit} in {100 * test.least_share:g} % or more"
         case Bound():
             return " or ".join(test.by)
+        case Outcome():
+            return outcomes(test.answers)
         case Audit():
             return audited(test, test.value)
     return ""
+
+
+def outcomes(answers: Mapping[str, str]) -> str:
+    """Write the answers to checks."""
+    return "; ".join(f"{check}: {answer}" for check, answer in answers.items())
 
 
 def accepted(test: Test) -> tuple[float, float] | None:

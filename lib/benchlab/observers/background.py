@@ -6,14 +6,13 @@ of which only the differences mean something.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from benchlab.observers._samples import OsSamples
-from benchlab.observers.poll import Poll
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.observers.poll import Poll, answers
 
 if TYPE_CHECKING:
     from benchlab.engines import Engine
@@ -42,13 +41,10 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         ParseError: the text is not what :func:`poll` gives.
     """
     found = OsSamples(OBSERVER)
-    lines = whole_lines(OBSERVER, text, truncated_ok) if text else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            content = json.loads(line)
-            t, cycles = float(content["t"]), None if "error" in content else content["cycles"]
-            if cycles is not None:
-                found.add(t, SUBJECT, METRIC, float(cycles))
-        except (KeyError, TypeError, ValueError):
-            fail(OBSERVER, number, f"no number of cycles: {shown(line)}")
+    for t, cycles in answers(text, OBSERVER, "number of cycles", _cycles, truncated_ok):
+        found.add(t, SUBJECT, METRIC, cycles)
     return found.frame()
+
+
+def _cycles(content: Mapping[str, Any]) -> float | None:
+    return None if content["cycles"] is None else float(content["cycles"])

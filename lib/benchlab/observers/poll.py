@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchlab.errors import EngineError
+from benchlab.raw.text import fail, shown, whole_lines
 
 if TYPE_CHECKING:
     from benchlab.engines import Engine
     from benchlab.engines.base import Ask
 
 _STOP_TIMEOUT_S = 15
+
+
+AnswerT = TypeVar("AnswerT")
 
 
 class Poll:
@@ -63,3 +67,34 @@ class Poll:
     def _keep(self, **content: object) -> None:
         line = {"t": round(time.time(), 6), **content}
         self._lines.append(json.dumps(line, default=str) + "\n")
+
+
+def answers(
+    text: str,
+    name: str,
+    wanted: str,
+    read: Callable[[Mapping[str, Any]], AnswerT | None],
+    truncated_ok: bool = False,
+) -> Iterator[tuple[float, AnswerT]]:
+    """Yield when each answer of a capture came, and what ``read`` takes from it; nothing of an error.
+
+    Args:
+        text: the capture.
+        name: whose capture, for an error.
+        wanted: what an answer has, for an error.
+        read: takes it from the line's object; raises a LookupError, TypeError or ValueError if it is
+            not there.
+        truncated_ok: see :mod:`benchlab.observers`.
+
+    Raises:
+        ParseError: a line is not what :class:`Poll` keeps.
+    """
+    for number, line in enumerate(whole_lines(name, text, truncated_ok) if text else [], start=1):
+        try:
+            content = json.loads(line)
+            t = float(content["t"])
+            answer = None if "error" in content else read(content)
+        except (LookupError, TypeError, ValueError):
+            fail(name, number, f"no {wanted}: {shown(line)}")
+        if answer is not None:
+            yield t, answer

@@ -47,12 +47,13 @@ _COUNTERS = {
         for share in ("some", "full")
     },
 }
-_GROUPS = ("cpu", "memory", "disk", "host", "network")
+_GROUPS = ("cpu", "services", "memory", "disk", "host", "network")
 _SIZES = {
     ("memory", "engine_bytes"): ("engine", "memory_bytes"),
     ("memory", "total_bytes"): ("total", "memory_bytes"),
     ("memory", "limit_bytes"): ("total", "memory_limit_bytes"),
     ("host", "runnable_tasks"): ("host", "runnable_tasks"),
+    ("host", "memory_copy_ns"): ("host", "memory_copy_ns"),
     ("network", "speed_bytes_per_s"): ("network", "speed_bytes_per_s"),
 }
 
@@ -60,9 +61,9 @@ _SIZES = {
 def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return rows of ``os_sample``.
 
-    Subject is ``engine``, ``client`` or ``total`` (groups), ``disk`` (the envelope's), ``psi cpu``,
-    ``psi io``, ``psi memory``, ``host``, ``kernel threads`` (of the host), or ``network`` (all links of
-    the host but loopback).
+    Subject is ``engine``, ``client`` or ``total`` (groups), ``engine <service>`` (of several), ``disk``
+    (the envelope's), ``psi cpu``, ``psi io``, ``psi memory``, ``host``, ``kernel threads`` (of the
+    host), or ``network`` (all links of the host but loopback).
 
     Raises:
         ParseError: the text is not what the agent prints; or its clock went back.
@@ -80,9 +81,14 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
             if key in _SIZES:
                 found.add(t, *_SIZES[key], value)
             elif key in before and value >= before[key]:
-                found.add(t, *_COUNTERS[key], (value - before[key]) / (t - t_before))
+                found.add(t, *_counter(key), (value - before[key]) / (t - t_before))
         t_before, before = t, now
     return found.frame()
+
+
+def _counter(key: tuple[str, str]) -> tuple[str, str]:
+    group, name = key
+    return (f"engine {name}", "cpu_us_per_s") if group == "services" else _COUNTERS[key]
 
 
 def _object(number: int, line: str) -> dict[str, Any]:
@@ -109,7 +115,9 @@ def _values(number: int, content: dict[str, Any]) -> tuple[float, dict[tuple[str
         t = float(content["t"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         fail("sample", number, f"no sample: {type(error).__name__}: {error}")
-    unknown = values.keys() - _COUNTERS.keys() - _SIZES.keys()
+    unknown = {
+        key for key in values.keys() - _COUNTERS.keys() - _SIZES.keys() if key[0] != "services"
+    }
     if unknown:
         names = ", ".join(sorted(" ".join(key) for key in unknown))
         known = ", ".join(" ".join(key) for key in (*_COUNTERS, *_SIZES))

@@ -6,15 +6,13 @@ rows that the server gave. The engine's module interprets the rows when the capt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from benchlab.engines.waits import Wait
-from benchlab.observers.poll import Poll
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.observers.poll import Poll, answers
 
 if TYPE_CHECKING:
     from benchlab.engines import Engine
@@ -48,16 +46,12 @@ def samples(
     Raises:
         ParseError: the text is not what :func:`poll` gives.
     """
-    rows = []
-    lines = whole_lines("waits", text, truncated_ok) if text else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            content = json.loads(line)
-            t = float(content["t"])
-            folded = [wait(session) for session in content.get("sessions", [])]
-        except (AttributeError, KeyError, TypeError, ValueError):
-            fail("waits", number, f"no sample of the sessions: {shown(line)}")
-        rows += [(t, *found) for found in folded if found is not None]
+
+    def folded(content: Mapping[str, Any]) -> list[tuple[Wait, str, int]]:
+        return [found for row in content["sessions"] if (found := wait(row))]
+
+    sampled = answers(text, "waits", "sample of the sessions", folded, truncated_ok)
+    rows = [(t, *found) for t, waits in sampled for found in waits]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     return frame.group_by("t", "wait_class", "wait", maintain_order=True).agg(
         pl.col("sessions").sum()

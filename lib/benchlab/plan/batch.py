@@ -36,13 +36,14 @@ class Batch(BaseModel):
         """Name for progress lines and executed notebooks."""
         if self.intervention:
             concurrency = self.trials[0].point.concurrency
-            return f"{label(self.trials)}-trial{self.trial}-intervention{concurrency}"
+            kind = self.intervention.label.replace(" ", "-")
+            return f"{label(self.trials)}-trial{self.trial}-{kind}{concurrency}"
         loop = "open" if self.is_open else "batch"
         return f"{self.engine}-trial{self.trial}-{loop}{self.number}"
 
     @property
     def intervention(self) -> Intervention | None:
-        """What is lowered in its run, if anything is."""
+        """What is done to the system in its run, if anything is."""
         return self.trials[0].intervention
 
     @property

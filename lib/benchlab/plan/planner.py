@@ -3,7 +3,7 @@
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,12 +18,14 @@ from benchlab.study import (
     Instance,
     InterventionPoint,
     OpenLoop,
+    OutcomesBlock,
     Profile,
     Scalar,
     Settings,
+    SingleWritesBlock,
     Study,
 )
-from benchlab.study.intervention import WITHOUT_ENVELOPE, Intervention
+from benchlab.study.intervention import WITHOUT_ENVELOPE, Intervention, LimitBlocks
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Planner:
         """Return the whole plan.
 
         Open loops come after the closed ones whose throughput determines their rates. Interventions
-        come last: they explain what the others show.
+        come last: they explain what the others show. So do single writes and checks.
 
         Args:
             target: name of the inventory.
@@ -51,11 +53,17 @@ class Planner:
         Raises:
             UnknownName: the study has no such profile.
         """
-        batches = [*self.closed_loops(), *self.open_loops(), *self.interventions()]
+        batches = [
+            *self.closed_loops(),
+            *self.open_loops(),
+            *self.interventions(),
+            *self.single_writes(),
+            *self.outcomes(),
+        ]
         return self._written(target, batches)
 
     def by_hand(
-        self, target: str, where: InterventionPoint, requested: Intervention, number: int
+        self, target: str, where: InterventionPoint, requested: LimitBlocks, number: int
     ) -> Plan:
         """Return one intervention, whether or not it is the study's own, as a plan of one batch.
 
@@ -122,7 +130,7 @@ class Planner:
         ]
 
     def intervention(
-        self, where: InterventionPoint, requested: Intervention, number: int = 1
+        self, where: InterventionPoint, requested: LimitBlocks, number: int = 1
     ) -> Batch:
         """Return one point under an intervention, as a batch of one trial as long as the blocks are.
 
@@ -149,7 +157,33 @@ class Planner:
                 "no limit is in force that could be lowered, since the target enforces no envelope;"
                 f" choose one of: {', '.join(WITHOUT_ENVELOPE)}"
             )
-        point = self._point(self._envelope(where.envelope), *where.curve)
+        return self._intervened(where, where.curve, intervention, number)
+
+    def single_writes(self) -> list[Batch]:
+        """Return the points with single writes in the study's order, each a batch of one trial."""
+        blocks = self.study.single_writes
+        return [batch for block in blocks for batch in self._each(block, block.single_writes)]
+
+    def outcomes(self) -> list[Batch]:
+        """Return the points whose checks are made, in the study's order, each a batch of one trial."""
+        blocks = self.study.outcomes
+        return [batch for block in blocks for batch in self._each(block, block.outcomes)]
+
+    def _each(
+        self, block: SingleWritesBlock | OutcomesBlock, intervention: Intervention
+    ) -> Iterator[Batch]:
+        if self.profile_name in block.profiles:
+            for curve in itertools.product(block.engines, block.variants, block.workloads):
+                yield self._intervened(block, curve, intervention)
+
+    def _intervened(
+        self,
+        where: InterventionPoint | SingleWritesBlock | OutcomesBlock,
+        curve: tuple[str, str, str],
+        intervention: Intervention,
+        number: int = 1,
+    ) -> Batch:
+        point = self._point(self._envelope(where.envelope), *curve)
         changes = {
             "concurrency": where.concurrency,
             "measure_s": intervention.measure_s,
@@ -161,7 +195,7 @@ class Planner:
             profile=self.profile_name,
             intervention=intervention,
         )
-        return Batch(engine=where.engine, trial=number, trials=(trial,))
+        return Batch(engine=trial.point.engine, trial=number, trials=(trial,))
 
     def _written(self, target: str, batches: list[Batch], whole: bool = True) -> Plan:
         return Plan(

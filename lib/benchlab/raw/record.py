@@ -30,7 +30,8 @@ from benchlab.study.roles import LOAD, PRIMARY
 # 5: `prewarm` in place of `read_in`, as a start and as a phase; in settings.json `requested` in place
 #    of `asked`
 # 6: a run may go on until it is steady, of which an older benchlab would not know
-RECORD_VERSION = 6
+# 7: an intervention may be single writes or checks; a service's counters for Prometheus
+RECORD_VERSION = 7
 RECORD_NAME = "run.json"
 
 #: Capture of the rate at which transactions are due, and of the peak that it is a share of.
@@ -96,12 +97,13 @@ class Record(BaseModel):
         rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
         share = point.share_of_peak
         loop = f" at {share:.0%} of the peak" if share else ""
-        lowered = " with intervention" if self.trial.intervention else ""
+        intervention = self.trial.intervention
+        done = f" with {intervention.label}" if intervention else ""
         outcome = self.status if self.error is None else f"{self.status}: {self.error}"
         seconds = (self.ended - self.started).total_seconds()
         return (
             f"{point.engine} {point.variant} {point.workload_name}{rule} ×{point.concurrency}"
-            f"{loop} trial {self.trial.number}{lowered}: {outcome} ({seconds:.0f} s)"
+            f"{loop} trial {self.trial.number}{done}: {outcome} ({seconds:.0f} s)"
         )
 
 

@@ -13,7 +13,7 @@ from benchlab.raw.record import Record
 from benchlab.report.points import with_curve
 from benchlab.store import Store, ingest
 from benchlab.store.results import POINT, Rerun
-from benchlab.study.intervention import TRANSIENT_S, Intervention
+from benchlab.study.intervention import TRANSIENT_S, LimitBlocks
 from benchlab.study.resources import CPU, LOWERED, RATES, UNKNOWN, Amount
 
 #: Resource → its place among all.
@@ -54,9 +54,7 @@ def read(raw: Path, record: Record) -> IntervenedRun:
     Raises:
         BenchlabError: the run does not count, or none of its blocks came to its end.
     """
-    if record.status != "ok":
-        raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
-    tables = ingest.rows(raw / record.run_id)
+    tables = ingest.counted_rows(raw, record)
     if "intervention_block" not in tables:
         raise BenchlabError(f"{record.run_id}: no block came to its end")
     return _intervened(tables["interval"], tables["intervention_block"], tables["elasticity"])
@@ -127,7 +125,7 @@ def answers(rerun: Rerun) -> pl.DataFrame:
                 "curve": run["curve"],
                 "workload": run["workload"],
                 "concurrency": run["concurrency"],
-                "blocks": _blocks(Intervention.model_validate_json(run["intervention"])),
+                "blocks": _blocks(LimitBlocks.model_validate_json(run["intervention"])),
                 "by evidence": ", ".join(seen) or UNKNOWN,
                 "by intervention": _said(said),
                 "agree": _agree({_lowered(name) for name in seen}, said),
@@ -211,7 +209,7 @@ def _intervened(
     )
 
 
-def _blocks(intervention: Intervention) -> str:
+def _blocks(intervention: LimitBlocks) -> str:
     percent = f"{intervention.factor:.0%}".replace("%", " %")
     return f"{intervention.blocks} of {intervention.block_s} s at {percent}"
 

@@ -13,7 +13,7 @@ from benchlab.store import metrics
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
-from benchlab.study.vocabulary import METRICS
+from benchlab.study.vocabulary import OF_CLAIMS, OF_SINGLE_WRITES
 
 _GIB = 1 << 30
 
@@ -38,6 +38,8 @@ def lines(one: Judgement) -> Iterator[str]:
 def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     """Return the runs that a claim's test uses, one row a run; none where it uses no runs.
 
+    A metric of single writes is the median of those in the run.
+
     Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
     ``bound by``, ``gate`` (``passed``, or what the run or its curve did not pass) and ``run_id``.
     Clients are ours.
@@ -49,8 +51,17 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
         schema=dict.fromkeys(("engine", "variant", "unlike"), pl.String),
         orient="row",
     )
+    counted = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+    written = rerun.single_writes.filter(envelope=DEFAULT_ENVELOPE)
+    writes = metrics.of_single_writes(rerun.store, written).group_by("run_id")
     measured = (
-        metrics.of(rerun.store, rerun.counted.filter(envelope=DEFAULT_ENVELOPE))
+        pl.concat(
+            [
+                metrics.of(rerun.store, counted),
+                written.join(writes.agg(pl.col(*OF_SINGLE_WRITES).median()), on="run_id"),
+            ],
+            how="diagonal",
+        )
         .join(bound, on="run_id", how="left")
         .join(failed, on="run_id", how="left")
         .join(unlike, on=["engine", "variant"], how="left")
@@ -61,7 +72,12 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     frames = [
         with_curve(
             measured.filter(
-                engine=series.engine, variant=series.variant, workload=series.workload
+                pl.col("run_id").is_in(
+                    (written if series.metric in OF_SINGLE_WRITES else counted)["run_id"].implode()
+                ),
+                engine=series.engine,
+                variant=series.variant,
+                workload=series.workload,
             ).sort("concurrency", "trial"),
             rerun.study,
         ).select(
@@ -69,7 +85,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
             points.named(rerun.study),
             pl.col("concurrency").alias("clients"),
             "trial",
-            pl.lit(METRICS[series.metric].heading).alias("metric"),
+            pl.lit(OF_CLAIMS[series.metric].heading).alias("metric"),
             pl.col(series.metric).cast(pl.Float64).round_sig_figs(4).alias("value"),
             pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
             pl.col("gate").replace("", "passed"),

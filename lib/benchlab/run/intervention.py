@@ -4,8 +4,10 @@ import json
 import subprocess
 from contextlib import suppress
 
+from benchlab.attribution import blocks
 from benchlab.errors import RunFailed
-from benchlab.run.schedule import Block
+from benchlab.run.schedule import Block, schedule
+from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import LOWERED
 from benchlab.target.host import AGENT, Host
 
@@ -19,12 +21,18 @@ class RunningIntervention:
     The agent puts the limits back by itself: at the schedule's end, and when the pipe to it closes.
     """
 
-    def __init__(self, node: Host, blocks: list[Block]):
+    def __init__(self, node: Host, requested: LimitBlocks, seed: int):
         """Hand the schedule over; nothing is lowered before :meth:`begin`.
+
+        Args:
+            node: whose limits.
+            requested: what is lowered, and for how long.
+            seed: of the order.
 
         Raises:
             RunFailed: the agent refuses it; the message is its reason.
         """
+        self.duration_s = requested.duration_s
         self._agent = node.popen(
             *AGENT,
             "intervene",
@@ -32,7 +40,7 @@ class RunningIntervention:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._send(json.dumps([_request(block) for block in blocks]))
+        self._send(json.dumps([_request(block) for block in schedule(requested, seed)]))
         self._header = self._agent.stdout.readline()
         if not self._header:
             raise RunFailed(self.end()[1] or "intervention: the agent did not begin")
@@ -41,24 +49,25 @@ class RunningIntervention:
         """Begin with the first block, now."""
         self._send("begin")
 
-    def end(self) -> tuple[bytes, str | None]:
+    def end(self) -> tuple[dict[str, bytes], str | None]:
         """End it, whether or not it has come to its end.
 
         Returns:
-            What the agent printed, and why it broke off, if it did.
+            What the agent printed, as the capture, and why it broke off, if it did.
         """
         try:
             printed, said = self._agent.communicate(timeout=_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._agent.kill()
             self._agent.communicate()
-            return self._header, f"intervention: the agent did not end in {_END_TIMEOUT_S} s"
+            late = f"intervention: the agent did not end in {_END_TIMEOUT_S} s"
+            return {blocks.FILE: self._header}, late
         problem = None
         if self._agent.returncode:
             lines = said.decode(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"exit code {self._agent.returncode}"
             problem = f"intervention broke off: {reason}"
-        return self._header + printed, problem
+        return {blocks.FILE: self._header + printed}, problem
 
     def _send(self, line: str) -> None:
         with suppress(BrokenPipeError):  # `end` returns why the agent is gone

@@ -12,7 +12,7 @@ from benchlab.plan import Batch, Plan, Planner, selected
 from benchlab.raw import folders
 from benchlab.repo import Repo
 from benchlab.study import InterventionPoint, Study
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
 
 def intervention(
     where: InterventionPoint,
-    requested: Intervention,
+    requested: LimitBlocks,
     number: int,
     repo: Repo,
     selection: Selection,

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Block:
     duration_s: int
 
 
-def schedule(intervention: Intervention, seed: int) -> list[Block]:
+def schedule(intervention: LimitBlocks, seed: int) -> list[Block]:
     """Return the blocks of a run: a baseline block, then by turns one that lowers and a baseline.
 
     Each round lowers every resource once, in a random order of its own (randomised complete blocks;

@@ -31,6 +31,7 @@ from benchlab.run.repeats import to_repeat
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.target import Deployment, Provisioned, preflight
 from benchlab.target.external import open_session
 from benchlab.target.provision import engine_variables, provided, provision
@@ -38,6 +39,16 @@ from benchlab.target.session import Session
 
 _BATCH = Path("run") / "batch.ipynb"
 _INTERVENTION = Path("run") / "intervention.ipynb"
+_SINGLE_WRITES = Path("run") / "lease.ipynb"
+_OUTCOMES = Path("run") / "outcomes.ipynb"
+
+#: What is done in a batch's run → the notebook that executes it.
+_TEMPLATES = {
+    type(None): _BATCH,
+    LimitBlocks: _INTERVENTION,
+    SingleWrites: _SINGLE_WRITES,
+    OutcomeChecks: _OUTCOMES,
+}
 
 _LOCK = Path("/tmp/benchlab.lock")
 
@@ -180,7 +191,7 @@ def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -
     Raises:
         NotebookError: a cell failed, or the kernel died.
     """
-    template = _INTERVENTION if batch.intervention else _BATCH
+    template = _TEMPLATES[type(batch.intervention)]
     notebooks.execute_copy(
         repo.notebooks / template,
         repo.raw / "notebooks" / f"{batch.trials[0].key[:8]}-{batch.name}.ipynb",
@@ -278,6 +289,8 @@ class Sweep:
             try:
                 self._stop_others(point.engine)
                 variant = self.spec.engines[point.engine].load_variant
+                if variant in session.found.refused_variants:
+                    variant = point.variant
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
             except DatasetError:
                 raise  # engines that answer differently, or nothing to compare: not one is timed
@@ -306,6 +319,7 @@ class Sweep:
             try:
                 session.bring_up()
                 session.cold(point.variant, point.dataset_key)
+                session.engine.tune(point.settings)
                 found = session.engine.settings(point.settings)
                 self.unset[variant] = without_effect(point.engine, found)
                 if self.unset[variant]:

@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from benchlab import drivers
-from benchlab.attribution import blocks
 from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Phase, Process, Stage
 from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
-from benchlab.observers import background, sample, sessions
+from benchlab.observers import background, metrics, outcomes, sample, sessions
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
@@ -26,8 +25,9 @@ from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, watch
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
-from benchlab.run.schedule import schedule
+from benchlab.run.single_writes import RunningWrites
 from benchlab.run.until import Until
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.target import Node
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
@@ -175,6 +175,7 @@ class _Run:
             cold = session.cold(point.variant, point.dataset_key if restore else None)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
+        session.engine.tune(point.settings)
         self._check_settings()
         for name, content in self.tables.files(session.engine).items():
             for node in session.load:
@@ -189,6 +190,9 @@ class _Run:
         """Warm-up and measured part, inside the envelope and under the observers' eyes."""
         point = self.trial.point
         self.session.limit(point.envelope)
+        if isinstance(self.trial.intervention, OutcomeChecks):
+            self._check_outcomes(self.trial.intervention)
+            return
         self.observers = watch(self.session)
         try:
             with self._background():
@@ -201,6 +205,17 @@ class _Run:
         finally:
             for observers in self.observers:
                 observers.stop()
+
+    def _check_outcomes(self, requested: OutcomeChecks) -> None:
+        """Make checks in place of a load, and keep what came of them, also of those before an error."""
+        lines: list[str] = []
+        try:
+            with self._phase("measure"):
+                for check in requested.checks:
+                    for outcome in self.tables.outcomes(check, self.session.engine):
+                        lines.append(outcomes.line(outcome))
+        finally:
+            self.folder.write(outcomes.NAME, "".join(lines).encode())
 
     def _warm(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
@@ -222,6 +237,9 @@ class _Run:
 
         def count(moment: str) -> None:
             self.folder.write_json(f"counters-{moment}.json", self.session.engine.counters())
+            for node, of_services in self.session.metrics().items():
+                for service, page in of_services.items():
+                    self.folder.write(metrics.name(service, moment), page.encode(), node)
 
         if phase.begin_s:
             actions.append((phase.begin_s, lambda: count("begin")))
@@ -229,7 +247,7 @@ class _Run:
             count("begin")
         if phase.end_s is not None:
             actions.append((phase.end_s, lambda: count("end")))
-        with self._waits(), self._lowered() as begin:
+        with self._waits(), self._intervened() as begin:
             self._drive(stage, [*actions, (phase.begin_s, begin)], self._measured)
         if phase.end_s is None:
             count("end")
@@ -267,26 +285,35 @@ class _Run:
             raise RunFailed(reason)
 
     @contextmanager
-    def _lowered(self) -> Iterator[Callable[[], None]]:
-        """Lower limits block by block if the trial is about that; what it gives is called to begin."""
-        intervention = self.trial.intervention
-        if intervention is None:
+    def _intervened(self) -> Iterator[Callable[[], None]]:
+        """Do to the system what the trial is about, if anything; what it gives is called to begin."""
+        running = self._intervention()
+        if running is None:
             yield lambda: None
             return
-        running = RunningIntervention(self.session.primary, schedule(intervention, self.trial.seed))
 
         def begin() -> None:
             running.begin()
             begun = time.time()
-            self.folder.phases["blocks"] = (begun, begun + intervention.duration_s)
+            self.folder.phases["blocks"] = (begun, begun + running.duration_s)
 
         try:
             yield begin
         finally:
-            printed, problem = running.end()
-            self.folder.write(blocks.FILE, printed)
+            captures, problem = running.end()
+            for name, content in captures.items():
+                self.folder.write(name, content)
         if problem:
             raise RunFailed(problem)
+
+    def _intervention(self) -> RunningIntervention | RunningWrites | None:
+        seed = self.trial.seed
+        match self.trial.intervention:
+            case LimitBlocks() as requested:
+                return RunningIntervention(self.session.primary, requested, seed)
+            case SingleWrites() as requested:
+                return RunningWrites(self.session.engine, self.tables, requested, seed)
+        return None
 
     def _drive(
         self, stage: Stage, actions: Sequence[Action] = (), enough: Enough | None = None
@@ -407,8 +434,11 @@ class _Run:
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
             self._node(process).run("true")  # the error of a host that is gone is clearer
             # a driver may crash on a lost connection without a word
-            if self.session.status()["pid"] is None:
-                raise RunFailed(f"{self.trial.point.engine} died: {failure}")
+            status = self.session.status()
+            if status["pid"] is None:
+                ended = [name for name, pid in status.get("services", {}).items() if pid is None]
+                who = " ".join([self.trial.point.engine, *(f"({name})" for name in ended)])
+                raise RunFailed(f"{who} died: {failure}")
             raise RunFailed(failure)
 
     @contextmanager

@@ -145,6 +145,16 @@ class _Simulated(Rerun):
         """In place of the measured ones."""
         return self.simulated
 
+    @property
+    def single_writes(self) -> pl.DataFrame:
+        """None: what is simulated is of whole runs."""
+        return super().single_writes.clear()
+
+    @property
+    def outcomes(self) -> pl.DataFrame:
+        """None: there is no chance in them."""
+        return super().outcomes.clear()
+
 
 def _flat(rerun: Rerun, random: np.random.Generator) -> _Simulated:
     """Return the rerun as it may have come out if nothing had any effect on any metric.

@@ -21,7 +21,7 @@ from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
 from benchlab.stats.spread import Sample, Spread, common_spread, in_common
-from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio
+from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio, share
 
 __all__ = [
     "CONFIDENCE",
@@ -54,6 +54,7 @@ __all__ = [
     "pearson",
     "percentile_of_buckets",
     "ratio",
+    "share",
     "spearman",
     "steady_from",
     "trials_needed",

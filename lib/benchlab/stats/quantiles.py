@@ -28,6 +28,11 @@ def f_beyond(share: float, above: float, below: float) -> float:
     return float(special.fdtri(above, below, 1 - share))
 
 
+def beta(share: float, successes: float, failures: float) -> float:
+    """Return the value that ``share`` of a beta distribution lies below."""
+    return float(special.betaincinv(successes, failures, share))
+
+
 def chi2_beyond(value: float, freedom: float) -> float:
     """Return the share of a χ² distribution that lies above a value."""
     return float(special.chdtrc(freedom, value))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchlab.stats.quantiles import student
+from benchlab.stats.quantiles import beta, student
 from benchlab.stats.spread import Sample, Spread, prior_of, spread
 
 CONFIDENCE = 0.95
@@ -98,6 +98,28 @@ def mean_ratio(
     share = 1 / len(pairs)
     terms = [(sign * share, one) for pair in pairs for sign, one in zip((1, -1), pair, strict=True)]
     return _estimate(value, terms, confidence)
+
+
+def share(holds: Sequence[bool], confidence: float = CONFIDENCE) -> Estimate:
+    """Share of the values of which something holds.
+
+    The interval is Clopper and Pearson's (Biometrika 26(4), 1934), which covers at least as much as it
+    says.
+
+    Args:
+        holds: of each value, n ≥ 1.
+        confidence: as of :func:`median`.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    n, yes = len(holds), sum(holds)
+    if not n:
+        raise ValueError("share of no values")
+    tail = (1 - confidence) / 2
+    low = beta(tail, yes, n - yes + 1) if yes else 0.0
+    high = beta(1 - tail, yes + 1, n - yes) if yes < n else 1.0
+    return Estimate(yes / n, low, high, n)
 
 
 def _estimate(

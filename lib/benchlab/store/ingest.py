@@ -15,7 +15,16 @@ from benchlab.drivers.base import Totals
 from benchlab.engines import EngineSetting, engine_class
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.gate import checks
-from benchlab.observers import FOLDED, OBSERVERS, background, perf
+from benchlab.observers import (
+    FOLDED,
+    OBSERVERS,
+    background,
+    metrics,
+    outcomes,
+    perf,
+    single_writes,
+    table_states,
+)
 from benchlab.observers import sessions as parse_waits
 from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
@@ -28,6 +37,7 @@ from benchlab.store import writer
 from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
+from benchlab.study.intervention import LimitBlocks
 from benchlab.study.roles import LOAD, is_database
 
 #: What benchlab's own captures hold.
@@ -140,13 +150,16 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "interval": driver.seconds(folder, workload),
             "os_sample": _os_samples(record, text),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
-            "engine_counter": _counters(text),
+            "engine_counter": pl.concat([_counters(text), *_of_services(record, text)]),
             "engine_wait": _waits(text, record.trial.point),
             "query_plan": _plan(text),
+            "single_write": single_writes.rows(text.get(single_writes.NAME, ""), truncated_ok=True),
+            "table_state": table_states.samples(text.get(table_states.NAME, ""), truncated_ok=True),
+            "outcome": outcomes.rows(text.get(outcomes.NAME, ""), truncated_ok=True),
             "raw_file": _raw_files(record, folder),
         }
         totals = None
-        if record.status == "ok":
+        if record.status == "ok" and outcomes.NAME not in text:
             measured = driver.measured(folder, workload)
             totals = measured.totals
             tables["operation"] = measured.operations
@@ -160,12 +173,23 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         if not frame.is_empty()
     }
     tables["run"] = _run(record, totals, _rate(text))
-    if record.status == "ok":
+    if totals:
         of_run = pl.lit(record.run_id).alias("run_id")
         tables["attribution"] = attribution.attribute(tables).with_columns(of_run)
         if record.trial.intervention is None:
             tables["gate"] = checks.checks(tables, workload.writes).with_columns(of_run)
     return tables
+
+
+def counted_rows(raw: Path, record: Record) -> dict[str, pl.DataFrame]:
+    """Return :func:`rows` of one run that counts, from its folder among the raw ones.
+
+    Raises:
+        BenchlabError: it does not count, with its reason; or as :func:`rows`.
+    """
+    if record.status != "ok":
+        raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
+    return rows(raw / record.run_id)
 
 
 class _Captures(Mapping[str, str]):
@@ -299,7 +323,7 @@ def _interventions(
     record: Record, text: Mapping[str, str], seconds: pl.DataFrame, total_time_s: float
 ) -> dict[str, pl.DataFrame]:
     """Return the blocks in which limits were lowered, and what these turned out to be worth."""
-    if record.trial.intervention is None:
+    if not isinstance(record.trial.intervention, LimitBlocks):
         return {}
     _, measured_end = record.phases["measure"]
     begun, _ = record.phases.get("blocks", (0.0, 0.0))
@@ -350,8 +374,20 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
     names = sorted(begin.keys() | end.keys())
     return pl.DataFrame(
         [{"name": name, "at_begin": begin.get(name), "at_end": end.get(name)} for name in names],
-        schema={"name": pl.String, "at_begin": pl.Float64, "at_end": pl.Float64},
+        schema=metrics.SCHEMA,
     )
+
+
+def _of_services(record: Record, text: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+    """Yield the counters of each service; those of several nodes have the node before their names."""
+    for node in record.nodes:
+        folder = record.captured(node, "")
+        there = {file.removeprefix(folder) for file in text if file.startswith(folder)}
+        for service in metrics.services(there):
+            begin, end = (
+                text[folder + metrics.name(service, moment)] for moment in metrics.MOMENTS
+            )
+            yield metrics.counters(folder + service, begin, end)
 
 
 def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:

@@ -7,7 +7,7 @@ no capture for is null.
 import polars as pl
 
 from benchlab.store import Store
-from benchlab.study.vocabulary import METRICS
+from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
 # Means over the measured seconds of what was sampled on each node, and their sums over the nodes; one
 # row a run. Added up in the order of time: in the order in which threads find them, the last digits
@@ -33,13 +33,21 @@ _SAMPLED = """
     SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
 """
 
+# How fast the host's cores reached the memory; a median, since the kernel may interrupt any one copy.
+_SPEED = """
+    SELECT run_id, median(value) / 1e3 AS memory_copy_us
+    FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+    WHERE t > measure_begin AND t <= measure_end AND metric = 'memory_copy_ns' GROUP BY run_id
+"""
+
 # What the gate worked out of it; of several nodes it is not known.
 _FOREIGN = """
     SELECT run_id, 100 * value AS foreign_cpu_percent
     FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'
 """
 
-# What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on.
+# What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on; what
+# TiDB's pages have of it did change.
 _COUNTED = """
     SELECT run_id,
         sum(at_end - at_begin) FILTER (name IN (
@@ -48,6 +56,16 @@ _COUNTED = """
         )) AS checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
+        CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
+            sum(at_end - coalesce(at_begin, 0)) FILTER (
+                contains(name, 'tidb_server_read_from_tablecache_total')
+            ), 0) END AS cached_reads,
+        CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
+            sum(at_end - coalesce(at_begin, 0)) FILTER (
+                regexp_matches(name, 'tidb_tikvclient_(txn_cmd|cop)_duration_seconds_count')
+                AND NOT contains(name, 'scope="internal"')
+                AND (contains(name, '_cop_') OR regexp_matches(name, 'type="(batch_)?get"'))
+            ), 0) END AS storage_reads,
         max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
         max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
     FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
@@ -67,6 +85,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     transactions = pl.col("transactions")
     joined = (
         runs.join(store.sql(_SAMPLED, chosen=runs["run_id"]), on="run_id", how="left")
+        .join(store.sql(_SPEED, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_FOREIGN, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_COUNTED, chosen=runs["run_id"]), on="run_id", how="left")
         .join(_percentiles(store, runs), on="run_id", how="left")
@@ -93,8 +112,38 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         (pl.col("dataset_bytes") / (pl.col("tables") * pl.col("rows_per_table"))).alias(
             "dataset_bytes_per_row"
         ),
+        (pl.col("cached_reads") / transactions).alias("cached_reads_per_transaction"),
+        (pl.col("storage_reads") / transactions).alias("storage_reads_per_transaction"),
         (pl.col("full_pages") / transactions).alias("full_pages_per_transaction"),
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
+
+
+#: Query for how long a read lease of each run's server lasts: ``run_id``, ``lease_s``.
+LEASES = """
+    SELECT run_id, try_cast(effective AS DOUBLE) AS lease_s
+    FROM engine_setting SEMI JOIN chosen USING (run_id) WHERE name = 'tidb_table_cache_lease'
+"""
+
+_SINGLE_WRITES = f"""
+    SELECT run_id, end_s - commit_s AS commit_wait_s,
+        commit_wait_s / lease_s AS commit_wait_per_lease
+    FROM single_write SEMI JOIN chosen USING (run_id) LEFT JOIN ({LEASES}) USING (run_id)
+    ORDER BY run_id, end_s
+"""
+
+
+def of_single_writes(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return every metric of the single writes in the given runs, a row a write.
+
+    Args:
+        store: the store.
+        runs: rows of ``run``, such as those with single writes that a rerun counts.
+
+    Returns:
+        The columns of ``runs`` and those of :data:`OF_SINGLE_WRITES`.
+    """
+    writes = store.sql(_SINGLE_WRITES, chosen=runs["run_id"])
+    return runs.join(writes, on="run_id").select(*runs.columns, *OF_SINGLE_WRITES)
 
 
 #: Metric → percentile of a run's latencies.

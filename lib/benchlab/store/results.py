@@ -93,8 +93,24 @@ class Rerun:
     @property
     def interventions(self) -> pl.DataFrame:
         """The runs that count in which limits were lowered."""
-        found = self.last.filter(pl.col("intervention").is_not_null(), status="ok")
-        return found.sort(POINT)
+        return self._intervened("$.blocks")
+
+    @property
+    def single_writes(self) -> pl.DataFrame:
+        """The runs that count with single writes into a load that reads."""
+        return self._intervened("$.writes")
+
+    @property
+    def outcomes(self) -> pl.DataFrame:
+        """The answers to checks: rows of ``outcome``, with ``engine``, ``variant``, ``workload``."""
+        runs = self._intervened("$.checks")
+        found = self.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)", runs)
+        named = runs.select("run_id", "engine", "variant", "workload")
+        return found.join(named, on="run_id").sort("run_id", "number")
+
+    def _intervened(self, with_key: str) -> pl.DataFrame:
+        is_of_kind = pl.col("intervention").str.json_path_match(with_key).is_not_null()
+        return self.last.filter(is_of_kind, status="ok").sort(POINT)
 
     @cached_property
     def gate(self) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
@@ -41,6 +41,8 @@ RUN_TABLES = (
     "attribution",
     "gate",
     "intervention_block",
+    "single_write",
+    "table_state",
     "elasticity",
     "raw_file",
 )

@@ -10,6 +10,7 @@
 -- Version 5: names. engine_setting.requested in place of asked, and claim.condition in place of told, which exports of
 -- older schemas have; prewarm in place of read_in as a start and as a phase, which these keep.
 -- Version 6: gate; runs that go on until they are steady (run.longest_s).
+-- Version 7: single writes into a load that reads (single_write, table_state); the order of outcomes.
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -59,7 +60,7 @@ CREATE TABLE run (
     benchlab_version VARCHAR NOT NULL,
     benchlab_commit VARCHAR,
     benchlab_modified BOOLEAN,
-    intervention VARCHAR,               -- what was lowered, as JSON; null: nothing, an ordinary run
+    intervention VARCHAR,               -- limits lowered, single writes or checks, as JSON; null: an ordinary run
     share_of_peak DOUBLE,               -- of the closed loop's throughput; null: a closed loop
     rate_per_s DOUBLE                   -- at which transactions were due
 );
@@ -148,10 +149,10 @@ CREATE TABLE operation (
 
 CREATE TABLE outcome (
     run_id VARCHAR NOT NULL,
-    "check" VARCHAR NOT NULL,           -- what was checked: a consistency condition, an isolation test
-    passed BOOLEAN,                     -- null: it could not be checked, and the answer says why
-    answer VARCHAR,                     -- what came out, in a few characters
-    detail VARCHAR
+    number INTEGER NOT NULL,            -- in the order in which they were checked, from 1
+    "check" VARCHAR NOT NULL,           -- what was checked: a consistency condition, what a server refuses
+    passed BOOLEAN,                     -- null: there is no right answer, or none came, and it says why
+    answer VARCHAR NOT NULL             -- what came out in a few characters, or the server's message
 );
 
 CREATE TABLE os_sample (
@@ -226,6 +227,22 @@ CREATE TABLE intervention_block (
     end_s DOUBLE NOT NULL,
     seconds INTEGER NOT NULL,           -- that count: whole ones, without the transient
     tps DOUBLE
+);
+
+CREATE TABLE single_write (
+    run_id VARCHAR NOT NULL,
+    table_name VARCHAR NOT NULL,
+    due_s DOUBLE NOT NULL,              -- Unix seconds, as all of these
+    begin_s DOUBLE NOT NULL,            -- of the transaction
+    commit_s DOUBLE NOT NULL,           -- COMMIT is sent
+    end_s DOUBLE NOT NULL               -- and answered
+);
+
+CREATE TABLE table_state (
+    run_id VARCHAR NOT NULL,
+    t DOUBLE NOT NULL,                  -- Unix seconds
+    table_name VARCHAR NOT NULL,
+    state VARCHAR NOT NULL              -- as the engine names it
 );
 
 CREATE TABLE elasticity (

@@ -177,6 +177,18 @@ class Limit(OfCurves):
         return self
 
 
+class Share(OfCurves):
+    """How many of all values lie up to a bound: nearly all of them."""
+
+    test: Literal["share"]
+    of: Series
+    at: Threads | Literal["all"] | Range = "all"
+    most: Annotated[float, Field(gt=0)]
+    unit: str
+    least_share: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Of the values, that must lie there."""
+
+
 class Bound(OfCurves):
     """The resource that binds the runs of a curve, at every concurrency or at each of some."""
 
@@ -185,6 +197,15 @@ class Bound(OfCurves):
     at: Literal["all"] | Range = "all"
     by: list[str]
     """Any of these resources."""
+
+
+class Outcome(OfCurves):
+    """The answers to checks, where these are no numbers."""
+
+    test: Literal["outcome"]
+    of: Series
+    answers: Annotated[dict[str, str], Field(min_length=1)]
+    """Check → what its answer has in it."""
 
 
 class Audit(StrictModel):
@@ -223,7 +244,18 @@ class Untested(StrictModel):
 
 
 Test = Annotated[
-    Above | Ratio | Change | Peak | Knee | Level | Limit | Bound | Audit | Untested,
+    Above
+    | Ratio
+    | Change
+    | Peak
+    | Knee
+    | Level
+    | Limit
+    | Share
+    | Bound
+    | Outcome
+    | Audit
+    | Untested,
     Field(discriminator="test"),
 ]
 

@@ -1,6 +1,9 @@
-"""What is lowered in a run: which limits, by how much, for how long, how often."""
+"""What is done to a system in a run: limits lowered block by block, single writes, or checks.
 
-from typing import Annotated, Literal
+Each has a ``label``, as batches and runs are named by it.
+"""
+
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,8 +27,10 @@ _AFTER_BLOCKS_S = 2
 _LEAST_COUNTED_S = 2
 
 
-class Intervention(StrictModel):
-    """The blocks of one run; part of what its trial is."""
+class LimitBlocks(StrictModel):
+    """Blocks of a run in which a limit is lowered; part of what its trial is."""
+
+    label: ClassVar[str] = "intervention"
 
     resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] = tuple(LOWERED)
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.8
@@ -51,7 +56,7 @@ class Intervention(StrictModel):
         """Seconds of a run that has them all; it goes on behind the last one, which may begin late."""
         return self.duration_s + _AFTER_BLOCKS_S
 
-    def within(self, enforced: bool) -> "Intervention | None":
+    def within(self, enforced: bool) -> "LimitBlocks | None":
         """Return it with those resources alone whose limit can be lowered; ``None`` if none can.
 
         Args:
@@ -59,3 +64,46 @@ class Intervention(StrictModel):
         """
         left = tuple(one for one in self.resources if enforced or one in WITHOUT_ENVELOPE)
         return self.model_copy(update={"resources": left}) if left else None
+
+
+class SingleWrites(StrictModel):
+    """Writes, one by one, into a load that reads; part of what its trial is.
+
+    Each table has its own, all at the same time.
+    """
+
+    label: ClassVar[str] = "single writes"
+
+    writes: Annotated[int, Field(gt=0)]
+    """To each table."""
+    every_s: Annotated[int, Field(ge=4)]
+    """Each begins at a random time of so many seconds, in the middle half of them."""
+
+    @property
+    def duration_s(self) -> int:
+        """Seconds of all periods."""
+        return self.writes * self.every_s
+
+    @property
+    def measure_s(self) -> int:
+        """Seconds of a run that has them all."""
+        return self.duration_s
+
+
+class OutcomeChecks(StrictModel):
+    """Checks whose answers are no numbers, made in place of a load; part of what its trial is."""
+
+    label: ClassVar[str] = "outcome checks"
+
+    checks: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Names; the kind of the dataset has them (:meth:`benchlab.workloads.base.Tables.outcomes`)."""
+    about_s: Annotated[int, Field(gt=0)]
+    """Seconds that they may take, to plan with."""
+
+    @property
+    def measure_s(self) -> int:
+        """Seconds of a run that has them all."""
+        return self.about_s
+
+
+Intervention = LimitBlocks | SingleWrites | OutcomeChecks

@@ -11,7 +11,7 @@ and as it is here (``{article: 128MiB, here: 35MiB}``).
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     ByteSize,
@@ -25,12 +25,12 @@ from pydantic import (
 
 from benchlab.errors import UnknownName
 from benchlab.study.claims import Bound, Claim
-from benchlab.study.intervention import Intervention, ResourceKey
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks, ResourceKey, SingleWrites
 from benchlab.study.kinds import Dataset, DatasetModel, driver_names, driver_options
 from benchlab.study.resources import RESOURCES
 from benchlab.study.roles import PRIMARY
 from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
-from benchlab.study.vocabulary import METRICS
+from benchlab.study.vocabulary import OF_CLAIMS
 
 PROFILES = ("smoke", "quick", "standard", "paper")
 ProfileName = Literal["smoke", "quick", "standard", "paper"]
@@ -219,7 +219,7 @@ class InterventionPoint(StrictModel):
         None, description="lowered there instead of the profile's"
     )
 
-    def resolved(self, of_profile: Intervention) -> Intervention:
+    def resolved(self, of_profile: LimitBlocks) -> LimitBlocks:
         """Return the intervention there, in a profile."""
         changes = {"resources": self.resources} if self.resources else {}
         return of_profile.model_copy(update=changes)
@@ -228,6 +228,31 @@ class InterventionPoint(StrictModel):
     def curve(self) -> tuple[str, str, str]:
         """Engine, variant and workload."""
         return self.engine, self.variant, self.workload
+
+
+class SingleWritesBlock(StrictModel):
+    """Points with a load that reads, into which single writes are made."""
+
+    engines: Annotated[list[str], Field(min_length=1)]
+    variants: Annotated[list[str], Field(min_length=1)]
+    workloads: Annotated[list[str], Field(min_length=1)]
+    concurrency: Annotated[int, Field(gt=0)]
+    single_writes: SingleWrites
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
+
+
+class OutcomesBlock(StrictModel):
+    """Engines of which checks are made, each with the dataset of a workload."""
+
+    concurrency: ClassVar[int] = 1  # of whoever checks; there is no load
+
+    engines: Annotated[list[str], Field(min_length=1)]
+    variants: Annotated[list[str], Field(min_length=1)]
+    workloads: Annotated[list[str], Field(min_length=1)]
+    outcomes: OutcomeChecks
+    envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
 
 
 class OpenLoop(StrictModel):
@@ -271,7 +296,7 @@ class Profile(StrictModel):
         description="restore: before every run of a workload that writes; none: these follow each other"
     )
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
-    intervention: Intervention | None = Field(
+    intervention: LimitBlocks | None = Field(
         None, description="of each point of the study's `interventions`; none: they are not run"
     )
 
@@ -331,6 +356,8 @@ class Study(StrictModel):
     profiles: dict[ProfileName, Profile] = {}
     interventions: list[InterventionPoint] = []
     open_loops: list[OpenLoop] = []
+    single_writes: list[SingleWritesBlock] = []
+    outcomes: list[OutcomesBlock] = []
     headlines: list[str] = Field(
         [], description="workloads whose throughput the paper's first page shows; none: the first"
     )
@@ -358,6 +385,10 @@ class Study(StrictModel):
             known("variant", engine.load_variant, engine.variants, where)
         blocks = [(("matrix", number), block) for number, block in enumerate(self.matrix)]
         blocks += [(("open_loops", number), block) for number, block in enumerate(self.open_loops)]
+        blocks += [
+            (("single_writes", number), block) for number, block in enumerate(self.single_writes)
+        ]
+        blocks += [(("outcomes", number), block) for number, block in enumerate(self.outcomes)]
         for where, block in blocks:
             for engine in block.engines:
                 known("engine", engine, self.engines, (*where, "engines"))
@@ -420,7 +451,7 @@ class Study(StrictModel):
                 variants = self.engines[series.engine].variants
                 known("variant", series.variant, variants, (*where, "variant"))
                 known("workload", series.workload, self.workloads, (*where, "workload"))
-                known("metric", series.metric, METRICS, (*where, "metric"))
+                known("metric", series.metric, OF_CLAIMS, (*where, "metric"))
             if isinstance(claim.decided_by, Bound):
                 for resource in claim.decided_by.by:
                     where = ("claims", number, "decided_by", "by")

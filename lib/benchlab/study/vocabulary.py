@@ -12,6 +12,9 @@ class Metric:
     is_of_the_dataset: bool = False
     """Whether it is of the dataset, and so the same in every trial, if the workload does not write."""
 
+    is_of_any_store: bool = False
+    """Whether the server's own logic makes it what it is, whatever its store."""
+
     @property
     def heading(self) -> str:
         """Name and unit, as over a column or a chart: ``mean latency (µs)``."""
@@ -31,6 +34,7 @@ METRICS = {
     "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
     "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
     "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
+    "memory_copy_us": Metric("CPU time of copying 8 MiB beside the run", "µs"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
     "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),
@@ -39,10 +43,27 @@ METRICS = {
     "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
+    "cached_reads_per_transaction": Metric(
+        "reads from the server's cache of a table", "1/transaction", is_of_any_store=True
+    ),
+    "storage_reads_per_transaction": Metric(
+        "requests to read that the server sends to its storage",
+        "1/transaction",
+        is_of_any_store=True,
+    ),
     "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes", True),
     "dataset_bytes_per_row": Metric("size of the dataset a row", "bytes", True),
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
+
+#: Metrics of a single write into a load that reads, in place of a run: name → metric.
+OF_SINGLE_WRITES = {
+    "commit_wait_s": Metric("time that a single write's COMMIT takes", "s"),
+    "commit_wait_per_lease": Metric("time that a single write's COMMIT takes", "leases"),
+}
+
+#: What claims may name.
+OF_CLAIMS = METRICS | OF_SINGLE_WRITES
 
 #: Metrics of the dataset, which clients do not change.
 OF_DATASET = ("dataset_bytes", "data_dir_bytes")

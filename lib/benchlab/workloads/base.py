@@ -1,12 +1,15 @@
 """What benchlab needs to know of the tables of a dataset, of whatever kind it is."""
 
+import random
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from benchlab.engines import Engine
+from benchlab.errors import DatasetError
+from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar, Workload
 from benchlab.target.session import Session
 
@@ -77,6 +80,31 @@ class Tables(ABC, Generic[DatasetT]):
         """Return what a load needs in :attr:`folder` of its host: name → content."""
         del engine
         return {}
+
+    def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
+        """Return, for each table, statements without end that each change one row of it.
+
+        Args:
+            draw: which rows.
+
+        Raises:
+            DatasetError: none is known for this kind of tables.
+        """
+        del draw
+        raise DatasetError(f"no single writes are known for {self.dataset.kind}")
+
+    def outcomes(self, check: str, engine: Engine) -> Iterator[Outcome]:
+        """Make a check whose answers are no numbers, and yield them as they come.
+
+        Args:
+            check: name.
+            engine: with these tables.
+
+        Raises:
+            DatasetError: these tables have no such check.
+        """
+        del engine
+        raise DatasetError(f"no check {check!r} is known for {self.dataset.kind}")
 
     def example_query(self, engine: Engine, workload: Workload) -> str | None:
         """Return one of a workload's queries, if its plan is worth keeping."""

@@ -11,7 +11,7 @@ from benchlab.observers.sessions import NAME as WAITS
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.store import ingest
-from benchlab.study.intervention import Intervention
+from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import DISK, ENGINE_CPU, LOWERED, RESOURCES, UNKNOWN
 
 #: Expected answer of the intervention where none of its limits was made the bottleneck.
@@ -21,7 +21,7 @@ NO_LIMIT = "none that was lowered"
 _LOAD = "sysbench.out"
 
 #: Deeper than a study's, so that few and short blocks show what throughput in bursts hides.
-_BLOCKS = Intervention(factor=0.5, block_s=3, blocks=4)
+_BLOCKS = LimitBlocks(factor=0.5, block_s=3, blocks=4)
 
 #: Where that leaves a limit unclear.
 _MORE_BLOCKS = _BLOCKS.model_copy(update={"blocks": 8})
@@ -32,7 +32,7 @@ class Method:
     """A way to decide what bound a run."""
 
     name: str
-    intervention: Intervention | None
+    intervention: LimitBlocks | None
     """What is done to its runs."""
     captures: tuple[str, ...]
     """What it reads of a run."""

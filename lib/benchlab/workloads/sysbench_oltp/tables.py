@@ -1,13 +1,17 @@
 """The tables of sysbench's own OLTP scripts, which sysbench loads."""
 
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from benchlab.drivers.sysbench import driver, output
+from benchlab.engines import Engine
 from benchlab.errors import EngineError
+from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar
 from benchlab.target.session import Session
 from benchlab.workloads.base import MESSAGE_LIMIT, Tables
+from benchlab.workloads.sysbench_oltp import cache_limits
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
 
 #: How servers mark a line of their log that reports an error.
@@ -34,6 +38,23 @@ class OltpTables(Tables[SysbenchTables]):
     def options(self) -> Mapping[str, Scalar]:
         """See :meth:`Tables.options`."""
         return {"tables": self.dataset.tables, "table-size": self.dataset.rows_per_table}
+
+    def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
+        """See :meth:`Tables.single_writes`: updates of a column without an index."""
+
+        def statements(table: str) -> Iterator[str]:
+            while True:
+                row = draw.randint(1, self.dataset.rows_per_table)
+                yield f"UPDATE {table} SET pad = '{draw.randbytes(30).hex()}' WHERE id = {row}"
+
+        names = [f"sbtest{number}" for number in range(1, self.dataset.tables + 1)]
+        return {name: statements(name) for name in names}
+
+    def outcomes(self, check: str, engine: Engine) -> Iterator[Outcome]:
+        """See :meth:`Tables.outcomes`: ``cache_limits``."""
+        if check == "cache_limits":
+            return cache_limits.outcomes(engine)
+        return super().outcomes(check, engine)
 
 
 def _last_error(log: bytes) -> str:

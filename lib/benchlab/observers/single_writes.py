@@ -1,0 +1,50 @@
+"""Single writes into a load that reads, as they went.
+
+The capture ``single_writes.jsonl`` has one JSON object a write: ``table``, ``due``, ``begin`` (of the
+transaction), ``commit`` (sent) and ``end`` (answered), in Unix seconds of the machine that writes; with
+``error``, and without ``end``, where the server refused it or was gone.
+"""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from benchlab.raw.text import fail, shown, whole_lines
+
+NAME = "single_writes.jsonl"
+
+SCHEMA = {
+    "table_name": pl.String,
+    "due_s": pl.Float64,
+    "begin_s": pl.Float64,
+    "commit_s": pl.Float64,
+    "end_s": pl.Float64,
+}
+
+
+def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+    """Return rows of ``single_write``: one for each write that was answered.
+
+    Args:
+        text: the capture.
+        truncated_ok: see :mod:`benchlab.observers`.
+
+    Raises:
+        ParseError: a line is no such object, or its times are out of order.
+    """
+    found = []
+    lines = whole_lines("single_writes", text, truncated_ok) if text else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            content = json.loads(line)
+            if "error" in content:
+                continue
+            times = [float(content[name]) for name in ("due", "begin", "commit", "end")]
+            found.append((str(content["table"]), *times))
+        except (KeyError, TypeError, ValueError):
+            fail("single_writes", number, f"no write: {shown(line)}")
+        if times != sorted(times):
+            fail("single_writes", number, f"its times are out of order: {shown(line)}")
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")

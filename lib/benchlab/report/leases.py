@@ -1,0 +1,162 @@
+"""Single writes into a load that reads: how long each was held up, and what the readers had of it.
+
+An engine that answers reads from a cache of its own makes a write wait until no cache may be read any
+more (the read lease), and does without the cache for a while afterwards (the write lease).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.claims import words
+from benchlab.errors import BenchlabError
+from benchlab.observers import table_states
+from benchlab.raw.record import Record
+from benchlab.report.points import with_curve
+from benchlab.store import Store, ingest, metrics
+from benchlab.store.results import Rerun
+
+#: State of a table that a write may change, as TiDB names it in ``mysql.table_cache_meta``.
+WRITE = "WRITE"
+
+_TABLES = ("run", "interval", "single_write", "table_state")
+
+
+@dataclass(frozen=True)
+class LeaseRun:
+    """One run with single writes; all times are seconds of its measured part."""
+
+    seconds: pl.DataFrame
+    """``second`` (its end), ``tps``, ``latency_ms`` (of the ``percentile``)."""
+    writes: pl.DataFrame
+    """``table_name``, ``begin`` (of the transaction), ``commit`` (sent), ``end`` (answered)."""
+    states: pl.DataFrame
+    """``table_name``, ``state``, ``begin``, ``end``: a row for as long as it stayed the same."""
+
+
+def read(raw: Path, record: Record) -> LeaseRun:
+    """Read one run from its folder among the raw ones.
+
+    Raises:
+        BenchlabError: the run does not count, or no write of it was answered.
+    """
+    tables = ingest.counted_rows(raw, record)
+    if "single_write" not in tables:
+        raise BenchlabError(f"{record.run_id}: no single write was answered")
+    return _of_tables(tables)
+
+
+def stored(store: Store, run_id: str) -> LeaseRun:
+    """Read one run from a store."""
+    return _of_tables({name: store.table(name, run_id) for name in _TABLES})
+
+
+def demonstration(rerun: Rerun) -> LeaseRun | None:
+    """Return the run of the fewest tables, where a write is felt most; ``None`` if there is none."""
+    runs = rerun.single_writes.sort("tables", "variant")
+    return None if runs.is_empty() else stored(rerun.store, runs["run_id"][0])
+
+
+def waits(rerun: Rerun) -> pl.DataFrame:
+    """Return every single write: ``curve``, ``lease_s``, ``wait_s``.
+
+    ``wait_s`` is the time from sending COMMIT to its answer.
+    """
+    return (
+        metrics.of_single_writes(rerun.store, _runs(rerun))
+        .select("curve", "lease_s", wait_s="commit_wait_s")
+        .sort("lease_s", "wait_s")
+    )
+
+
+def summary(waits: pl.DataFrame) -> pl.DataFrame:
+    """Return what the writes under each lease come to.
+
+    Columns: ``lease (s)``, ``writes``, ``median (s)``, ``95th percentile (s)``, ``greatest (s)``,
+    ``within the lease`` (share of the writes, with its 95 % interval).
+    """
+    wait = pl.col("wait_s")
+    return (
+        waits.drop_nulls("lease_s")
+        .group_by(pl.col("lease_s").alias("lease (s)"), maintain_order=True)
+        .agg(
+            pl.len().alias("writes"),
+            wait.median().round_sig_figs(3).alias("median (s)"),
+            wait.quantile(0.95, "nearest").round_sig_figs(3).alias("95th percentile (s)"),
+            wait.max().round_sig_figs(3).alias("greatest (s)"),
+            (wait <= pl.col("lease_s")).alias("within the lease"),
+        )
+        .with_columns(
+            pl.col("within the lease").map_elements(
+                lambda within: words.estimated(stats.share(within.to_list())),
+                return_dtype=pl.String,
+            )
+        )
+    )
+
+
+def write_leases(rerun: Rerun) -> pl.DataFrame:
+    """Return for how long tables could be written, and no cache of them be read, by lease.
+
+    Columns: ``lease (s)``, ``times``, ``median (s)``, ``greatest (s)``. Those that had not ended when
+    the run did are left out.
+    """
+    lasted = [
+        states.filter(pl.col("end") < states["end"].max(), state=WRITE).select(
+            pl.lit(lease).alias("lease (s)"), (pl.col("end") - pl.col("begin")).alias("seconds")
+        )
+        for run_id, lease in _runs(rerun).select("run_id", "lease_s").iter_rows()
+        if len(states := stored(rerun.store, run_id).states)
+    ]
+    schema = {"lease (s)": pl.Float64, "seconds": pl.Float64}
+    seconds = pl.col("seconds")
+    return (
+        pl.concat([pl.DataFrame(schema=schema), *lasted])
+        .group_by("lease (s)")
+        .agg(
+            pl.len().alias("times"),
+            seconds.median().round(2).alias("median (s)"),
+            seconds.max().round(2).alias("greatest (s)"),
+        )
+        .sort("lease (s)")
+    )
+
+
+def _runs(rerun: Rerun) -> pl.DataFrame:
+    """Return the runs with single writes, with ``curve`` and ``lease_s``."""
+    leases = rerun.of_runs(metrics.LEASES, rerun.single_writes)
+    runs = with_curve(rerun.single_writes, rerun.study)
+    return runs.join(leases, on="run_id", how="left")
+
+
+def _of_tables(tables: Mapping[str, pl.DataFrame]) -> LeaseRun:
+    begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
+
+    def since(column: str) -> pl.Expr:
+        return pl.col(column) - begin
+
+    latency = pl.col("latency_us").max() / 1e3  # a load that reads has one type of transaction
+    states = tables.get("table_state", pl.DataFrame(schema=table_states.SCHEMA))
+    return LeaseRun(
+        tables["interval"]
+        .filter(phase="measure")
+        .group_by("second")
+        .agg(pl.col("tps").sum(), pl.col("percentile").max(), latency.alias("latency_ms"))
+        .sort("second"),
+        tables["single_write"]
+        .select("table_name", begin=since("begin_s"), commit=since("commit_s"), end=since("end_s"))
+        .sort("begin"),
+        states.sort("table_name", "t")
+        .with_columns(pl.col("state").rle_id().over("table_name").alias("stay"))
+        .group_by("table_name", "stay", maintain_order=True)
+        .agg(pl.col("state").first(), pl.col("t").first())
+        .select(
+            "table_name",
+            "state",
+            begin=since("t"),
+            end=since("t").shift(-1, fill_value=end - begin).over("table_name"),
+        ),
+    )

@@ -1,0 +1,255 @@
+"""Runs with single writes: in the store, out of the curves, and what claims and charts make of them."""
+
+import json
+
+import polars as pl
+import pytest
+import vl_convert
+from benchlab import study, target
+from benchlab.claims import judge, words
+from benchlab.errors import BenchlabError
+from benchlab.plan import Planner
+from benchlab.raw import folders
+from benchlab.report import lease_charts, leases, points, why
+from benchlab.stats import share
+from benchlab.store import ingest, open_store
+from benchlab.study.claims import Share
+from benchlab.study.intervention import SingleWrites
+from conftest import CAPTURES, STUDY, rerun
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+REQUESTED = SingleWrites(writes=4, every_s=8)
+
+#: Of the measured part of every run that `close_run` leaves.
+BEGIN = 1795223897.0
+
+LEASE_S = 3
+
+
+def captures(waits: list[float], states: str = "RRIWWR") -> dict[str, bytes]:
+    """What a run leaves whose COMMITs took so long, and the state of whose table is given by second."""
+    names = {"R": "READ", "I": "INTEND", "W": "WRITE"}
+    writes = [
+        {
+            "table": "sbtest1",
+            "due": (due := BEGIN + 5 * number),
+            "begin": due + 0.01,
+            "commit": due + 0.02,
+            "end": due + 0.02 + wait,
+        }
+        for number, wait in enumerate(waits)
+    ]
+    samples = [
+        {"t": BEGIN + second, "tables": [{"name": "sbtest1", "state": names[one]}]}
+        for second, one in enumerate(states)
+    ]
+    lease = {"name": "tidb_table_cache_lease", "requested": "3", "effective": f"{LEASE_S}"}
+    return CAPTURES | {
+        "single_writes.jsonl": lines(writes),
+        "table_states.jsonl": lines(samples),
+        "settings.json": json.dumps([lease]).encode(),
+    }
+
+
+def lines(objects: list[dict]) -> bytes:
+    return "".join(f"{json.dumps(one)}\n" for one in objects).encode()
+
+
+@pytest.fixture
+def trials(at_sixteen):
+    """A trial of write_only at 16 threads, with and without single writes."""
+    return at_sixteen, at_sixteen.model_copy(update={"intervention": REQUESTED})
+
+
+@pytest.fixture
+def written(checkout, close_run, trials):
+    """The runs of both; gives a rerun of given waits."""
+    opened = []
+
+    def write(waits: list[float], **also) -> object:
+        close_run(trial=trials[0])
+        close_run(trial=trials[1], **captures(waits, **also))
+        assert ingest.ingest_new(checkout).damaged == {}
+        opened.append(open_store(checkout.store))
+        return rerun(opened[-1], "quick")
+
+    yield write
+    for store in opened:
+        store.close()
+
+
+WAITS = [0.5, 1.5, 2.5, 3.2]
+
+
+def test_it_is_read_from_the_store_as_from_the_raw_files(checkout, written):
+    found = written(WAITS)
+    (run_id,) = found.single_writes["run_id"]
+    stored = leases.stored(found.store, run_id)
+    raw = leases.read(checkout.raw, folders.read(checkout.raw / run_id))
+    for one, other in zip(vars(stored).values(), vars(raw).values(), strict=True):
+        assert one.rows() == other.rows()
+    assert (
+        stored.writes.select(pl.col("end") - pl.col("commit")).to_series().round(3).to_list()
+        == WAITS
+    )
+    assert stored.states.select("state", "begin", "end").rows()[:3] == [
+        ("READ", 0.0, 2.0),
+        ("INTEND", 2.0, 3.0),
+        ("WRITE", 3.0, 5.0),
+    ]
+    assert stored.states["end"][-1] == pytest.approx(5.9)
+
+
+def test_it_is_no_trial_of_a_curve(written, trials):
+    found = written(WAITS)
+    assert found.counted["trial_key"].to_list() == [trials[0].key]
+    assert found.interventions.is_empty()
+    assert points.not_counted(found).is_empty()
+    assert trials[0].key != trials[1].key
+
+
+def test_what_writes_waited_is_shown_by_lease(written):
+    found = written(WAITS)
+    waits = leases.waits(found)
+    assert waits.select("lease_s", pl.col("wait_s").round(3)).rows() == [
+        (3.0, one) for one in WAITS
+    ]
+    (row,) = leases.summary(waits).rows(named=True)
+    assert row == {
+        "lease (s)": 3.0,
+        "writes": 4,
+        "median (s)": 2.0,
+        "95th percentile (s)": 3.2,
+        "greatest (s)": 3.2,
+        "within the lease": words.estimated(share([True, True, True, False])),
+    }
+    (lasted,) = leases.write_leases(found).rows()
+    assert lasted == (3.0, 1, 2.0, 2.0)
+
+
+def test_a_write_lease_that_had_not_ended_with_the_run_is_left_out(written):
+    assert leases.write_leases(written(WAITS, states="RIWW")).is_empty()
+
+
+def test_charts_have_what_the_run_has(written):
+    found = written(WAITS)
+    demonstration = leases.demonstration(found)
+    for chart in (lease_charts.over_time(demonstration), lease_charts.waits(leases.waits(found))):
+        svg = vl_convert.vegalite_to_svg(chart.to_json())
+        assert "NaN" not in svg
+    assert "INTEND" in vl_convert.vegalite_to_svg(lease_charts.over_time(demonstration).to_json())
+
+
+def test_a_run_that_failed_or_wrote_nothing_says_so(checkout, close_run, trials):
+    failed = close_run("failed", "single write into sbtest1: it is gone", trial=trials[1])
+    with pytest.raises(BenchlabError, match="failed: single write into sbtest1: it is gone"):
+        leases.read(checkout.raw, failed)
+    nothing = close_run(trial=trials[1], **captures([]))
+    with pytest.raises(BenchlabError, match="no single write was answered"):
+        leases.read(checkout.raw, nothing)
+
+
+# What claims make of them
+
+OF = {"engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
+PER_LEASE = {"test": "share", "of": OF | {"metric": "commit_wait_per_lease"}, "unit": "leases"}
+
+
+def judged(checkout, found, test: dict) -> judge.Judgement:
+    path = checkout.studies / f"{STUDY}.yml"
+    spec = YAML(typ="safe").load(path)
+    claim = {"id": "c", "where": "here", "claim": "So it is.", "kind": "mechanism"}
+    spec["claims"] = [claim | {"decided_by": test}]
+    with path.open("w") as stream:
+        YAML(typ="safe").dump(spec, stream)
+    (one,) = judge.judge(checkout, STUDY, found)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("waits", "most", "verdict"),
+    [
+        ([0.1 * number for number in range(1, 31)] * 4, 1.0, "reproduced"),
+        ([0.1 * number for number in range(1, 31)], 1.0, "inconclusive"),  # 30 are too few
+        ([0.1 * number for number in range(1, 31)] * 4, 0.5, "not reproduced"),
+    ],
+)
+def test_nearly_all_of_the_waits_lie_within_the_lease_or_not(
+    checkout, written, waits, most, verdict
+):
+    one = judged(checkout, written(waits), PER_LEASE | {"most": most})
+    assert one.verdict == verdict
+    assert f"of {len(waits):,}, the greatest 1 leases" in one.found
+
+
+def test_why_shows_the_median_of_a_runs_writes(checkout, written):
+    found = written(WAITS)
+    one = judged(checkout, found, PER_LEASE | {"most": 1})
+    (row,) = why.runs(found, one).rows(named=True)
+    assert row["value"] == pytest.approx(2 / 3, rel=1e-3)
+    assert row["metric"] == "time that a single write's COMMIT takes (leases)"
+
+
+def test_without_single_writes_such_a_claim_is_not_testable(checkout, measured):
+    store = measured({tuple(OF.values()): {16: [100, 101, 102]}})
+    one = judged(checkout, rerun(store), PER_LEASE | {"most": 1})
+    assert one.verdict == "not testable here"
+    assert one.reason.endswith("no run of it has single writes")
+
+
+def test_a_share_is_put_into_words():
+    test = Share(**PER_LEASE | {"most": 1.1})
+    assert words.condition(test) == "≤ 1.1 leases in 95 % or more"
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200))
+def test_a_share_has_an_interval_around_it(holds):
+    found = share(holds)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert share(holds, 0.99).low <= found.low
+    assert share([not one for one in holds]).high == pytest.approx(1 - found.low)
+
+
+def test_a_share_of_all_of_a_hundred():
+    """Clopper and Pearson's by hand: 0.025 ** (1 / 100)."""
+    assert share([True] * 100).low == pytest.approx(0.025 ** (1 / 100))
+
+
+# What is planned
+
+
+def test_single_writes_are_planned_last_and_are_as_long_as_they_take(checkout):
+    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
+    spec = yaml.load(path)
+    spec["single_writes"] = [
+        {
+            "engines": ["postgres"],
+            "variants": ["default", "tuned"],
+            "workloads": ["oltp_point_select"],
+            "concurrency": 32,
+            "single_writes": {"writes": 5, "every_s": 30},
+            "profiles": ["standard"],
+        }
+    ]
+    yaml.dump(spec, path)
+    loaded = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, loaded.instance)
+    planner = Planner(loaded, "standard", instance, dict.fromkeys(loaded.engines, "1.0"))
+    batches = planner.single_writes()
+    assert [batch.name for batch in batches] == [
+        f"postgres-{variant}-oltp_point_select-trial1-single-writes32"
+        for variant in ("default", "tuned")
+    ]
+    for batch in batches:
+        (trial,) = batch.trials
+        assert trial.point.measure_s == 5 * 30
+    assert list(planner.plan("local").batches[-2:]) == batches
+
+
+@pytest.mark.parametrize("wrong", [{"writes": 0}, {"every_s": 3}])
+def test_writes_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        SingleWrites(**{"writes": 1, "every_s": 30} | wrong)
