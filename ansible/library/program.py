@@ -50,7 +50,8 @@ def run(argv, stdin="", creates=None):
         if creates and Path(creates).exists():
             return {"changed": False, "rc": 0, "stdout": "", "stderr": ""}
         try:
-            done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+            words = [str(word) for word in argv]  # a variable may be a number
+            done = subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
         except OSError as error:
             said = f"{argv[0]}: {error.strerror}"
             return {"failed": True, "changed": False, "rc": 127, "msg": said}

@@ -22,6 +22,13 @@ def server_version(program):
     return found.group(1).decode() if found else None
 
 
+def pristine_of(etc, pristine):
+    """Version that made the pristine data directory; None where there is none to log into."""
+    made_by = etc / f"{pristine.name}.version"
+    there = pristine.is_dir() and (etc / "client.cnf").exists() and made_by.exists()
+    return made_by.read_text().strip() if there else None
+
+
 def main(server, data_dir, etc, pristine):
     """Print it."""
     found = {
@@ -29,7 +36,7 @@ def main(server, data_dir, etc, pristine):
         "client": shutil.which("mariadb") or shutil.which("mysql"),
         "data": Path(data_dir).is_dir(),
         "configured": Path(etc + ".json").exists(),
-        "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
+        "pristine_of": pristine_of(Path(etc), Path(pristine)),
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     }
     print(json.dumps(found))
