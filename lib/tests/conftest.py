@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -318,6 +319,19 @@ def mini_study() -> dict:
     return spec
 
 
+def tidb_server() -> dict[str, str] | None:
+    """Return where TiDB is, as its role's variables: what BENCHLAB_TIDB names, or a server on the PATH.
+
+    It names a server, which then has its embedded store, or an offline tarball of TiUP.
+    """
+    named = os.environ.get("BENCHLAB_TIDB") or shutil.which("tidb-server")
+    if not named:
+        return None
+    if tarball := re.search(r"-v([\d.]+)-.*\.tar\.gz$", named):
+        return {"tidb_source": "tiup", "tidb_tarball": named, "tidb_version": tarball[1]}
+    return {"tidb_source": "path", "tidb_server_path": named}
+
+
 def every_engine() -> dict:
     """Return the small study with the engines, too, that the first study lacks."""
     spec = mini_study()
@@ -330,6 +344,16 @@ def every_engine() -> dict:
             "settings": {"local_infile": True, "innodb_lock_wait_timeout": 20},
             "variants": {
                 variant: {"innodb_buffer_pool_size": size} for variant, size in variants.items()
+            },
+        }
+    if server := tidb_server():
+        spec["engines"]["tidb"] |= {
+            "role_vars": server,
+            # so small that a statement fills it; the embedded store has none
+            "settings": {"log.level": "warn", "rocksdb.writecf.write-buffer-size": "1MB"},
+            "variants": {
+                variant: {"table_cache": False, "tidb_table_cache_lease": seconds}
+                for variant, seconds in (("default", 3), ("tuned", 5))
             },
         }
     # another version beside the first: a name, a user and data of its own

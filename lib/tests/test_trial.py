@@ -141,6 +141,17 @@ def test_a_phase_goes_on_in_the_next_stage(under_way):
     assert run.folder.phases["warmup"] == (begin, run.folder.phases["measure"][0])
 
 
+def test_what_a_stage_warms_up_is_not_counted(under_way):
+    run = under_way()
+    phases = [Phase("warmup", -0.3, 0), Phase("measure")]
+    stage = Stage([shell("connections", "sleep 0.3; echo begun; sleep 0.2")], phases, 1)
+    run._measure(stage, stage.measured)
+    kept = (run.folder.path / "counters-begin.json").stat().st_mtime
+    begin, end = run.folder.phases["measure"]
+    assert begin <= kept < end
+    assert (counted(run, "begin"), counted(run, "end")) == (1, 2)
+
+
 def test_what_goes_wrong_at_the_begin_of_a_later_phase_fails_the_run(under_way):
     run = under_way("the server is gone")
     stage = Stage([shell("load", "echo begun; sleep 0.5")], [Phase("measure", 0.1, 0.3)], 1)

@@ -39,6 +39,9 @@ _CONNECT_TIMEOUT_S = 10
 #: Runs a statement on a connection that is held open, and returns its rows.
 Ask = Callable[..., list[dict[str, Any]]]
 
+#: Reads the counters that each service prints for Prometheus: node → service → page.
+Pages = Callable[[], Mapping[str, Mapping[str, str]]]
+
 _BYTES = TypeAdapter(ByteSize)
 _TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
 
@@ -284,15 +287,19 @@ class Engine(ABC):
         )
         return {row["name"] for row in rows}
 
-    def background_cycles(self, ask: Ask) -> float | None:
+    def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """Return how many cycles of its background work the server has ever gone through.
 
         A cycle is what comes back by itself while a workload writes: from checkpoint to checkpoint,
         from flush to flush, once around a log of fixed size. With what is under way as a part of one,
         or as a whole number of those begun (:func:`benchlab.gate.steady.spanned`). ``None``: the
         server does not report it.
+
+        Args:
+            ask: the server.
+            pages: reads what its services print, for an engine whose SQL does not tell.
         """
-        del ask
+        del ask, pages
         return None
 
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
@@ -386,11 +393,14 @@ class MySQLProtocol(Engine):
 
     Class attributes:
         session: a statement that connections from here begin with, those of the load not.
+        repeated_errors: codes of errors that ask a client to repeat its transaction, beyond MySQL's
+            own (deadlock, lock wait, changed record).
     """
 
     protocol = "mysql"
     schema = "DATABASE()"
     session: ClassVar[str | None] = None
+    repeated_errors: ClassVar[tuple[int, ...]] = ()
 
     def _connect(self, endpoint: Endpoint) -> pymysql.Connection:
         return pymysql.connect(

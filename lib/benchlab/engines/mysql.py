@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from benchlab.engines import plans
-from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset
 
@@ -65,7 +65,7 @@ class InnoDB(MySQLProtocol):
         }
         return counters | {"dataset_bytes": float(self.dataset_bytes())}
 
-    def background_cycles(self, ask: Ask) -> float | None:
+    def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """See :meth:`Engine.background_cycles`: rounds of the redo log.
 
         InnoDB flushes pages all the time; in one round of the log every page that was changed before

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
@@ -60,7 +60,7 @@ class OceanBase(MySQLProtocol):
             if row["NAME"] in names
         ]
 
-    def background_cycles(self, ask: Ask) -> float:
+    def background_cycles(self, ask: Ask, pages: Pages) -> float:
         """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, then flushed.
 
         The part of the next one is how much of the memory that triggers it is full.

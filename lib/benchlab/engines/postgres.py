@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchlab.engines import plans
-from benchlab.engines.base import Ask, EngineSetting, PostgresProtocol
+from benchlab.engines.base import Ask, EngineSetting, Pages, PostgresProtocol
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY, STANDBY
@@ -114,7 +114,7 @@ class Postgres(PostgresProtocol):
         counters["pg_database_size"] = float(self.dataset_bytes())
         return counters | self._lags()
 
-    def background_cycles(self, ask: Ask) -> float:
+    def background_cycles(self, ask: Ask, pages: Pages) -> float:
         """See :meth:`Engine.background_cycles`: checkpoints, each counted when it begins."""
         (row,) = ask(self._checkpoints(ask))
         return float(row["checkpoints"])

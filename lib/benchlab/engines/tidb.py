@@ -1,10 +1,11 @@
 """TiDB, on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from benchlab.engines.base import EngineSetting, MySQLProtocol
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
@@ -22,12 +23,25 @@ EMBEDDED = "unistore"
 _VARIABLE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
 
 
+#: Samples of TiKV's page about the two column families that hold rows (locks are gone before they are
+#: flushed): memtables flushed, bytes in those that are not, bytes at which one is.
+_MEMTABLES = re.compile(
+    r"""^(?:
+        tikv_engine_event_total\{cf="(?P<flushed>default|write)",db="kv",type="flush"\}
+        |tikv_engine_memory_bytes\{cf="(?P<filled>default|write)",db="kv",type="mem-tables"\}
+        |tikv_config_rocksdb\{cf="(?P<size>default|write)",name="write_buffer_size"\}
+    )\ (?P<value>\S+)$""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+
 class TiDB(MySQLProtocol):
     """TiDB on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
     name = "tidb"
     pool = "storage.block-cache.capacity"
     admin_user = "root"
+    repeated_errors = (9007,)  # write conflict, "try again later"
     waits_query = (
         # sessions of the server's own have no user
         "SELECT p.command AS command, t.state AS trx, UPPER(LEFT(p.info, 6)) AS verb,"
@@ -146,6 +160,16 @@ class TiDB(MySQLProtocol):
         found = {f"tikv_region_status.{name}": float(value or 0) for name, value in regions.items()}
         return counters | found
 
+    def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
+        """See :meth:`Engine.background_cycles`: TiKV's memtables, flushed when they are full.
+
+        Of the column family that fills fastest; with several stores, of the one that is furthest. The
+        embedded store reports none.
+        """
+        del ask
+        found = [_flushes(page) for services in pages().values() if (page := services.get("tikv"))]
+        return max(found, default=None)
+
     def prewarm(self, dataset: Dataset) -> None:
         """See :meth:`Engine.prewarm`: a scan of every table and of its index on k."""
         for number in range(1, dataset.tables + 1):
@@ -163,3 +187,13 @@ class TiDB(MySQLProtocol):
     def settle(self) -> None:
         """See :meth:`Engine.settle`: statistics, or they would be gathered in the middle of a run."""
         self.analyze()
+
+
+def _flushes(page: str) -> float:
+    """Return how often a memtable was flushed, and how full the next one is, by TiKV's page."""
+    of_family: dict[str, dict[str, float]] = defaultdict(dict)
+    for match in _MEMTABLES.finditer(page):
+        for kind in ("flushed", "filled", "size"):
+            if family := match[kind]:
+                of_family[family][kind] = float(match["value"])
+    return max(one.get("flushed", 0.0) + one["filled"] / one["size"] for one in of_family.values())

@@ -1,4 +1,4 @@
-"""How many cycles of its background work an engine has finished, asked once a second.
+"""How many cycles of its background work an engine has finished, asked again and again.
 
 The capture ``background.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``cycles``,
 of which only the differences mean something.
@@ -15,7 +15,7 @@ from benchlab.observers._samples import OsSamples
 from benchlab.observers.poll import Poll, answers
 
 if TYPE_CHECKING:
-    from benchlab.engines import Engine
+    from benchlab.target.session import Session
 
 NAME = "background.jsonl"
 
@@ -24,10 +24,18 @@ OBSERVER, SUBJECT, METRIC = "background", "server", "cycles"
 
 _INTERVAL_S = 1.0
 
+#: Where services print pages of counters, which takes them longer than a query.
+_PAGES_INTERVAL_S = 5.0
 
-def poll(engine: Engine) -> Poll:
+
+def poll(session: Session) -> Poll:
     """Begin to ask an engine that reports its background work."""
-    return Poll(engine, _INTERVAL_S, lambda ask: {"cycles": engine.background_cycles(ask)})
+    engine = session.engine
+    return Poll(
+        engine,
+        _PAGES_INTERVAL_S if session.found.has_metrics else _INTERVAL_S,
+        lambda ask: {"cycles": engine.background_cycles(ask, session.metrics)},
+    )
 
 
 def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:

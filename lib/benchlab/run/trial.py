@@ -241,7 +241,8 @@ class _Run:
                 for service, page in of_services.items():
                     self.folder.write(metrics.name(service, moment), page.encode(), node)
 
-        if phase.begin_s:
+        # what the connections' warm-up does, in the same stage, is not to be counted
+        if phase.begin_s or phase is not stage.phases[0]:
             actions.append((phase.begin_s, lambda: count("begin")))
         else:
             count("begin")
@@ -459,7 +460,7 @@ class _Run:
         if not self.trial.point.workload.writes:
             yield
             return
-        self.background = background.poll(self.session.engine)
+        self.background = background.poll(self.session)
         try:
             yield
         finally:

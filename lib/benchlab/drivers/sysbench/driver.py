@@ -30,6 +30,7 @@ from benchlab.drivers.base import (
 )
 from benchlab.drivers.sysbench import output
 from benchlab.engines import Engine
+from benchlab.engines.base import MySQLProtocol
 from benchlab.study import Scalar, Workload
 
 #: Percentile that sysbench prints per interval. The full histogram gives all others.
@@ -44,6 +45,9 @@ _STOP = CONTROL / "stop"
 
 #: sysbench's names of the protocols.
 _PROTOCOLS = {"mysql": "mysql", "postgres": "pgsql"}
+
+#: Errors of MySQL's protocol at which sysbench repeats the transaction, unless it is told others.
+_REPEATED_ERRORS = (1213, 1020, 1205)
 
 
 class Sysbench(Driver):
@@ -304,7 +308,15 @@ def _connection(engine: Engine) -> dict[str, Scalar]:
         f"{protocol}-port": endpoint.port,
         f"{protocol}-user": endpoint.user,
         f"{protocol}-db": endpoint.database,
+        **_repeated_errors(engine),
     }
+
+
+def _repeated_errors(engine: Engine) -> dict[str, Scalar]:
+    """Return the option for errors of the engine's own at which a transaction is repeated."""
+    if not (isinstance(engine, MySQLProtocol) and engine.repeated_errors):
+        return {}
+    return {"mysql-ignore-errors": ",".join(map(str, _REPEATED_ERRORS + engine.repeated_errors))}
 
 
 def _command(script: str, options: Mapping[str, Scalar], verb: str) -> list[str]:

@@ -11,6 +11,7 @@ _TAKEN = {
         for protocol in ("mysql", "pgsql")
         for part in ("db", "host", "password", "port", "socket", "user")
     },
+    "mysql-ignore-errors": "the engine",
     **dict.fromkeys(("tables", "table-size", "statement", "parameters"), "the profile's dataset"),
     **dict.fromkeys(("threads", "num-threads"), "the profile's concurrency"),
     **dict.fromkeys(
