@@ -22,8 +22,21 @@ _EXECUTED = (
 )
 _LOOKUP = "RefIterator<false>::DoRead;ha_innobase::index_read;row_search_mvcc"
 
+_TIDB = "runtime.goexit.abi0;github.com/pingcap/tidb/server.(*clientConn)"
+_RUN = "github.com/pingcap/tidb/executor"
+_COMPILED = f"{_RUN}.CompileExecutePreparedStmt"
+_CORE = "github.com/pingcap/tidb/planner"
+_WRITE = f"net.(*conn).Write;internal/poll.(*FD).Write;syscall.Syscall.abi0;{_CALL};ksys_write"
+
 #: First letters of a thread's name → engine; OceanBase has many of them.
-_ENGINES = {"postgres": "postgres", "connecti": "mysql", "ib_log_f": "mysql", "mariadbd": "mariadb"}
+_ENGINES = {
+    "postgres": "postgres",
+    **dict.fromkeys(("connecti", "ib_log_f"), "mysql"),
+    "mariadbd": "mariadb",
+    **dict.fromkeys(
+        ("tidb-ser", "pd-serve", "unified-", "grpc-ser", "raftstor", "resource"), "tidb"
+    ),
+}
 
 # recorded stacks, shortened in the middle; comm, stack → family, what decided it
 RECORDED = [
@@ -81,6 +94,36 @@ RECORDED = [
     ("T1_LogIOCB0", f"start_thread;[seekdb];syscall;{_CALL};__x64_sys_futex", flame.LOG),
     ("T1_DiskCB1", "start_thread;[seekdb];asm_exc_page_fault;exc_page_fault", flame.BUFFER),
     ("T1_MINI_MERGE", "start_thread;[seekdb]", flame.BACKGROUND),
+    ("tidb-server", f"{_TIDB}.handleStmtExecute;{_COMPILED};{_CORE}.Optimize", flame.PARSE_PLAN),
+    ("tidb-server", f"{_TIDB}.handleStmtExecute;{_RUN}.(*ExecStmt).SummaryStmt", flame.EXECUTOR),
+    (
+        "tidb-server",
+        f"{_RUN}.(*PointGetExecutor).get;github.com/tikv/client-go/v2/txnkv/txnsnapshot.(*KVSnapshot).get;"
+        "runtime.mallocgc",
+        flame.STORAGE_CLIENT,
+    ),
+    (
+        "tidb-server",
+        f"google.golang.org/grpc/internal/transport.(*loopyWriter).run;{_WRITE};tcp_sendmsg",
+        flame.NETWORK,
+    ),
+    (
+        "tidb-server",
+        f"{_RUN}.(*ExecStmt).PointGet;github.com/tikv/client-go/v2/internal/unionstore.(*MemDB).Staging;"
+        "sync.(*RWMutex).Lock",
+        flame.LOCK,
+    ),
+    (
+        "tidb-server",
+        "runtime.goexit.abi0;runtime.gcBgMarkWorker;runtime.systemstack.abi0;runtime.gcDrain;"
+        "runtime.scanobject",
+        flame.GARBAGE,
+    ),
+    ("pd-server", f"runtime.goexit.abi0;{_WRITE};tcp_sendmsg", flame.TIMESTAMPS),
+    ("unified-read-po", "[unknown];[unknown];__memmove_avx512_unaligned_erms", flame.BUFFER),
+    ("grpc-server-0", f"[unknown];epoll_wait;{_CALL}", flame.NETWORK),
+    ("raftstore-1-0", "[unknown];[unknown];alloc::vec::Vec<T,A>::is_empty", flame.LOG),
+    ("resource-meteri", "__sched_yield", flame.BACKGROUND),
 ]
 
 

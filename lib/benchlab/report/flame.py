@@ -1,10 +1,11 @@
 """Where the engine's CPU time goes: sampled stacks by family of work, as a table and as a flame graph.
 
 The innermost frame of a stack that a rule knows decides its family. The rules were written from
-recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11 and seekdb 1.4. seekdb ships
-without symbols, so the work of its SQL threads cannot be distinguished any further than by their names
-and its system calls do. MariaDB's package has the names of exported functions only, and perf takes the
-nearest of these for every address: they are no functions that ran, and are all shown as the program's.
+recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11, TiDB 6.0 with TiKV and PD, and
+seekdb 1.4. seekdb ships without symbols, so the work of its SQL threads cannot be distinguished any
+further than by their names and its system calls do. MariaDB's package has the names of exported
+functions only, and perf takes the nearest of these for every address: they are no functions that ran,
+and are all shown as the program's.
 """
 
 import re
@@ -24,20 +25,26 @@ SQL = "SQL, without symbols"
 BUFFER = "buffer, page"
 LOG = "log"
 LOCK = "lock, latch"
+STORAGE_CLIENT = "client of the storage"
+TIMESTAMPS = "timestamps, placement"
+GARBAGE = "garbage collection"
 NETWORK = "network, system call"
 BACKGROUND = "compaction, background"
 OTHER = "other"
 
 #: In the order of legends and tables.
-FAMILIES = (PARSE_PLAN, EXECUTOR, SQL, BUFFER, LOG, LOCK, NETWORK, BACKGROUND, OTHER)
+FAMILIES = (
+    *(PARSE_PLAN, EXECUTOR, SQL, STORAGE_CLIENT, TIMESTAMPS, BUFFER, LOG, LOCK),
+    *(NETWORK, GARBAGE, BACKGROUND, OTHER),
+)
 
 #: Dark to light and back, so that neighbours differ in print; apart from the engines' colours.
 _COLORS = dict(
     zip(
         FAMILIES,
         (
-            *("#8c510a", "#d8b365", "#bf812d", "#80cdc1", "#b2182b"),
-            *("#542788", "#4393c3", "#4d4d4d", "#d9d9d9"),
+            *("#8c510a", "#d8b365", "#bf812d", "#f6e8c3", "#35978f", "#80cdc1", "#b2182b"),
+            *("#542788", "#4393c3", "#b8a9d1", "#4d4d4d", "#d9d9d9"),
         ),
         strict=True,
     )
@@ -142,6 +149,47 @@ RULES = {
         by_thread=(),
         by_frame=(*_SYSTEM_CALLS, (SQL, r"\[mariadbd\]")),
         stripped="[mariadbd]",
+    ),
+    "tidb": Rules(
+        threads=(
+            r"(tidb-server|pd-server|tikv-server|unified-read|store-read|grpc-server|sched-|raftstore|apply-"
+            r"|raft-|rocksdb|jemalloc_bg|timer|steady-timer|resource-meteri|pd-worker|transport-stats"
+            r"|stats-monitor|background|gc-worker|gc-manager|split-check|cleanup-worker|region-collector"
+            r"|debugger|deadlock|check_leader|waiter_manager|refresh-config|cdc|advance-ts)"
+        ),
+        by_thread=(
+            (TIMESTAMPS, r"pd-server"),
+            (BUFFER, r"(unified-read|store-read|sched-)"),
+            (LOG, r"(raftstore|apply-|raft-)"),
+            (NETWORK, r"grpc-server"),
+            (BACKGROUND, r"(?!tidb-server)"),
+        ),
+        by_frame=(
+            (
+                GARBAGE,
+                r"runtime\.(gc[A-Z]|scanobject|greyobject|findObject|markroot|(bg)?sweep|wbBufFlush)",
+            ),
+            (LOCK, r"(sync\.|runtime\.(lock2|unlock2|sema|futex))"),
+            # the embedded store
+            (BUFFER, r"github\.com/pingcap/(badger|tidb/store/mockstore)"),
+            (
+                STORAGE_CLIENT,
+                r"(github\.com/(tikv/client-go|tikv/pd|pingcap/kvproto|pingcap/tidb/(store|distsql))"
+                r"|google\.golang\.org/grpc|golang\.org/x/net/http2)",
+            ),
+            (
+                NETWORK,
+                r"(internal/poll|net\.|syscall\.|bufio\.|github\.com/pingcap/tidb/server\.\(\*(packetIO"
+                r"|bufferedReadConn|clientConn\)\.(flush|write|read))|github\.com/pingcap/tidb/server\.dump)",
+            ),
+            (
+                PARSE_PLAN,
+                r"github\.com/pingcap/tidb/((parser|planner|statistics|infoschema|bindinfo)[/.]"
+                r"|executor\.(Compile|\(\*executorBuilder|ResetContextOfStmt|\(\*ExecuteExec\)\.Build))",
+            ),
+            (EXECUTOR, r"github\.com/pingcap/"),
+        ),
+        otherwise=_SYSTEM_CALLS,
     ),
     "oceanbase": Rules(
         threads=r"(T1_|sql-nio|observer|seekdb|jemalloc_bg)",
