@@ -13,9 +13,10 @@ from benchlab.raw import folders
 from benchlab.report import lease_charts, leases, points, why
 from benchlab.stats import share
 from benchlab.store import ingest, open_store
+from benchlab.studies import cached_tables
 from benchlab.study.claims import Share
 from benchlab.study.intervention import SingleWrites
-from conftest import CAPTURES, STUDY, rerun
+from conftest import CAPTURES, STUDY, planned, rerun
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -132,6 +133,47 @@ def test_what_writes_waited_is_shown_by_lease(written):
 
 def test_a_write_lease_that_had_not_ended_with_the_run_is_left_out(written):
     assert leases.write_leases(written(WAITS, states="RIWW")).is_empty()
+
+
+def test_throughput_is_that_of_whole_periods(written):
+    found = written(WAITS)
+    run = leases.demonstration(found)
+    seconds = run.seconds["tps"].to_list()
+    assert len(seconds) < 8
+    assert leases.throughput_by_period(run, 2) == [
+        pytest.approx(sum(pair) / 2) for pair in zip(seconds[::2], seconds[1::2], strict=False)
+    ]
+    assert leases.throughput_by_period(run, 8) == []
+
+
+def test_readers_gain_is_told_by_the_time_between_writes(checkout, close_run):
+    path, yaml = checkout.studies / "cached_tables.yml", YAML()
+    spec = yaml.load(path)
+    block = {
+        "engines": ["tidb"],
+        "variants": ["plain", "cached"],
+        "workloads": ["oltp_point_select_5000"],
+        "concurrency": 32,
+    }
+    # a period of eight seconds is longer than the runs that `close_run` leaves
+    spec["single_writes"] = [
+        block | {"single_writes": {"writes": 2, "every_s": every_s}} for every_s in (4, 8)
+    ]
+    yaml.dump(spec, path)
+    for trial in planned(checkout, "cached_tables", "standard").trials:
+        if isinstance(trial.intervention, SingleWrites):
+            is_plain = trial.point.variant == "plain"
+            without = {"settings.json": b"[]"} if is_plain else {}
+            close_run(trial=trial, **captures(WAITS) | without)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        found = rerun(store, "standard", study="cached_tables")
+        between = cached_tables.between_writes(found)
+    assert between.select("rows_per_table", "lease_s", "every_s", "writes", "ratio").rows() == [
+        (5000, 3.0, 4, 1, 1.0)
+    ]
+    assert between["wait_s"].item() == pytest.approx(2.0)
+    assert "NaN" not in vl_convert.vegalite_to_svg(cached_tables.pays(between).to_json())
 
 
 def test_charts_have_what_the_run_has(written):

@@ -237,7 +237,7 @@ def test_the_wal_tables_repeat_the_throughputs():
 
 
 @pytest.mark.parametrize(
-    ("table", "key"), [("read", "workload"), ("mixed", "point_selects")], ids=["read", "mixed"]
+    ("table", "key"), [("read", "script"), ("mixed", "point_selects")], ids=["read", "mixed"]
 )
 def test_the_gains_follow_from_the_throughputs(table, key):
     """The article cuts the third decimal off and does not round."""

@@ -54,20 +54,49 @@ def stored(store: Store, run_id: str) -> LeaseRun:
     return _of_tables({name: store.table(name, run_id) for name in _TABLES})
 
 
+def runs(rerun: Rerun) -> pl.DataFrame:
+    """Return the runs with single writes, with ``curve``, ``lease_s`` and ``every_s``.
+
+    ``lease_s`` is for how long a read lease lasts, null where tables are not cached; ``every_s`` the
+    seconds of a period with one write in it.
+    """
+    leases = rerun.of_runs(metrics.LEASES, rerun.single_writes)
+    every_s = pl.col("intervention").str.json_path_match("$.every_s").cast(pl.Int64)
+    return (
+        with_curve(rerun.single_writes, rerun.study)
+        .join(leases, on="run_id", how="left")
+        .with_columns(every_s.alias("every_s"))
+    )
+
+
+def throughput_by_period(run: LeaseRun, every_s: int) -> list[float]:
+    """Return the mean throughput of each whole period of a run with single writes.
+
+    Args:
+        run: the run.
+        every_s: seconds of a period.
+    """
+    period = (pl.col("second") - 1) // every_s
+    whole = run.seconds.group_by(period.alias("period")).agg(pl.len(), pl.col("tps").mean())
+    return whole.filter(len=every_s).sort("period")["tps"].to_list()
+
+
 def demonstration(rerun: Rerun) -> LeaseRun | None:
-    """Return the run of the fewest tables, where a write is felt most; ``None`` if there is none."""
-    runs = rerun.single_writes.sort("tables", "variant")
-    return None if runs.is_empty() else stored(rerun.store, runs["run_id"][0])
+    """Return the run of the fewest tables and writes, if any: one write is felt most there."""
+    of_cached = (
+        runs(rerun).drop_nulls("lease_s").sort("tables", "every_s", descending=[False, True])
+    )
+    return None if of_cached.is_empty() else stored(rerun.store, of_cached["run_id"][0])
 
 
 def waits(rerun: Rerun) -> pl.DataFrame:
-    """Return every single write: ``curve``, ``lease_s``, ``wait_s``.
+    """Return every single write: ``run_id``, ``curve``, ``lease_s``, ``wait_s``.
 
     ``wait_s`` is the time from sending COMMIT to its answer.
     """
     return (
-        metrics.of_single_writes(rerun.store, _runs(rerun))
-        .select("curve", "lease_s", wait_s="commit_wait_s")
+        metrics.of_single_writes(rerun.store, runs(rerun))
+        .select("run_id", "curve", "lease_s", wait_s="commit_wait_s")
         .sort("lease_s", "wait_s")
     )
 
@@ -108,7 +137,10 @@ def write_leases(rerun: Rerun) -> pl.DataFrame:
         states.filter(pl.col("end") < states["end"].max(), state=WRITE).select(
             pl.lit(lease).alias("lease (s)"), (pl.col("end") - pl.col("begin")).alias("seconds")
         )
-        for run_id, lease in _runs(rerun).select("run_id", "lease_s").iter_rows()
+        for run_id, lease in runs(rerun)
+        .drop_nulls("lease_s")
+        .select("run_id", "lease_s")
+        .iter_rows()
         if len(states := stored(rerun.store, run_id).states)
     ]
     schema = {"lease (s)": pl.Float64, "seconds": pl.Float64}
@@ -123,13 +155,6 @@ def write_leases(rerun: Rerun) -> pl.DataFrame:
         )
         .sort("lease (s)")
     )
-
-
-def _runs(rerun: Rerun) -> pl.DataFrame:
-    """Return the runs with single writes, with ``curve`` and ``lease_s``."""
-    leases = rerun.of_runs(metrics.LEASES, rerun.single_writes)
-    runs = with_curve(rerun.single_writes, rerun.study)
-    return runs.join(leases, on="run_id", how="left")
 
 
 def _of_tables(tables: Mapping[str, pl.DataFrame]) -> LeaseRun:

@@ -91,6 +91,8 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         .join(_percentiles(store, runs), on="run_id", how="left")
     )
     return joined.with_columns(
+        (pl.col("queries") / pl.col("measured_s")).alias("qps"),
+        (pl.col("ignored_errors") / transactions).alias("errors_per_transaction"),
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
         (
             (pl.col("engine_cpu_us_per_s") + pl.col("client_cpu_us_per_s"))

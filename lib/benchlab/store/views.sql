@@ -10,7 +10,7 @@ UNION ALL (
     WHERE (study, profile, target) NOT IN (SELECT (study, profile, target) FROM planned_trial)
     QUALIFY row_number() OVER (
         PARTITION BY study, profile, target, engine, variant, workload, envelope, concurrency, trial,
-            share_of_peak, intervention IS NULL
+            share_of_peak, intervention
         ORDER BY started DESC
     ) = 1
 );

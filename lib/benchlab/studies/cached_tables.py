@@ -1,12 +1,23 @@
-"""The published numbers of the article on cached tables, worked out again."""
+"""The article on cached tables: its numbers worked out again, and beside them those of the rerun."""
 
 import altair as alt
 import polars as pl
 
+from benchlab import stats
 from benchlab.claims import published
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
-from benchlab.report import article_charts, theme
+from benchlab.report import article_charts, lease_charts, leases, outcomes, theme
+from benchlab.report.sections import Content, Source
+from benchlab.stats import Sample
+from benchlab.store import results
+from benchlab.store.results import Rerun
+from benchlab.study import DEFAULT_ENVELOPE
+
+STUDY = "cached_tables"
+
+#: Statements of a mix's transaction beside its point selects: inserts and deletes; queries of a range.
+_WRITES, _RANGES = 20, 4
 
 
 def ratios(repo: Repo) -> pl.DataFrame:
@@ -16,14 +27,14 @@ def ratios(repo: Repo) -> pl.DataFrame:
     ``cached`` (1/s), ``ratio``, ``published`` and ``found`` (gain in %, cut off after two decimals as
     in the article), ``other`` (the same over the plain table of the other size).
     """
-    reads = published.read(repo, "cached_tables", "read"), "read_gain", pl.col("workload")
+    reads = published.read(repo, STUDY, "read"), "read_gain", pl.col("script")
     selects = pl.format("{} point selects", pl.col("point_selects"))
-    mixes = published.read(repo, "cached_tables", "mixed"), "mixed_gain", selects
+    mixes = published.read(repo, STUDY, "mixed"), "mixed_gain", selects
     frames = []
     for kind, (qps, gains, workload) in (("reads", reads), ("mixes", mixes)):
         point = ["rows_per_table", "workload", "concurrency"]
         wide = qps.with_columns(workload=workload).pivot(on="variant", index=point, values="qps")
-        theirs = published.read(repo, "cached_tables", gains).with_columns(workload=workload)
+        theirs = published.read(repo, STUDY, gains).with_columns(workload=workload)
         sizes = wide["rows_per_table"].unique().sort().to_list()
         other = wide.select(
             pl.col("rows_per_table").replace(sizes, sizes[::-1]), *point[1:], other="plain"
@@ -99,3 +110,302 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
     return article_charts.facets(
         alt.layer(even, article_charts.lines(base, "workload", styles)), named, "size", title
     )
+
+
+def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
+    """Return what a cached table gains over a plain one at each point, published and here, in percent.
+
+    Of queries a second, as in the article: those of transactions that were repeated are among them.
+
+    Columns: ``kind``, ``rows_per_table``, ``workload``, ``concurrency`` as of :func:`ratios`;
+    ``article``; ``here``, ``low`` and ``high`` (95 %; null with a single trial); ``valid`` (whether
+    both sides passed the gate).
+    """
+    runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
+    grouped = results.trials(runs, "qps", [*results.POINT, "valid"])
+    prior = results.spreads(grouped, "qps")
+    points = {
+        (row["variant"], row["workload"], row["concurrency"]): (
+            Sample(row["qps"], prior[row["engine"]]),
+            row["valid"],
+        )
+        for row in grouped.iter_rows(named=True)
+    }
+    rows = []
+    for variant, workload, concurrency in points:
+        if variant == "cached" and (plain := points.get(("plain", workload, concurrency))):
+            (above, one_valid), (below, other_valid) = points[variant, workload, concurrency], plain
+            ratio = stats.ratio(above, below)
+            percent = [
+                None if bound is None else 100 * (bound - 1)
+                for bound in (ratio.value, ratio.low, ratio.high)
+            ]
+            kind = _named_as_published(rerun, workload)
+            rows.append((*kind, concurrency, *percent, one_valid and other_valid))
+    schema = {
+        "kind": pl.String,
+        "rows_per_table": pl.Int64,
+        "workload": pl.String,
+        "concurrency": pl.Int64,
+        **dict.fromkeys(("here", "low", "high"), pl.Float64),
+        "valid": pl.Boolean,
+    }
+    point = ["kind", "rows_per_table", "workload", "concurrency"]
+    theirs = ratios(repo).select(*point, article=100 * (pl.col("ratio") - 1))
+    return (
+        pl.DataFrame(rows, schema=schema, orient="row")
+        .join(
+            theirs.cast({"rows_per_table": pl.Int64, "concurrency": pl.Int64}), on=point, how="left"
+        )
+        .select(*point, "article", "here", "low", "high", "valid")
+        .sort(pl.col("kind") == "mixes", "rows_per_table", "workload", "concurrency")
+    )
+
+
+def _named_as_published(rerun: Rerun, name: str) -> tuple[str, int, str]:
+    """Return kind, rows and name of a workload as :func:`ratios` has them."""
+    workload = rerun.study.workloads[name]
+    rows = rerun.study.dataset(rerun.study.profiles[rerun.profile], name).rows_per_table
+    if selects := workload.options.get("point_selects"):
+        return "mixes", rows, f"{selects} point selects"
+    return "reads", rows, workload.script
+
+
+def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
+    """Return :func:`improvements` for reading: a row per workload and size, a column per thread count.
+
+    A cell is ``article / here``, in percent; in brackets what did not pass the gate.
+    """
+    here = pl.format("{} %", pl.col("here").round(0).cast(pl.Int64))
+    cell = pl.concat_str(
+        pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null("–"),
+        pl.when("valid").then(here).otherwise(pl.format("({})", here)),
+        separator=" / ",
+    )
+    return improvements.with_columns(cell.alias("cell")).pivot(
+        on="concurrency",
+        index=["rows_per_table", "workload"],
+        values="cell",
+        maintain_order=True,
+        sort_columns=True,
+    )
+
+
+def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
+    """Throughput of a cached over that of a plain table against threads, a view for each read workload.
+
+    The article's curves are dashed and hollow, those measured here solid, with their 95 % intervals.
+    """
+    reads = _as_ratios(improvements.filter(kind="reads"))
+    x = article_charts.base(reads["concurrency"], "threads")
+    chart = _beside_article(x, reads, "ratio of throughput, cached : plain")
+    return article_charts.facets(chart, reads, "workload", "Cached table : plain table")
+
+
+def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
+    """What a cached table gains against the share of writes in a mix, at every number of threads.
+
+    Left of where a curve crosses the dashed line a cached table pays. The article's curves are dashed
+    and hollow, those measured here solid, with their 95 % intervals.
+    """
+    selects = pl.col("workload").str.extract(r"(\d+)").cast(pl.Int64)
+    mixes = _as_ratios(improvements.filter(kind="mixes")).with_columns(
+        share=_WRITES / (_WRITES + _RANGES + selects)
+    )
+    x = alt.X(
+        "share:Q",
+        title="share of writes among the statements",
+        scale=alt.Scale(type="log", nice=False, padding=12),
+        axis=alt.Axis(format="%", values=sorted(set(mixes["share"].to_list()))),
+    )
+    base = alt.Chart().encode(x=x, detail="threads:N")
+    chart = _beside_article(base, mixes, "throughput, cached : plain")
+    return chart.properties(width=560, height=280, data=mixes)
+
+
+def conflicts(rerun: Rerun) -> pl.DataFrame:
+    """Return how often the mixes' transactions were repeated, medians over the runs of each point.
+
+    Columns: ``mix``, ``variant``, ``threads``, ``transactions (1/s)``, ``queries (1/s)``, ``repeated (1
+    per transaction)``.
+    """
+    labels = {name: one.label for name, one in rerun.study.workloads.items() if one.writes}
+    order = list(labels)
+    medians = {
+        "tps": "transactions (1/s)",
+        "qps": "queries (1/s)",
+        "errors_per_transaction": "repeated (1 per transaction)",
+    }
+    return (
+        rerun.metrics.filter(pl.col("workload").is_in(order), envelope=DEFAULT_ENVELOPE)
+        .group_by("workload", "variant", "concurrency")
+        .agg(pl.col(name).median().round_sig_figs(3).alias(to) for name, to in medians.items())
+        .sort(
+            pl.col("workload").replace_strict(order, range(len(order))),
+            "concurrency",
+            "variant",
+            descending=[False, False, True],
+        )
+        .select(
+            pl.col("workload").replace(labels).alias("mix"),
+            "variant",
+            pl.col("concurrency").alias("threads"),
+            *medians.values(),
+        )
+    )
+
+
+def between_writes(rerun: Rerun) -> pl.DataFrame:
+    """Return what readers gain by a cached table that is written into every so many seconds.
+
+    The throughput of each period with one write in it is a sample; a plain table's are the ones beside.
+
+    Columns: ``rows_per_table``, ``lease_s``, ``every_s``, ``writes``, ``ratio`` (of the throughput,
+    cached : plain), ``low``, ``high`` (95 %), ``wait_s`` (median time from COMMIT to its answer).
+    """
+    runs = leases.runs(rerun).filter(pl.col("tables") == 1)
+    plain: dict[int, list[float]] = {}
+    rows = []
+    for run in runs.sort("every_s", "lease_s").iter_rows(named=True):
+        periods = leases.throughput_by_period(
+            leases.stored(rerun.store, run["run_id"]), run["every_s"]
+        )
+        if run["variant"] == "plain":
+            plain.setdefault(run["rows_per_table"], []).extend(periods)
+        else:
+            rows.append((run, periods))
+    waited = leases.waits(rerun).group_by("run_id").agg(pl.col("wait_s").median())
+    median_wait = dict(waited.iter_rows())
+    found = []
+    for run, periods in rows:
+        if (beside := plain.get(run["rows_per_table"])) and periods:
+            of = stats.ratio(periods, beside)
+            point = (run["rows_per_table"], run["lease_s"], run["every_s"], len(periods))
+            found.append((*point, of.value, of.low, of.high, median_wait.get(run["run_id"])))
+    schema = {
+        "rows_per_table": pl.Int64,
+        "lease_s": pl.Float64,
+        "every_s": pl.Int64,
+        "writes": pl.Int64,
+        **dict.fromkeys(("ratio", "low", "high", "wait_s"), pl.Float64),
+    }
+    return pl.DataFrame(found, schema=schema, orient="row").sort(*list(schema)[:3])
+
+
+def pays(between: pl.DataFrame) -> alt.LayerChart:
+    """Readers' throughput with a cached over that with a plain table against the time between writes.
+
+    Above the dashed line a cached table pays; the bars are 95 % intervals.
+
+    Args:
+        between: see :func:`between_writes`.
+    """
+    named = between.with_columns(
+        table=pl.format(
+            "{} thousand rows, lease {} s",
+            pl.col("rows_per_table") // 1000,
+            pl.col("lease_s").cast(pl.Int64),
+        )
+    )
+    tables = named["table"].unique(maintain_order=True).to_list()
+    base = alt.Chart(named).encode(
+        x=alt.X(
+            "every_s:Q",
+            title="seconds between two writes",
+            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+            axis=alt.Axis(values=sorted(set(named["every_s"].to_list()))),
+        ),
+        color=alt.Color(
+            "table:N",
+            title=None,
+            sort=tables,
+            scale=alt.Scale(domain=tables, range=theme.PALETTE[: len(tables)]),
+        ),
+        tooltip=[
+            "table",
+            "every_s",
+            "writes",
+            *(
+                alt.Tooltip(f"{name}:Q", format=".2f")
+                for name in ("ratio", "low", "high", "wait_s")
+            ),
+        ],
+    )
+    y = alt.Y("ratio:Q", title="throughput of the readers, cached : plain")
+    even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
+    return alt.layer(
+        even,
+        base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line().encode(y=y),
+        base.mark_point(filled=True, size=50).encode(y=y),
+    ).properties(width=560, height=280)
+
+
+def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
+    """Return percentages as ratios, and in words of which size and how many threads they are."""
+    return improvements.with_columns(
+        *((1 + pl.col(name) / 100).alias(name) for name in ("article", "here", "low", "high")),
+        size=pl.format("{} thousand rows", pl.col("rows_per_table") // 1000),
+        threads=pl.format("{} threads", "concurrency"),
+    )
+
+
+def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str) -> alt.LayerChart:
+    """The article's ratios and ours over an axis, by size of the table."""
+    sizes = ratios["size"].unique(maintain_order=True).to_list()
+    color = alt.Color(
+        "size:N",
+        title=None,
+        sort=sizes,
+        scale=alt.Scale(domain=sizes, range=theme.PALETTE[: len(sizes)]),
+    )
+    tooltip = [
+        "workload",
+        "size",
+        "threads",
+        *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("article", "here", "low", "high")),
+        alt.Tooltip("valid:N", title="passed the gate"),
+    ]
+    base = base.encode(color=color, tooltip=tooltip)
+
+    def y(column: str) -> alt.Y:
+        return alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type="log", base=2, nice=False))
+
+    published, measured = base.encode(y=y("article")), base.encode(y=y("here"))
+    even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
+    return alt.layer(
+        even,
+        published.mark_line(strokeDash=article_charts.DASHED, strokeWidth=1),
+        published.mark_point(filled=False),
+        base.mark_rule(strokeWidth=1.5).encode(y=y("low"), y2="high:Q"),
+        measured.mark_line(),
+        measured.mark_point(filled=True, size=50),
+    )
+
+
+def section(source: Source) -> Content:
+    """Gather what ``paper/sections/cached_tables.md`` places of its own."""
+    repo, rerun = source.repo, source.rerun
+    gained, waited = improvements(repo, rerun), leases.waits(rerun)
+    written = between_writes(rerun)
+    made = Content(
+        tables={
+            "improvements": improvement_table(gained),
+            "conflicts": conflicts(rerun),
+            "outcomes": outcomes.table(rerun),
+            "waits": leases.summary(waited),
+            "between-writes": written,
+            "write-leases": leases.write_leases(rerun),
+        }
+    )
+    if len(gained.filter(kind="reads")):
+        made.figures["gains"] = gains_beside(gained)
+    if len(gained.filter(kind="mixes")):
+        made.figures["break-even"] = break_even(gained)
+    if len(written):
+        made.figures["pays"] = pays(written)
+    if len(waited):
+        made.figures["waits"] = lease_charts.waits(waited)
+    if demonstration := leases.demonstration(rerun):
+        made.figures["demonstration"] = lease_charts.over_time(demonstration)
+    return made

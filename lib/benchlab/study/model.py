@@ -172,9 +172,9 @@ class Workload(StrictModel):
     dataset: Annotated[dict[str, Scalar], Field(exclude_if=lambda it: not it)] = {}
     """What it changes of the profile's dataset; with a ``kind`` it is another one as a whole."""
     options: dict[str, Scalar] = {}
-    tolerated_error_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    tolerated_error_share: Annotated[float, Field(ge=0)] = 0.0
     """Errors per transaction that the workload brings about by itself, such as two clients that
-    insert the same row; with more of them a run has failed."""
+    insert the same row; with more of them a run has failed. Above 1 where most are repeated."""
 
     @model_validator(mode="after")
     def _has_scripts(self) -> "Workload":

@@ -25,6 +25,8 @@ class Metric:
 #: Name → metric; the names are columns of :func:`of`, and what claims call them.
 METRICS = {
     "tps": Metric("throughput", "transactions/s"),
+    "qps": Metric("queries, those of repeated transactions included", "queries/s"),
+    "errors_per_transaction": Metric("errors that a transaction was repeated for", "1/transaction"),
     "p50_us": Metric("median of the latency", "µs"),
     "p99_us": Metric("99th percentile of the latency", "µs"),
     "p999_us": Metric("99.9th percentile of the latency", "µs"),
