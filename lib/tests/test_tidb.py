@@ -6,6 +6,7 @@ import pytest
 from benchlab.engines.base import Endpoint
 from benchlab.engines.tidb import TABLE_CACHE, TiDB
 from benchlab.engines.waits import Wait
+from benchlab.errors import EngineError
 from conftest import DATA
 
 RECORDED = DATA / "tidb_7.1.1"
@@ -19,9 +20,14 @@ def rows(name: str) -> list[dict]:
 class Recorded(TiDB):
     """One that answers as the server did."""
 
-    def __init__(self, store: str = "unistore", options: tuple[str, ...] = ("",)):
+    def __init__(
+        self,
+        store: str = "unistore",
+        options: tuple[str | None, ...] = ("",),
+        release: str = "7.1.1",
+    ):
         super().__init__(Endpoint(host="", port=0, user=""))
-        self.store, self.options, self.asked = store, options, []
+        self.store, self.options, self.release, self.asked = store, options, release, []
 
     def query(self, sql: str, parameters: tuple = ()) -> list[dict]:
         self.asked.append(sql)
@@ -32,11 +38,12 @@ class Recorded(TiDB):
         if sql == "SHOW GLOBAL VARIABLES":
             return [{"Variable_name": "tidb_table_cache_lease", "Value": "3"}]
         if "VERSION()" in sql:
-            return [{"version": "5.7.25-TiDB-v7.1.1"}]
+            return [{"version": f"5.7.25-TiDB-v{self.release}"}]
         if "create_options" in sql:
-            return [{"options": one} for one in self.options]
-        if "table_name AS name" in sql:
-            return [{"name": "sbtest2"}, {"name": "sbtest1"}]
+            tables = enumerate(self.options, start=1)
+            return [{"name": f"sbtest{number}", "options": one} for number, one in tables]
+        if sql.endswith("sbtest3 CACHE"):
+            raise EngineError("tidb: 'table too large' is unsupported on cache tables.", 8242)
         return []
 
 
@@ -51,16 +58,30 @@ def test_a_server_on_the_embedded_store_does_not_stand_for_the_engine():
 
 
 def test_what_a_file_cannot_set_is_set_by_sql():
-    engine = Recorded()
+    engine = Recorded(options=("", None))
     engine.tune({"log.level": "error", "tidb_table_cache_lease": 5, TABLE_CACHE: True})
-    assert [sql for sql in engine.asked if not sql.startswith("SELECT")] == [
+    assert [sql for sql in engine.asked if not sql.startswith(("SELECT", "SHOW"))] == [
         "SET GLOBAL tidb_table_cache_lease = 5",
         "ALTER TABLE sbtest1 CACHE",
         "ALTER TABLE sbtest2 CACHE",
     ]
-    engine.asked.clear()
-    engine.tune({TABLE_CACHE: False})
-    assert engine.asked[-1] == "ALTER TABLE sbtest2 NOCACHE"
+    half = Recorded(options=("", "cached=on"))
+    half.tune({TABLE_CACHE: False})
+    assert [sql for sql in half.asked if sql.startswith("ALTER")] == ["ALTER TABLE sbtest2 NOCACHE"]
+
+
+def test_a_table_too_large_to_be_cached_is_named():
+    with pytest.raises(EngineError, match=r"^sbtest3: tidb: 'table too large'") as raised:
+        Recorded(options=("", "", "")).tune({TABLE_CACHE: True})
+    assert raised.value.code == 8242
+
+
+def test_a_server_too_old_for_cached_tables_says_so():
+    with pytest.raises(
+        EngineError, match=r"tidb 5\.4\.3 has no cached tables: 6\.0 and later have"
+    ):
+        Recorded(store="tikv", release="5.4.3").tune({TABLE_CACHE: True})
+    Recorded(store="tikv", release="5.4.3").tune({TABLE_CACHE: False})
 
 
 @pytest.mark.parametrize(

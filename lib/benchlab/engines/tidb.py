@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
@@ -15,6 +15,9 @@ TABLE_CACHE = "table_cache"
 
 #: Counter of the reads that were served from such a cache.
 CACHED_READS = "tidb_server_read_from_tablecache_total"
+
+#: Major version of the first server that has cached tables.
+_FIRST_WITH_CACHED_TABLES = 6
 
 #: Name of the embedded store, which keeps no log of its own and does not sync what is committed.
 EMBEDDED = "unistore"
@@ -84,10 +87,28 @@ class TiDB(MySQLProtocol):
         """See :meth:`Engine.tune`: system variables, and whether tables are cached."""
         for name, value in requested.items():
             if name == TABLE_CACHE:
-                for table in sorted(self.tables()):
-                    self.query(f"ALTER TABLE {table} {'CACHE' if value else 'NOCACHE'}")
+                self._cache(bool(value))
             elif _VARIABLE.fullmatch(name):
                 self.query(f"SET GLOBAL {name} = {self.render(value)}")
+
+    def _cache(self, wanted: bool) -> None:
+        """Cache all tables of the dataset, or none.
+
+        Raises:
+            EngineError: the server is too old for it, or refused it for a table, which is named.
+        """
+        version = self.version()
+        if wanted and int(version.partition(".")[0]) < _FIRST_WITH_CACHED_TABLES:
+            first = _FIRST_WITH_CACHED_TABLES
+            raise EngineError(
+                f"{self.name} {version} has no cached tables: {first}.0 and later have"
+            )
+        for table, cached in sorted(self._cached().items()):
+            if cached != wanted:
+                try:
+                    self.query(f"ALTER TABLE {table} {'CACHE' if wanted else 'NOCACHE'}")
+                except EngineError as error:
+                    raise EngineError(f"{table}: {error}", error.code) from error
 
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
         """See :meth:`Engine.settings`; the embedded store has none of those of TiKV and PD."""
@@ -110,7 +131,8 @@ class TiDB(MySQLProtocol):
             values.setdefault(row["Name"], {})[row["Value"]] = row["Type"]
         for row in self.query("SHOW GLOBAL VARIABLES"):
             values.setdefault(row["Variable_name"], {})[row["Value"]] = "variable"
-        values[TABLE_CACHE] = dict.fromkeys(self._cached(), "information_schema.tables")
+        states = sorted({"on" if cached else "off" for cached in self._cached().values()})
+        values[TABLE_CACHE] = dict.fromkeys(states, "information_schema.tables")
         return [
             EngineSetting(
                 name=name,
@@ -122,12 +144,13 @@ class TiDB(MySQLProtocol):
             if values.get(name)
         ]
 
-    def _cached(self) -> Iterable[str]:
+    def _cached(self) -> dict[str, bool]:
+        """Return whether each table is cached."""
         rows = self.query(
-            "SELECT create_options AS options FROM information_schema.tables"
+            "SELECT table_name AS name, create_options AS options FROM information_schema.tables"
             " WHERE table_schema = DATABASE()"
         )
-        return sorted({"on" if "cached=on" in (row["options"] or "") else "off" for row in rows})
+        return {row["name"]: "cached=on" in (row["options"] or "") for row in rows}
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
