@@ -40,7 +40,7 @@ def test_a_summary_of_ratios_lies_within_them():
     for row in summary.iter_rows(named=True):
         assert row["least"] <= row["geometric_mean"] <= row["greatest"]
     best = summary.filter(rows_per_table=5000, workload="oltp_point_select")
-    assert best["ratio_of_peaks"].item() == pytest.approx(33962 / 7639)
+    assert best["ratio_of_peaks"].item() == pytest.approx(33962 / 7639, rel=0.01)
 
 
 def test_peaks_are_the_greatest_of_their_curves():
