@@ -24,6 +24,7 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
         for moment, width, dash in (("commit", 1, [3, 3]), ("end", 1.5, [1, 0]))
     ]
     percentile = run.seconds["percentile"].drop_nulls().first()
+    latency = f"{percentile:g}th percentile of the latency" if percentile else "latency"
     lines = [
         alt.layer(
             alt.Chart(run.seconds)
@@ -33,7 +34,7 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
         ).properties(width=_WIDTH, height=height)
         for column, title, height in (
             ("tps", theme.axis_title("tps"), 180),
-            ("latency_ms", f"{percentile}th percentile of the latency (ms)", 110),
+            ("latency_ms", f"{latency} (ms)", 110),
         )
     ]
     return alt.vconcat(*lines, *([_strip(run)] if len(run.states) else []), spacing=14)
@@ -43,7 +44,7 @@ def _strip(run: LeaseRun) -> alt.Chart:
     tables = run.states["table_name"].unique(maintain_order=True).to_list()
     return (
         alt.Chart(run.states)
-        .mark_rect(stroke="white", strokeWidth=0.3)
+        .mark_rect(stroke="white", strokeWidth=0.3, clip=True)
         .encode(
             x=_time(run, "begin"),
             x2="end:Q",
@@ -51,6 +52,7 @@ def _strip(run: LeaseRun) -> alt.Chart:
             color=alt.Color(
                 "state:N",
                 title="state of the table",
+                legend=alt.Legend(columns=len(_STATES)),
                 scale=alt.Scale(domain=list(_STATES), range=list(_STATES.values())),
             ),
             tooltip=["table_name", "state", "begin", "end"],

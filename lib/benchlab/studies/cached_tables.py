@@ -19,6 +19,9 @@ STUDY = "cached_tables"
 #: Statements of a mix's transaction beside its point selects: inserts and deletes; queries of a range.
 _WRITES, _RANGES = 20, 4
 
+#: Axis of ratios, equally far from each other on a scale of logarithms.
+_RATIOS = alt.Axis(values=[0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6], grid=True)
+
 
 def ratios(repo: Repo) -> pl.DataFrame:
     """Return the throughput of a cached table over that of a plain one at each of the 80 points.
@@ -56,6 +59,11 @@ def ratios(repo: Repo) -> pl.DataFrame:
             )
         )
     return pl.concat(frames)
+
+
+def _size() -> pl.Expr:
+    """Rows of the table, for reading: ``50,000 rows``."""
+    return pl.format("{},000 rows", pl.col("rows_per_table") // 1000)
 
 
 def _gain(plain: str) -> pl.Expr:
@@ -99,14 +107,12 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
             "ratio:Q",
             title=None,
             scale=alt.Scale(type="log", base=2, nice=False, padding=8),
-            axis=alt.Axis(values=[0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6], grid=True),
+            axis=_RATIOS,
         ),
         tooltip=["workload", "concurrency", "plain", "cached", alt.Tooltip("ratio", format=".2f")],
     )
     even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(1))
-    named = ratios.with_columns(
-        size=pl.format("{} thousand rows", pl.col("rows_per_table") // 1000)
-    )
+    named = ratios.with_columns(size=_size())
     return article_charts.facets(
         alt.layer(even, article_charts.lines(base, "workload", styles)), named, "size", title
     )
@@ -198,8 +204,8 @@ def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
     """
     reads = _as_ratios(improvements.filter(kind="reads"))
     x = article_charts.base(reads["concurrency"], "threads")
-    chart = _beside_article(x, reads, "ratio of throughput, cached : plain")
-    return article_charts.facets(chart, reads, "workload", "Cached table : plain table")
+    title = "Reads: QPS of the cached table : plain table"
+    return article_charts.facets(_beside_article(x, reads, None), reads, "workload", title)
 
 
 def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
@@ -216,10 +222,10 @@ def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
         "share:Q",
         title="share of writes among the statements",
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(format="%", values=sorted(set(mixes["share"].to_list()))),
+        axis=alt.Axis(format=".0%", values=sorted(set(mixes["share"].to_list()))),
     )
     base = alt.Chart().encode(x=x, detail="threads:N")
-    chart = _beside_article(base, mixes, "throughput, cached : plain")
+    chart = _beside_article(base, mixes, "QPS of the cached table : plain table")
     return chart.properties(width=560, height=280, data=mixes)
 
 
@@ -301,11 +307,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
         between: see :func:`between_writes`.
     """
     named = between.with_columns(
-        table=pl.format(
-            "{} thousand rows, lease {} s",
-            pl.col("rows_per_table") // 1000,
-            pl.col("lease_s").cast(pl.Int64),
-        )
+        table=pl.format("{}, lease {} s", _size(), pl.col("lease_s").cast(pl.Int64))
     )
     tables = named["table"].unique(maintain_order=True).to_list()
     base = alt.Chart(named).encode(
@@ -345,12 +347,12 @@ def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
     """Return percentages as ratios, and in words of which size and how many threads they are."""
     return improvements.with_columns(
         *((1 + pl.col(name) / 100).alias(name) for name in ("article", "here", "low", "high")),
-        size=pl.format("{} thousand rows", pl.col("rows_per_table") // 1000),
+        size=_size(),
         threads=pl.format("{} threads", "concurrency"),
     )
 
 
-def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str) -> alt.LayerChart:
+def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) -> alt.LayerChart:
     """The article's ratios and ours over an axis, by size of the table."""
     sizes = ratios["size"].unique(maintain_order=True).to_list()
     color = alt.Color(
@@ -369,7 +371,8 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str) -> alt.La
     base = base.encode(color=color, tooltip=tooltip)
 
     def y(column: str) -> alt.Y:
-        return alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type="log", base=2, nice=False))
+        scale = alt.Scale(type="log", base=2, nice=False, padding=8)
+        return alt.Y(f"{column}:Q", title=title, scale=scale, axis=_RATIOS)
 
     published, measured = base.encode(y=y("article")), base.encode(y=y("here"))
     even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
@@ -380,6 +383,7 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str) -> alt.La
         base.mark_rule(strokeWidth=1.5).encode(y=y("low"), y2="high:Q"),
         measured.mark_line(),
         measured.mark_point(filled=True, size=50),
+        theme.crosses(measured),
     )
 
 
