@@ -107,6 +107,21 @@ def test_the_embedded_store_is_not_asked_for_settings_of_tikv():
     assert [one.effective for one in Recorded(store="tikv").settings(tikv)] == [None, None]
 
 
+def test_cycles_are_flushes_of_tikvs_rows_and_how_full_the_next_memtable_is():
+    """Excerpt of the page that TiKV 6.0.0 printed after a mix of reads and writes."""
+    page = (DATA / "tidb_6.0.0" / "metrics-tikv-excerpt.txt").read_text()
+
+    def cycles(*services: dict[str, str]) -> float | None:
+        pages = {str(number): one for number, one in enumerate(services)}
+        return Recorded().background_cycles(None, lambda: pages)
+
+    assert cycles({"pd": "", "tikv": page, "tidb": ""}) == 4 + 395568 / 2097152
+    before = "\n".join(line for line in page.splitlines() if "flush" not in line)
+    assert cycles({"tikv": before}) == 395568 / 2097152
+    assert cycles({"tikv": before}, {"tikv": page}) == cycles({"tikv": page})
+    assert cycles({"tidb": ""}) is None
+
+
 # A row of waits_query, and what it is; states as in information_schema.tidb_trx
 WAITS = [
     (("Sleep", None, None), Wait.CLIENT),
