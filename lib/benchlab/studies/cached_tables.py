@@ -309,7 +309,6 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
     named = between.with_columns(
         table=pl.format("{}, lease {} s", _size(), pl.col("lease_s").cast(pl.Int64))
     )
-    tables = named["table"].unique(maintain_order=True).to_list()
     base = alt.Chart(named).encode(
         x=alt.X(
             "every_s:Q",
@@ -317,12 +316,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
             scale=alt.Scale(type="log", base=2, nice=False, padding=14),
             axis=alt.Axis(values=sorted(set(named["every_s"].to_list()))),
         ),
-        color=alt.Color(
-            "table:N",
-            title=None,
-            sort=tables,
-            scale=alt.Scale(domain=tables, range=theme.PALETTE[: len(tables)]),
-        ),
+        color=_color("table", named),
         tooltip=[
             "table",
             "every_s",
@@ -354,13 +348,6 @@ def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
 
 def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) -> alt.LayerChart:
     """The article's ratios and ours over an axis, by size of the table."""
-    sizes = ratios["size"].unique(maintain_order=True).to_list()
-    color = alt.Color(
-        "size:N",
-        title=None,
-        sort=sizes,
-        scale=alt.Scale(domain=sizes, range=theme.PALETTE[: len(sizes)]),
-    )
     tooltip = [
         "workload",
         "size",
@@ -368,7 +355,7 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("article", "here", "low", "high")),
         alt.Tooltip("valid:N", title="passed the gate"),
     ]
-    base = base.encode(color=color, tooltip=tooltip)
+    base = base.encode(color=_color("size", ratios), tooltip=tooltip)
 
     def y(column: str) -> alt.Y:
         scale = alt.Scale(type="log", base=2, nice=False, padding=8)
@@ -385,6 +372,13 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         measured.mark_point(filled=True, size=50),
         theme.crosses(measured),
     )
+
+
+def _color(column: str, frame: pl.DataFrame) -> alt.Color:
+    """A colour for each value of a column, in their order."""
+    values = frame[column].unique(maintain_order=True).to_list()
+    scale = alt.Scale(domain=values, range=theme.PALETTE[: len(values)])
+    return alt.Color(f"{column}:N", title=None, sort=values, scale=scale)
 
 
 def section(source: Source) -> Content:
