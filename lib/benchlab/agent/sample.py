@@ -31,7 +31,8 @@ _SOURCE, _COPY = bytes(8 << 20), bytearray(8 << 20)
 def memory_copy_ns() -> int:
     """CPU time that copying the same 8 MiB takes: how fast a core reaches the memory right now.
 
-    It shares the way there, and in a virtual machine with others, whom nobody here sees.
+    The cores share the path to the memory; a virtual machine shares it with others, which cannot be
+    seen from within.
     """
     began = time.thread_time_ns()
     _COPY[:] = _SOURCE

@@ -97,9 +97,8 @@ class TiDB(MySQLProtocol):
         Raises:
             EngineError: the server is too old for it, or refused it for a table, which is named.
         """
-        version = self.version()
-        if wanted and int(version.partition(".")[0]) < _FIRST_WITH_CACHED_TABLES:
-            first = _FIRST_WITH_CACHED_TABLES
+        first = _FIRST_WITH_CACHED_TABLES
+        if wanted and int((version := self.version()).partition(".")[0]) < first:
             raise EngineError(
                 f"{self.name} {version} has no cached tables: {first}.0 and later have"
             )

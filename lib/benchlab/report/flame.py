@@ -34,8 +34,18 @@ OTHER = "other"
 
 #: In the order of legends and tables.
 FAMILIES = (
-    *(PARSE_PLAN, EXECUTOR, SQL, STORAGE_CLIENT, TIMESTAMPS, BUFFER, LOG, LOCK),
-    *(NETWORK, GARBAGE, BACKGROUND, OTHER),
+    PARSE_PLAN,
+    EXECUTOR,
+    SQL,
+    STORAGE_CLIENT,
+    TIMESTAMPS,
+    BUFFER,
+    LOG,
+    LOCK,
+    NETWORK,
+    GARBAGE,
+    BACKGROUND,
+    OTHER,
 )
 
 #: Dark to light and back, so that neighbours differ in print; apart from the engines' colours.

@@ -79,7 +79,6 @@ def waits(frame: pl.DataFrame) -> alt.LayerChart:
         (pl.int_range(1, pl.len() + 1) / pl.len()).over("lease_s").alias("share"),
         pl.format("{} s", pl.col("lease_s").cast(pl.Int64)).alias("lease"),
     )
-    names = shares["lease"].unique(maintain_order=True).to_list()
     even = pl.concat(
         [
             shares.select("lease", "lease_s")
@@ -88,12 +87,7 @@ def waits(frame: pl.DataFrame) -> alt.LayerChart:
             for share in (0, 1)
         ]
     )
-    color = alt.Color(
-        "lease:N",
-        title="lease",
-        sort=names,
-        scale=alt.Scale(domain=names, range=theme.PALETTE[: len(names)]),
-    )
+    color = theme.colors("lease", shares, "lease")
     x = alt.X("wait_s:Q", title="time from COMMIT to its answer (s)", scale=alt.Scale(zero=True))
     y = alt.Y("share:Q", title="share of the writes", axis=alt.Axis(format="%"))
     measured = (

@@ -342,6 +342,13 @@ def curves(
     return alt.layer(*layers).resolve_legend(color="independent", strokeDash="independent")
 
 
+def colors(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.Color:
+    """A colour for each value of a column, in the order in which they come."""
+    values = frame[column].unique(maintain_order=True).to_list()
+    scale = alt.Scale(domain=values, range=PALETTE[: len(values)])
+    return alt.Color(f"{column}:N", title=title, sort=values, scale=scale)
+
+
 def crosses(base: alt.Chart) -> alt.Chart:
     """Cross out the points of a chart that did not pass the gate: rows whose ``valid`` is false."""
     mark = base.mark_point(shape=_CROSS, size=300, strokeWidth=1.75, stroke="#222222")

@@ -316,7 +316,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
             scale=alt.Scale(type="log", base=2, nice=False, padding=14),
             axis=alt.Axis(values=sorted(set(named["every_s"].to_list()))),
         ),
-        color=_color("table", named),
+        color=theme.colors("table", named),
         tooltip=[
             "table",
             "every_s",
@@ -355,7 +355,7 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("article", "here", "low", "high")),
         alt.Tooltip("valid:N", title="passed the gate"),
     ]
-    base = base.encode(color=_color("size", ratios), tooltip=tooltip)
+    base = base.encode(color=theme.colors("size", ratios), tooltip=tooltip)
 
     def y(column: str) -> alt.Y:
         scale = alt.Scale(type="log", base=2, nice=False, padding=8)
@@ -372,13 +372,6 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         measured.mark_point(filled=True, size=50),
         theme.crosses(measured),
     )
-
-
-def _color(column: str, frame: pl.DataFrame) -> alt.Color:
-    """A colour for each value of a column, in their order."""
-    values = frame[column].unique(maintain_order=True).to_list()
-    scale = alt.Scale(domain=values, range=theme.PALETTE[: len(values)])
-    return alt.Color(f"{column}:N", title=None, sort=values, scale=scale)
 
 
 def section(source: Source) -> Content:
