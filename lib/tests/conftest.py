@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from benchlab import repo, study, target
+from benchlab.claims.judge import Judgement, judge
 from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
@@ -90,6 +91,31 @@ def measure_all_points(checkout: Repo, name: str) -> None:
         if "envelope" in block or "paper" in block.get("profiles", ["paper"])
     ]
     yaml.dump(spec, path)
+
+
+def set_claims(checkout: Repo, tests: list[dict], kind: str = "order") -> None:
+    """Let the first study have these claims alone, ``c0``, ``c1``, ..., each decided by its test."""
+    path = checkout.studies / f"{STUDY}.yml"
+    spec = YAML(typ="safe").load(path)
+    spec["claims"] = [
+        {
+            "id": f"c{number}",
+            "where": "here",
+            "claim": "So it is.",
+            "kind": kind,
+            "decided_by": test,
+        }
+        for number, test in enumerate(tests)
+    ]
+    with path.open("w") as stream:
+        YAML(typ="safe").dump(spec, stream)
+
+
+def judged(checkout: Repo, found: Rerun, test: dict, kind: str = "mechanism") -> Judgement:
+    """Judge the one claim that is decided by a test."""
+    set_claims(checkout, [test], kind)
+    (one,) = judge(checkout, STUDY, found)
+    return one
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
 from benchlab.run import estimate
-from conftest import MEASURED_PROFILE, STUDY, planned, rerun
-from ruamel.yaml import YAML
+from conftest import MEASURED_PROFILE, STUDY, planned, rerun, set_claims
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 
@@ -58,13 +57,7 @@ def of_claim(checkout):
     """Return the study with one claim that has the given test."""
 
     def load(test: dict) -> study.Study:
-        path = checkout.studies / f"{STUDY}.yml"
-        spec = YAML(typ="safe").load(path)
-        test = test if test["test"] == "none" else {"of": SERIES} | test
-        claim = {"id": "one", "where": "here", "claim": "So it is.", "kind": "order"}
-        spec["claims"] = [claim | {"decided_by": test}]
-        with path.open("w") as stream:
-            YAML(typ="safe").dump(spec, stream)
+        set_claims(checkout, [test if test["test"] == "none" else {"of": SERIES} | test])
         return study.load(checkout, STUDY)
 
     return load

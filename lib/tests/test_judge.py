@@ -10,7 +10,7 @@ from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
 from benchlab.plan import Trial
 from benchlab.report import verdicts, why
 from benchlab.store import open_store
-from conftest import ROOT, STUDY, editable, rerun
+from conftest import ROOT, STUDY, editable, rerun, set_claims
 from ruamel.yaml import YAML
 
 ONE = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
@@ -42,7 +42,7 @@ def judged(checkout, measured):
     def decide(
         test: dict, runs: dict, kind: str = "order", failed: Collection[tuple] = ()
     ) -> judge.Judgement:
-        _claims(checkout, [test], kind)
+        set_claims(checkout, [test], kind)
 
         def passed(trial: Trial) -> bool:
             point = trial.point
@@ -51,23 +51,6 @@ def judged(checkout, measured):
         return judge.judge(checkout, STUDY, rerun(measured(runs, passed=passed)))[0]
 
     return decide
-
-
-def _claims(checkout, tests: list[dict], kind: str = "order") -> None:
-    path = checkout.studies / f"{STUDY}.yml"
-    spec = YAML(typ="safe").load(path)
-    spec["claims"] = [
-        {
-            "id": f"c{number}",
-            "where": "here",
-            "claim": "So it is.",
-            "kind": kind,
-            "decided_by": test,
-        }
-        for number, test in enumerate(tests)
-    ]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
 
 
 HIGH, LOW = curve(100, 200, 400), curve(50, 100, 200)
@@ -429,7 +412,7 @@ def test_what_is_of_the_dataset_takes_one_trial(checkout, measured):
     """The same bytes each time: there is no chance in them, so they are none of the family."""
     size = {"metric": "dataset_bytes"}
     test = {"test": "ratio", "of": ONE | size, "over": OTHER | size, "at": 4, "value": 1.5}
-    _claims(checkout, [test, CLEAR])
+    set_claims(checkout, [test, CLEAR])
     runs = {TUNED: {1: [7.0], 16: around(400)}, DEFAULT: {1: [5.0], 16: around(100)}}
     bytes_of = {"tuned": b"150.0", "default": b"100.0"}
     store = measured(
@@ -533,7 +516,7 @@ def test_a_claim_without_a_test_says_what_it_would_take(judged):
 
 def test_a_version_other_than_the_articles_stands_beside_the_verdict(checkout, measured):
     above = {"test": "above", "of": ONE, "over": OTHER}
-    _claims(checkout, [above, above | {"at": [1024]}])
+    set_claims(checkout, [above, above | {"at": [1024]}])
     store = measured({TUNED: HIGH, DEFAULT: LOW})
     of_version = {}
     for version in ("15.2", "16.1"):
@@ -709,7 +692,7 @@ def test_an_audit_that_fails_is_an_error_and_leaves_the_tables(judged, checkout,
     store = measured({})
     stored.write(checkout, store)
     before = store.sql("SELECT * FROM verdict ORDER BY ALL")
-    _claims(checkout, [{"test": "audit", "query": "SELECT nonsense", "value": 1.0}], "audit")
+    set_claims(checkout, [{"test": "audit", "query": "SELECT nonsense", "value": 1.0}], "audit")
     with pytest.raises(ClaimError, match=rf"study {STUDY}, claim c0: "):
         stored.write(checkout, store)
     assert store.sql("SELECT * FROM verdict ORDER BY ALL").equals(before)
@@ -835,7 +818,9 @@ UNCLEAR = CLEAR | {"at": [4]}
 def test_the_fewer_claims_can_be_decided_the_more_confidence_each_takes(
     checkout, measured, unclear, confidence
 ):
-    _claims(checkout, [CLEAR, *[UNCLEAR] * unclear, {"test": "none", "needs": "another machine"}])
+    set_claims(
+        checkout, [CLEAR, *[UNCLEAR] * unclear, {"test": "none", "needs": "another machine"}]
+    )
     runs = {TUNED: curve(100, 100, 400), DEFAULT: curve(100, 100, 100)}
     decided, *others, untestable = judge.judge(checkout, STUDY, rerun(measured(runs)))
     assert decided.verdict == "reproduced"
@@ -850,7 +835,7 @@ def test_what_an_interval_alone_decides_is_left_open_among_many(checkout, measur
     runs = {TUNED: {16: [105, 110, 115]}, DEFAULT: {16: [90, 95, 100]}}
 
     def verdicts(claims: int) -> set[str]:
-        _claims(checkout, [CLEAR, *[UNCLEAR | {"at": [64], "by": 1.25}] * claims])
+        set_claims(checkout, [CLEAR, *[UNCLEAR | {"at": [64], "by": 1.25}] * claims])
         return {one.verdict for one in judge.judge(checkout, STUDY, rerun(measured(runs)))}
 
     assert "reproduced" in verdicts(0)

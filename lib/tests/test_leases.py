@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import vl_convert
 from benchlab import study, target
-from benchlab.claims import judge, words
+from benchlab.claims import words
 from benchlab.errors import BenchlabError
 from benchlab.plan import Planner
 from benchlab.raw import folders
@@ -16,7 +16,7 @@ from benchlab.store import ingest, open_store
 from benchlab.studies import cached_tables
 from benchlab.study.claims import Share
 from benchlab.study.intervention import SingleWrites
-from conftest import CAPTURES, STUDY, planned, rerun
+from conftest import CAPTURES, STUDY, judged, planned, rerun
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -198,17 +198,6 @@ def test_a_run_that_failed_or_wrote_nothing_says_so(checkout, close_run, trials)
 
 OF = {"engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
 PER_LEASE = {"test": "share", "of": OF | {"metric": "commit_wait_per_lease"}, "unit": "leases"}
-
-
-def judged(checkout, found, test: dict) -> judge.Judgement:
-    path = checkout.studies / f"{STUDY}.yml"
-    spec = YAML(typ="safe").load(path)
-    claim = {"id": "c", "where": "here", "claim": "So it is.", "kind": "mechanism"}
-    spec["claims"] = [claim | {"decided_by": test}]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
-    (one,) = judge.judge(checkout, STUDY, found)
-    return one
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import pytest
 from benchlab import study, target
-from benchlab.claims import judge
 from benchlab.engines.base import Endpoint
 from benchlab.engines.tidb import TiDB
 from benchlab.errors import BenchlabError, DatasetError, EngineError, ParseError
@@ -14,7 +13,7 @@ from benchlab.report import outcomes, points
 from benchlab.store import ingest, open_store
 from benchlab.study.intervention import OutcomeChecks
 from benchlab.workloads import tables_of
-from conftest import STUDY, rerun
+from conftest import STUDY, judged, rerun
 from ruamel.yaml import YAML
 
 REQUESTED = OutcomeChecks(checks=("cache_limits",), about_s=60)
@@ -92,7 +91,7 @@ def test_a_run_that_failed_says_so(checkout, close_run, trials):
     ],
 )
 def test_a_claim_of_outcomes_has_no_chance_in_it(checkout, checked, answers, verdict, shown):
-    one = judged(checkout, checked, answers)
+    one = judged(checkout, checked, decided_by(answers))
     assert one.verdict == verdict
     assert one.found.startswith(shown)
     assert one.confidence is None
@@ -100,22 +99,14 @@ def test_a_claim_of_outcomes_has_no_chance_in_it(checkout, checked, answers, ver
 
 def test_without_checks_such_a_claim_is_not_testable(checkout, measured):
     store = measured({("postgres", "default", "oltp_write_only"): {16: [100]}})
-    one = judged(checkout, rerun(store), {"a": "b"})
+    one = judged(checkout, rerun(store), decided_by({"a": "b"}))
     assert one.verdict == "not testable here"
     assert one.reason.endswith("no run of it made checks")
 
 
-def judged(checkout, of_rerun, answers: dict) -> judge.Judgement:
-    path = checkout.studies / f"{STUDY}.yml"
-    spec = YAML(typ="safe").load(path)
+def decided_by(answers: dict[str, str]) -> dict:
     of = {"engine": "postgres", "variant": "default", "workload": "oltp_write_only"}
-    test = {"test": "outcome", "of": of, "answers": answers}
-    claim = {"id": "c", "where": "here", "claim": "So it is.", "kind": "mechanism"}
-    spec["claims"] = [claim | {"decided_by": test}]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
-    (one,) = judge.judge(checkout, STUDY, of_rerun)
-    return one
+    return {"test": "outcome", "of": of, "answers": answers}
 
 
 def test_checks_are_planned_without_a_load(checkout):

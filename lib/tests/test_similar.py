@@ -5,14 +5,12 @@ import json
 import polars as pl
 import pytest
 from benchlab import study
-from benchlab.claims import judge
 from benchlab.gate.similar import dissimilar, is_similar
 from benchlab.plan import Trial
 from benchlab.report import gate, why
-from conftest import CAPTURES, STUDY, rerun
+from conftest import CAPTURES, STUDY, judged, rerun
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 MIB = 1 << 20
 
@@ -113,14 +111,8 @@ def test_what_is_unknown_is_no_reason(measured, sized, checkout):
     ],
 )
 def test_no_verdict_rests_on_a_curve_that_is_not_similar(checkout, sized, test, verdict):
-    path = checkout.studies / f"{STUDY}.yml"
-    spec = YAML(typ="safe").load(path)
-    claim = {"id": "c", "where": "here", "claim": "So it is.", "kind": "order"}
-    spec["claims"] = [claim | {"decided_by": test}]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
     found = sized(SMALL)
-    (one,) = judge.judge(checkout, STUDY, found)
+    one = judged(checkout, found, test, kind="order")
     assert one.verdict == verdict
     if verdict == "not testable here":
         assert one.reason == f"postgres default oltp_write_only: {FOUND}"
