@@ -529,6 +529,23 @@ def test_a_memory_limit_below_what_is_held_is_refused(target):
     assert target.run("envelope", "status")["limits"]["memory_bytes"] == 128 * MIB
 
 
+def test_an_engines_fixed_memory_is_held_while_it_runs(target):
+    def limit() -> int:
+        return target.run("envelope", "status")["limits"]["memory_bytes"]
+
+    target.engine(fixed_memory_bytes=32 * MIB)
+    target.up()
+    assert limit() == 128 * MIB
+    target.run("engine", "fake", "start", "--variant", "plain")
+    assert limit() == 160 * MIB
+    assert target.run("envelope", "up")["changed"] is False
+    assert limit() == 160 * MIB
+    target.run("engine", "fake", "stop")
+    target.engine()
+    target.run("engine", "fake", "start", "--variant", "plain")
+    assert limit() == 128 * MIB
+
+
 def unmounted(target: Target) -> None:
     subprocess.run(["umount", target.mount], check=True)
 

@@ -22,7 +22,7 @@ def instance(checkout, spec):
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("rule", ["main", "as_sold"])
 def test_disk_per_core_is_the_articles(spec, instance, profile, rule):
-    found = resolve(spec, spec.profile(profile), instance, rule, enforce=True)
+    found = resolve(spec, spec.profile(profile), instance, rule, enforce=True, engines=[])
     headroom = {"main": 3, "as_sold": 1}[rule]
     for bandwidth in (found.read_bytes_per_s, found.write_bytes_per_s):
         assert bandwidth / found.cores == pytest.approx(140e6 / 8)
@@ -33,14 +33,14 @@ def test_disk_per_core_is_the_articles(spec, instance, profile, rule):
 
 def test_a_disk_without_stated_limits_has_none(spec, instance):
     without = instance.model_copy(update={"disk_bytes_per_s": None, "disk_iops": None})
-    found = resolve(spec, spec.profile("quick"), without, "main", enforce=True)
+    found = resolve(spec, spec.profile("quick"), without, "main", enforce=True, engines=[])
     limits = (found.read_bytes_per_s, found.write_bytes_per_s, found.read_iops, found.write_iops)
     assert limits == (None, None, None, None)
     assert found.cores == 2
 
 
 def test_a_profile_without_an_envelope_is_the_whole_instance(spec, instance):
-    found = resolve(spec, spec.profile("paper"), instance, "as_sold", enforce=False)
+    found = resolve(spec, spec.profile("paper"), instance, "as_sold", enforce=False, engines=[])
     assert (found.cores, found.memory_bytes, found.disk_bytes) == (8, 32 << 30, 100 << 30)
     assert (found.read_bytes_per_s, found.write_iops) == (140_000_000, 4800)
     assert not found.enforce
@@ -51,8 +51,28 @@ def test_a_profile_without_an_envelope_is_the_whole_instance(spec, instance):
 def test_the_disk_follows_the_cores_and_memory_does_not(spec, instance, cores):
     sized = EnvelopeSpec.model_validate({"cores": cores, "memory": "1GiB", "disk": "4GiB"})
     profile = spec.profile("quick").model_copy(update={"envelope": sized})
-    found = resolve(spec, profile, instance, "as_sold", enforce=True)
+    found = resolve(spec, profile, instance, "as_sold", enforce=True, engines=[])
     for limit, per_core in ((found.write_bytes_per_s, 140e6 / 8), (found.read_iops, 4800 / 8)):
         # whole numbers, and never more than the instance type has
         assert cores * per_core - 1 - 1e-6 <= limit <= cores * per_core + 1e-6
     assert (found.memory_bytes, found.disk_bytes) == (1 << 30, 4 << 30)
+
+
+@pytest.mark.parametrize(
+    ("profile", "engines", "fixed"),
+    [
+        ("quick", ["postgres"], 0),
+        ("quick", ["tidb"], 512 << 20),
+        ("quick", ["postgres", "tidb"], 512 << 20),
+        ("paper", ["tidb"], 0),  # the instance type is as large as it is
+    ],
+)
+def test_an_engine_has_its_fixed_memory_where_memory_is_scaled(
+    spec, instance, profile, engines, fixed
+):
+    tidb = spec.engines["tidb"].model_copy(update={"fixed_memory": 512 << 20})
+    spec = spec.model_copy(update={"engines": {**spec.engines, "tidb": tidb}})
+    found = resolve(spec, spec.profile(profile), instance, "main", True, engines)
+    assert found.memory_limit_bytes == found.memory_bytes + fixed
+    assert found.memory_bytes == (32 << 30 if profile == "paper" else 1 << 30)
+    assert ("fixed_memory_bytes" in found.model_dump()) is bool(fixed)

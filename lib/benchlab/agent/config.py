@@ -95,7 +95,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """How one engine is run: its own user, data directory, port, and services per variant."""
+    """How one engine is run: its own user, data directory, port, and services per variant.
+
+    fixed_memory_bytes: held for it in addition to the envelope's memory while it runs.
+    """
 
     engine: str
     user: str
@@ -110,6 +113,7 @@ class EngineConfig:
     stop_signal: str
     stop_timeout_s: float
     version: str = ""
+    fixed_memory_bytes: int = 0
     refused_variants: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -165,6 +169,7 @@ _ENGINE_TYPES: dict[str, Any] = {
     "stop_signal": str,
     "stop_timeout_s": _NUMBER,
     "version": str,
+    "fixed_memory_bytes": int,
     "refused_variants": dict,
 }
 _PATHS = ("home", "image", "mount", "data_dir", "snapshot_root", "log", "pid_file")

@@ -52,6 +52,7 @@ class Engine:
             )
         began = time.monotonic()
         self._snapshots.touched()
+        self.envelope.hold_memory(self.config.fixed_memory_bytes)
         self._services.start(variant)
         return {**self.status(), "changed": True, "ready_s": _since(began)}
 

@@ -12,7 +12,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,7 @@ class Envelope:
                 f"enforce is false but {config.image} is mounted: run 'envelope down' first"
             )
         changed |= self._hold_cpu()
-        memory = config.memory_bytes if config.enforce else None
-        if self.cgroups.memory_limit() != (memory and _whole_pages(memory)):
-            self.cgroups.set_memory(memory)
-            changed = True
+        changed |= self.hold_memory(self._fixed_memory())
         return {"changed": changed, **self.status()}
 
     def limit(self, on: bool, overrides: dict[str, int] | None = None) -> dict[str, Any]:
@@ -157,6 +154,19 @@ class Envelope:
 
     # For the other subcommands
 
+    def hold_memory(self, fixed: int) -> bool:
+        """Put the memory limit into force, with so many bytes in addition; False where it was.
+
+        Raises AgentError where more is in use.
+        """
+        limit = None
+        if self.config.enforce and self.config.memory_bytes is not None:
+            limit = _whole_pages(self.config.memory_bytes + fixed)
+        if self.cgroups.memory_limit() == limit:
+            return False
+        self.cgroups.set_memory(limit)
+        return True
+
     def rates(self) -> dict[str, Any]:
         """The limits of what flows, as the kernel has them: "cores", and those of DISK_LIMITS."""
         disk = self.cgroups.disk_limits(self._device()) if self.config.enforce else NO_DISK_LIMITS
@@ -227,6 +237,16 @@ class Envelope:
             return False
         self.cgroups.set_cpu(cores)
         return True
+
+    def _fixed_memory(self) -> int:
+        """What the engines that run have in addition to the envelope's memory."""
+        fixed = 0
+        for name in engine_names(self.etc):
+            with suppress(AgentError):  # one that cannot be started does not run
+                engine = load_engine(self.etc, name, self.config)
+                if processes_of(self.roots.proc, engine.account.pw_uid):
+                    fixed += engine.fixed_memory_bytes
+        return fixed
 
     def _mount(self) -> bool:
         """Image, loop device and mount; False where our image was mounted already."""

@@ -1,6 +1,7 @@
 """The plan: which trials a study's profile asks for, and in which order."""
 
 from benchlab.plan.batch import Batch, label
+from benchlab.plan.envelope import fixed_memory_bytes
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
 from benchlab.plan.point import (
@@ -20,6 +21,7 @@ __all__ = [
     "Point",
     "Trial",
     "content_key",
+    "fixed_memory_bytes",
     "init_key",
     "init_of",
     "label",

@@ -4,6 +4,7 @@ The disk is limited per core as the instance type's is: bandwidth and operations
 article's proportion to the CPU, so that the same resource binds first.
 """
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +20,14 @@ class Envelope(BaseModel):
     name: str
     cores: Annotated[float, Field(description="CPU time per second of engine and client together")]
     memory_bytes: Annotated[int, Field(description="engine and client, page cache included")]
+    # left out of the key and the record of an engine that has none
+    fixed_memory_bytes: Annotated[
+        int,
+        Field(
+            description="in addition: what the engine's processes take on every scale",
+            exclude_if=lambda it: it == 0,
+        ),
+    ] = 0
     read_bytes_per_s: int | None
     write_bytes_per_s: int | None
     read_iops: int | None
@@ -26,11 +35,21 @@ class Envelope(BaseModel):
     disk_bytes: Annotated[int, Field(description="size of the data file system")]
     enforce: bool
 
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The limit that is put into force."""
+        return self.memory_bytes + self.fixed_memory_bytes
+
 
 def resolve(
-    study: Study, profile: Profile, instance: Instance, rule_name: str, enforce: bool
+    study: Study,
+    profile: Profile,
+    instance: Instance,
+    rule_name: str,
+    enforce: bool,
+    engines: Iterable[str],
 ) -> Envelope:
-    """Scale the study's instance type to a profile.
+    """Scale the study's instance type to a profile, for engines that run in it one at a time.
 
     The instance type's disk limits hold for reads and writes together, a cgroup's for each of them;
     no workload of the studies has both near the limit at once. Operations are counted differently,
@@ -46,6 +65,9 @@ def resolve(
         name=rule_name,
         cores=cores,
         memory_bytes=int(spec.memory) if spec else instance.memory_bytes,
+        fixed_memory_bytes=max(
+            (fixed_memory_bytes(study, profile, engine) for engine in engines), default=0
+        ),
         read_bytes_per_s=bandwidth,
         write_bytes_per_s=bandwidth,
         read_iops=iops,
@@ -53,6 +75,11 @@ def resolve(
         disk_bytes=int(spec.disk) if spec else instance.disk_bytes,
         enforce=enforce,
     )
+
+
+def fixed_memory_bytes(study: Study, profile: Profile, engine: str) -> int:
+    """Return what an engine's processes take on every scale; the whole instance type includes it."""
+    return int(study.engine(engine).fixed_memory) if profile.envelope else 0
 
 
 def _scaled(limit: int | None, share: float) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.batch import BATCH_TRIALS, Batch
-from benchlab.plan.envelope import Envelope, resolve
+from benchlab.plan.envelope import resolve
 from benchlab.plan.plan import Plan
 from benchlab.plan.point import AS_FOUND, Point, Trial
 from benchlab.study import (
@@ -183,7 +183,7 @@ class Planner:
         intervention: Intervention,
         number: int = 1,
     ) -> Batch:
-        point = self._point(self._envelope(where.envelope), *curve)
+        point = self._point(where.envelope, *curve)
         changes = {
             "concurrency": where.concurrency,
             "measure_s": intervention.measure_s,
@@ -241,7 +241,7 @@ class Planner:
             if self.profile_name not in block.profiles:
                 continue
             for curve in itertools.product(block.engines, block.variants, block.workloads):
-                point = self._point(self._envelope(block.envelope), *curve)
+                point = self._point(block.envelope, *curve)
                 found.setdefault(point.engine, []).extend(
                     Trial(
                         point=point.model_copy(update=one),
@@ -256,15 +256,12 @@ class Planner:
     def _profile(self) -> Profile:
         return self.study.profile(self.profile_name)
 
-    def _envelope(self, rule: str) -> Envelope:
-        return resolve(self.study, self._profile, self.instance, rule, self.enforce)
-
-    def _point(self, envelope: Envelope, engine: str, variant: str, workload: str) -> Point:
+    def _point(self, rule: str, engine: str, variant: str, workload: str) -> Point:
         """Return a point without its concurrency."""
         study, profile = self.study, self._profile
         spec, writes = study.engines[engine], study.workloads[workload].writes
-        if spec.external:
-            envelope = envelope.model_copy(update={"enforce": False})
+        enforce = self.enforce and not spec.external
+        envelope = resolve(study, profile, self.instance, rule, enforce, [engine])
         return Point(
             study=study.study,
             engine=engine,

@@ -13,6 +13,7 @@ import polars as pl
 from benchlab.engines import engine_class
 from benchlab.gate import sizes
 from benchlab.gate.sizes import Sides, ratio
+from benchlab.plan import fixed_memory_bytes
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
@@ -47,7 +48,11 @@ class _Both:
 
     @property
     def memory(self) -> Sides:
-        return self.rerun.instance.memory_bytes, self.limit("limit_memory_bytes")
+        """That of the scaled envelope, without what an engine has in addition."""
+        held = self.counted.select("engine", "limit_memory_bytes").row(0)
+        profile = self.study.profiles[self.rerun.profile]
+        ours = held[1] - fixed_memory_bytes(self.study, profile, held[0])
+        return self.rerun.instance.memory_bytes, ours
 
     @property
     def cores(self) -> Sides:
@@ -59,7 +64,7 @@ class _Both:
         return paper and max(paper.concurrency), self.counted["concurrency"].max()
 
     def limit(self, column: str) -> float | None:
-        """A limit that was in force: all runs of an envelope have the same."""
+        """A limit that was in force: of CPU and disk all runs of an envelope have the same."""
         return self.counted[column][0]
 
 
@@ -90,10 +95,14 @@ def _clients(both: _Both) -> Iterator[tuple]:
 def _memory(both: _Both) -> Iterator[tuple]:
     """What has to fit into memory, and what is sized by it."""
     engines = [name for name in both.study.engines if name in set(both.counted["engine"])]
+    profile = both.study.profiles[both.rerun.profile]
     for engine in engines:
         label = both.study.label(engine)
         dataset = sizes.dataset(both.rerun, engine)
         yield f"dataset : memory, {label}", *ratio(dataset, both.memory), ""
+        if fixed := fixed_memory_bytes(both.study, profile, engine):
+            why = "what its processes take on every scale; not part of the memory above"
+            yield f"memory in addition, {label} (MB)", None, 1e-6 * fixed, why
     settings = sizes.settings(both.rerun)
     for engine in engines:
         pool, dataset = sizes.pool(both.study, engine), sizes.dataset(both.rerun, engine)

@@ -133,7 +133,8 @@ def ready(
     """
     on = target.load(repo, selection.target)
     with locked(), _taken_down(on):
-        limits = _limits(repo, selection, spec, on)
+        engines = sorted({batch.engine for batch in batches})
+        limits = _limits(repo, selection, spec, on, engines)
         preflight.check(on, limits)
         later = [engine for one in then for engine in _engines_left(repo, one, on)]
         with console.status("provisioning") as status:
@@ -143,17 +144,20 @@ def ready(
                 spec,
                 selection.profile,
                 limits,
-                sorted({batch.engine for batch in batches}),
+                engines,
                 on_task=lambda name: status.update(f"provisioning: {name}"),
                 later=later,
             )
         yield found
 
 
-def _limits(repo: Repo, selection: Selection, spec: Study, on: Deployment) -> Envelope:
+def _limits(
+    repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Iterable[str]
+) -> Envelope:
     instance = target.instance_type(repo, spec.instance)
     rule = next(iter(spec.envelopes))
-    return envelope.resolve(spec, spec.profile(selection.profile), instance, rule, on.enforce)
+    profile = spec.profile(selection.profile)
+    return envelope.resolve(spec, profile, instance, rule, on.enforce, engines)
 
 
 def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:

@@ -241,7 +241,7 @@ def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.
         "envelope": point.envelope.name,
         "envelope_enforced": point.envelope.enforce,
         "limit_cores": float(point.envelope.cores),
-        "limit_memory_bytes": point.envelope.memory_bytes,
+        "limit_memory_bytes": point.envelope.memory_limit_bytes,
         "limit_read_bytes_per_s": point.envelope.read_bytes_per_s,
         "limit_write_bytes_per_s": point.envelope.write_bytes_per_s,
         "limit_read_iops": point.envelope.read_iops,

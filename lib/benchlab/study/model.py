@@ -138,6 +138,10 @@ class EngineSpec(StrictModel):
     role_vars: dict[str, Scalar] = {}
     init: dict[str, Scalar] = {}
     settings: Settings = {}
+    fixed_memory: ByteSize = Field(
+        ByteSize(0),
+        description="what its processes take on every scale: a scaled envelope has it in addition",
+    )
     variants: Annotated[dict[str, Settings], Field(min_length=1)]
     load_variant: str = Field(description="the variant under which the dataset is loaded")
 

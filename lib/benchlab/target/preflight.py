@@ -45,7 +45,7 @@ def _size(node: Host, envelope: Envelope) -> None:
             f"{node.name}: the profile needs {envelope.cores:g} cores, there are {cores}"
         )
     memory = _memory_bytes(node.read("/proc/meminfo").decode())
-    _enough(node.name, "memory", memory, envelope.memory_bytes + _MEMORY_MARGIN_BYTES)
+    _enough(node.name, "memory", memory, envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES)
     _enough(node.name, "disk", _disk_bytes(node), envelope.disk_bytes + _DISK_MARGIN_BYTES)
 
 

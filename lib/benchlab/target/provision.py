@@ -201,6 +201,7 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
         "nodes": list(spec.nodes),
         "role_vars": spec.role_vars,
         "init": init,
+        "fixed_memory_bytes": plan.fixed_memory_bytes(study, study.profile(profile_name), engine),
         "init_key": plan.init_key(engine, spec.nodes, spec.role_vars, init),
         "variants": {
             variant: {
