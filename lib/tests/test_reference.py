@@ -36,7 +36,8 @@ def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, t
             taken.raw(taken.runs()["run_id"][0], "sysbench.out")
 
 
-def test_a_study_that_was_not_measured_again_stays(checkout, close_run, tmp_path):
+@pytest.mark.parametrize("version", [schema.SCHEMA_VERSION, schema.SCHEMA_VERSION - 1])
+def test_a_study_that_was_not_measured_again_stays(checkout, close_run, tmp_path, version):
     folder = tmp_path / "reference"
     both = [planned(checkout, name, "smoke").trials[0] for name in (STUDY, "spec_tree")]
     for trial in both:
@@ -47,6 +48,8 @@ def test_a_study_that_was_not_measured_again_stays(checkout, close_run, tmp_path
     with store.open_any(folder) as taken:
         before = taken.sql("FROM run ORDER BY study").to_dicts()
         planned_before = taken.sql("FROM planned ORDER BY ALL")
+    older = catalogue.read(folder).model_copy(update={"schema_version": version})
+    catalogue.replace(folder, older)
     shutil.rmtree(checkout.raw)
     shutil.rmtree(checkout.store)
     close_run(trial=both[1])
@@ -61,6 +64,8 @@ def test_a_study_that_was_not_measured_again_stays(checkout, close_run, tmp_path
         assert not taken.sql("FROM os_sample SEMI JOIN run USING (run_id)").is_empty()
     files = {path.relative_to(folder) for path in folder.rglob("*.parquet")}
     named = catalogue.read(folder)
+    assert named.schema_version == schema.SCHEMA_VERSION
+    assert not list(folder.parent.glob(".upgraded-*"))
     assert files == {Path(one) for table in schema.columns() for one in named.files(table)}
 
 

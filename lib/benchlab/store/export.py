@@ -1,7 +1,9 @@
 """An export: a store as Parquet, partitioned by study and engine as Hive does."""
 
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -55,11 +57,14 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
         measured: studies.
 
     Raises:
-        StoreError: the older one is of another schema.
+        StoreError: the older one is of a newer schema.
     """
-    before, now = catalogue.current(old), catalogue.current(new)
+    before, now = catalogue.read(old), catalogue.current(new)
     if before is None:
         return
+    if before.schema_version < SCHEMA_VERSION:
+        with _upgraded(old) as upgraded:
+            return keep(upgraded, new, measured)
     kept = {_study_of(one) for one in before.segments if one.runs}.difference(measured)
     of_old = [one for one in before.segments if _study_of(one) in kept]
     replaced = [one for one in now.segments if _study_of(one) in kept]
@@ -71,6 +76,17 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
         shutil.copyfile(old / path, new / path)
     segments = tuple(sorted([*of_new, *of_old], key=lambda one: one.name))
     catalogue.replace(new, now.model_copy(update={"segments": segments}))
+
+
+@contextmanager
+def _upgraded(old: Path) -> Iterator[Path]:
+    """Write an export of an older schema anew, as it is read: what it does not have is null."""
+    from benchlab.store import open_any
+
+    with tempfile.TemporaryDirectory(prefix=".upgraded-", dir=old.parent) as folder:
+        with open_any(old) as store:
+            export(store, Path(folder), None)
+        yield Path(folder)
 
 
 def _files(segments: Iterable[Segment]) -> list[Path]:
