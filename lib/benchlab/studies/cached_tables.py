@@ -331,7 +331,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
     even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
     return alt.layer(
         even,
-        base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        _intervals(base).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_line().encode(y=y),
         base.mark_point(filled=True, size=50).encode(y=y),
     ).properties(width=560, height=280)
@@ -367,11 +367,16 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         even,
         published.mark_line(strokeDash=article_charts.DASHED, strokeWidth=1),
         published.mark_point(filled=False),
-        base.mark_rule(strokeWidth=1.5).encode(y=y("low"), y2="high:Q"),
+        _intervals(base).encode(y=y("low"), y2="high:Q"),
         measured.mark_line(),
         measured.mark_point(filled=True, size=50),
         theme.crosses(measured),
     )
+
+
+def _intervals(base: alt.Chart) -> alt.Chart:
+    """Rules from ``low`` to ``high``; a point of one trial has none, and a logarithm no 0."""
+    return base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5)
 
 
 def section(source: Source) -> Content:
