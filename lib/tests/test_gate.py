@@ -234,6 +234,37 @@ def test_nobody_else_may_use_the_host(busy, kernel, passed):
 # What ends a stage early
 
 
+# Names as TiDB 6.0.0 prints them, and the label of 7.1.1; counts of oltp_read_only on a cached table.
+@pytest.mark.parametrize(
+    ("served", "fetched", "cached", "expected"),
+    [
+        (140_000, 12, "on", (True, "100% of the reads were from the cache")),
+        (0, 20_000, "on", (False, "0% of the reads were from the cache")),
+        (0, 0, "on", (False, "0% of the reads were from the cache")),
+        (70_000, 70_000, "on", (False, "50% of the reads were from the cache")),
+        (0, 20_000, "off", None),
+    ],
+)
+def test_reads_of_a_cached_table_have_to_be_from_its_cache(served, fetched, cached, expected):
+    counters = {
+        "tidb.tidb_server_read_from_tablecache_total": served,
+        'tidb.tidb_tikvclient_cop_duration_seconds_count{stale_read="false",store="1"}': fetched,
+        'tidb.tidb_tikvclient_txn_cmd_duration_seconds_count{type="commit"}': 10_000,
+        'tidb.tidb_tikvclient_txn_cmd_duration_seconds_count{scope="internal",type="get"}': 900_000,
+    }
+    of_run = tables() | {
+        "engine_setting": pl.DataFrame({"name": ["table_cache"], "effective": [cached]}),
+        "engine_counter": pl.DataFrame(
+            {
+                "name": list(counters),
+                "at_begin": [None, *[5] * 3],
+                "at_end": [served, *(5 + count for count in list(counters.values())[1:])],
+            }
+        ),
+    }
+    assert outcome(of_run, checks.CACHED) == expected
+
+
 def second_of(line: bytes) -> tuple[int, float] | None:
     """A line is ``second tps``."""
     words = line.split()

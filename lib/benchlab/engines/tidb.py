@@ -16,6 +16,14 @@ TABLE_CACHE = "table_cache"
 #: Counter of the reads that were served from such a cache.
 CACHED_READS = "tidb_server_read_from_tablecache_total"
 
+#: Counters of the requests to read that TiDB sends to its storage; those of its own among them have the
+#: label :data:`INTERNAL` from some version on.
+STORAGE_READS = (
+    r"tidb_tikvclient_(cop_duration_seconds_count|"
+    r'txn_cmd_duration_seconds_count\{.*type="(batch_)?get")'
+)
+INTERNAL = 'scope="internal"'
+
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
 

@@ -6,6 +6,7 @@ no capture for is null.
 
 import polars as pl
 
+from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
@@ -48,7 +49,7 @@ _FOREIGN = """
 
 # What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on; what
 # TiDB's pages have of it did change.
-_COUNTED = """
+_COUNTED = f"""
     SELECT run_id,
         sum(at_end - at_begin) FILTER (name IN (
             'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
@@ -58,13 +59,11 @@ _COUNTED = """
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
         CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
-                contains(name, 'tidb_server_read_from_tablecache_total')
+                contains(name, '{CACHED_READS}')
             ), 0) END AS cached_reads,
         CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
-                regexp_matches(name, 'tidb_tikvclient_(txn_cmd|cop)_duration_seconds_count')
-                AND NOT contains(name, 'scope="internal"')
-                AND (contains(name, '_cop_') OR regexp_matches(name, 'type="(batch_)?get"'))
+                regexp_matches(name, '{STORAGE_READS}') AND NOT contains(name, '{INTERNAL}')
             ), 0) END AS storage_reads,
         max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
         max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
