@@ -84,7 +84,8 @@ def _provisioned(repo: Repo, spec: Study, host: Host, engines: list[str]) -> Pro
 
 def _limits(repo: Repo, spec: Study, host: Host) -> envelope.Envelope:
     instance = target.instance_type(repo, spec.instance)
-    scaled = envelope.resolve(spec, spec.profile(PROFILE), instance, "main", enforce=True)
+    profile = spec.profile(PROFILE)
+    scaled = envelope.resolve(spec, profile, instance, "main", True, spec.engines)
     return scaled.model_copy(
         update={"cores": host.cores, "memory_bytes": host.memory_bytes, **GENEROUS}
     )
