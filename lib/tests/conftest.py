@@ -490,13 +490,8 @@ class Machine:
     def _requested(self) -> tuple[Deployment, Study, Envelope]:
         on, spec = target.load(self.repo, "local"), study.load(self.repo, EVERY_ENGINE)
         instance = target.instance_type(self.repo, spec.instance)
-        return (
-            on,
-            spec,
-            envelope.resolve(
-                spec, spec.profile("smoke"), instance, "main", on.enforce, spec.engines
-            ),
-        )
+        profile = spec.profile("smoke")
+        return on, spec, envelope.resolve(spec, profile, instance, "main", on.enforce, spec.engines)
 
     def up(self) -> None:
         """Provisioned for the small study, the envelope up: after others' faults, too."""
