@@ -27,6 +27,7 @@ from .config import DISK_LIMITS, ETC, AgentError
 from .engine import Engine
 from .envelope import Envelope
 from .sample import record
+from .speed import measured
 from .system import NOT_ALONE, alone
 
 
@@ -99,6 +100,8 @@ def parser() -> argparse.ArgumentParser:
         "--interval", type=float, default=1.0, metavar="S", help="seconds (default: %(default)g)"
     )
 
+    commands.add_parser("speed", help="how fast a core of the host copies memory right now")
+
     commands.add_parser(
         "observe",
         help="run the observers named on standard input until it ends; their captures come out as tar",
@@ -119,6 +122,8 @@ def parser() -> argparse.ArgumentParser:
 
 def call(options: argparse.Namespace) -> dict[str, Any]:
     """Do what was requested; its result. `client` never returns: the program takes its place."""
+    if options.command == "speed":
+        return measured()
     envelope = Envelope(options.etc)
     if options.command == "envelope":
         return {
@@ -153,7 +158,11 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
 
 def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Let calls that change the host wait for each other; those that only ask need not."""
-    asks_only = options.command == "client" or options.verb in ("status", "snapshots", "metrics")
+    asks_only = options.command in ("client", "speed") or options.verb in (
+        "status",
+        "snapshots",
+        "metrics",
+    )
     return contextlib.nullcontext() if asks_only else alone(options.etc)
 
 

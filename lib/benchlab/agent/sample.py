@@ -24,21 +24,6 @@ _STOP = (signal.SIGTERM, signal.SIGINT)
 _SECTOR = 512  # of /sys/dev/block/*/stat, whatever the device's own: Documentation/block/stat.rst
 
 
-#: Larger than the caches that a core has for itself; copied in less than a thousandth of a second.
-_SOURCE, _COPY = bytes(8 << 20), bytearray(8 << 20)
-
-
-def memory_copy_ns() -> int:
-    """CPU time that copying the same 8 MiB takes: how fast a core reaches the memory right now.
-
-    The cores share the path to the memory; a virtual machine shares it with others, which cannot be
-    seen from within.
-    """
-    began = time.thread_time_ns()
-    _COPY[:] = _SOURCE
-    return time.thread_time_ns() - began
-
-
 class Sampler:
     """Reads one sample at a time.
 
@@ -98,7 +83,6 @@ class Sampler:
             "host": {
                 **_host(self.envelope.roots.proc / "stat"),
                 "kernel_threads_us": self.kernel.used_us(),
-                "memory_copy_ns": memory_copy_ns(),
             },
             "network": self._network(),
         }

@@ -53,7 +53,6 @@ _SIZES = {
     ("memory", "total_bytes"): ("total", "memory_bytes"),
     ("memory", "limit_bytes"): ("total", "memory_limit_bytes"),
     ("host", "runnable_tasks"): ("host", "runnable_tasks"),
-    ("host", "memory_copy_ns"): ("host", "memory_copy_ns"),
     ("network", "speed_bytes_per_s"): ("network", "speed_bytes_per_s"),
 }
 

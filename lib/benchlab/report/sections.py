@@ -18,7 +18,7 @@ import polars as pl
 
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
-from benchlab.gate import similar, steady
+from benchlab.gate import similar, speed, steady
 from benchlab.repo import Repo
 from benchlab.report import (
     charts,
@@ -150,6 +150,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "tolerance": steady.TOLERANCE,
             "cycles": steady.CYCLES,
             "similar_within": similar.WITHIN,
+            "speed_within": speed.WITHIN,
             "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
             "instance": {
                 "cores": rerun.instance.cores,

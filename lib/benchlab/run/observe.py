@@ -67,9 +67,13 @@ def watch(session: Session) -> list[Observers]:
     """Watch every node that a run uses."""
     return [
         Observers(node, OBSERVERS if any(map(is_database, session.roles[node.name])) else COUNTERS)
-        for node in session.deployment.nodes
-        if node.name in session.roles
+        for node in used(session)
     ]
+
+
+def used(session: Session) -> list[Node]:
+    """Return the nodes that a run uses."""
+    return [node for node in session.deployment.nodes if node.name in session.roles]
 
 
 def _specification(observers: dict) -> list[dict]:

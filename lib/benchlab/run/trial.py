@@ -17,12 +17,12 @@ from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Phase, Process, St
 from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
-from benchlab.observers import background, metrics, outcomes, sample, sessions
+from benchlab.observers import background, metrics, outcomes, sample, sessions, speed
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run.intervention import RunningIntervention
-from benchlab.run.observe import Observers, watch
+from benchlab.run.observe import Observers, used, watch
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
 from benchlab.run.single_writes import RunningWrites
@@ -193,6 +193,11 @@ class _Run:
         if isinstance(self.trial.intervention, OutcomeChecks):
             self._check_outcomes(self.trial.intervention)
             return
+        with self._host_speed():
+            self._load()
+
+    def _load(self) -> None:
+        """All stages of the driver, under the observers' eyes."""
         self.observers = watch(self.session)
         try:
             with self._background():
@@ -441,6 +446,18 @@ class _Run:
                 who = " ".join([self.trial.point.engine, *(f"({name})" for name in ended)])
                 raise RunFailed(f"{who} died: {failure}")
             raise RunFailed(failure)
+
+    @contextmanager
+    def _host_speed(self) -> Iterator[None]:
+        """Measure how fast the hosts are, before and after."""
+        before, after = speed.MOMENTS
+        self._measure_speed(before)
+        yield
+        self._measure_speed(after)
+
+    def _measure_speed(self, moment: str) -> None:
+        for node in used(self.session):
+            self.folder.write(speed.name(moment), node.agent("speed"), node.name)
 
     @contextmanager
     def _waits(self) -> Iterator[None]:

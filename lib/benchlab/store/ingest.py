@@ -23,6 +23,7 @@ from benchlab.observers import (
     outcomes,
     perf,
     single_writes,
+    speed,
     table_states,
 )
 from benchlab.observers import sessions as parse_waits
@@ -349,6 +350,12 @@ def _os_samples(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
         for node, roles in record.nodes.items()
         for name, module in OBSERVERS.items()
         if (file := record.captured(node, name)) in text and hasattr(module, "samples")
+    ]
+    frames += [
+        speed.samples(text[file]).with_columns(pl.lit(node).alias("node"))
+        for node in record.nodes
+        for moment in speed.MOMENTS
+        if (file := record.captured(node, speed.name(moment))) in text
     ]
     if background.NAME in text:
         found = background.samples(text[background.NAME], truncated_ok=True)

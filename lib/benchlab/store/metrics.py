@@ -7,6 +7,7 @@ no capture for is null.
 import polars as pl
 
 from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS
+from benchlab.observers import speed
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
@@ -34,11 +35,16 @@ _SAMPLED = """
     SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
 """
 
-# How fast the host's cores reached the memory; a median, since the kernel may interrupt any one copy.
-_SPEED = """
-    SELECT run_id, median(value) / 1e3 AS memory_copy_us
-    FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-    WHERE t > measure_begin AND t <= measure_end AND metric = 'memory_copy_ns' GROUP BY run_id
+#: Query for how long each node's host took for the same work before and after each run's load:
+#: ``run_id``, ``node``, ``value`` in ns.
+SPEEDS = f"""
+    SELECT run_id, node, value FROM os_sample SEMI JOIN chosen USING (run_id)
+    WHERE observer = '{speed.OBSERVER}' ORDER BY ALL
+"""
+
+_SPEED = f"""
+    SELECT run_id, min(value) / 1e3 AS memory_copy_us
+    FROM ({SPEEDS}) GROUP BY run_id
 """
 
 # What the gate worked out of it; of several nodes it is not known.

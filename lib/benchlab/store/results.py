@@ -14,6 +14,7 @@ import polars as pl
 
 from benchlab import study, target
 from benchlab.errors import StoreError, UnknownName
+from benchlab.gate.speed import uneven
 from benchlab.repo import Repo
 from benchlab.store import metrics
 from benchlab.store.database import Store
@@ -118,8 +119,11 @@ class Rerun:
 
         A run of before there was a gate did not pass it.
         """
-        return self.of_runs(
-            _NOT_PASSED, self.last.filter(pl.col("intervention").is_null(), status="ok")
+        curves = self.last.filter(pl.col("intervention").is_null(), status="ok")
+        speeds = self.of_runs(metrics.SPEEDS, self.last.filter(status="ok"))
+        of_curves = uneven(speeds).join(curves, on="run_id", how="semi")
+        return pl.concat([self.of_runs(_NOT_PASSED, curves), of_curves]).sort(
+            "run_id", maintain_order=True
         )
 
     @cached_property

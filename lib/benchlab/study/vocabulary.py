@@ -36,7 +36,7 @@ METRICS = {
     "engine_cpu_percent": Metric("CPU used by the engine, of all cores", "%"),
     "client_cpu_percent": Metric("CPU used by the load generator, of all cores", "%"),
     "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
-    "memory_copy_us": Metric("CPU time of copying 8 MiB beside the run", "µs"),
+    "memory_copy_us": Metric("CPU time of copying 8 MiB before or after the run", "µs"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
     "read_kb_per_transaction": Metric("bytes read from disk", "kB/transaction"),

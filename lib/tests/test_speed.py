@@ -1,0 +1,83 @@
+"""Runs during which the host was faster or slower than during the others of their study."""
+
+import json
+
+import polars as pl
+import pytest
+from benchlab.agent import speed as agent
+from benchlab.errors import ParseError
+from benchlab.gate.speed import uneven
+from benchlab.observers import speed
+from benchlab.run.repeats import to_repeat
+from conftest import MEASURED_PROFILE, STUDY, planned, rerun
+
+CURVE = ("postgres", "default", "oltp_write_only")
+POINTS = {CURVE: {1: [10, 20, 30], 4: [11, 12, 13]}}
+
+
+def speeds(*rows: tuple[str, str, float]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["run_id", "node", "value"], orient="row")
+
+
+def captures(before_ns: float, after_ns: float) -> dict[str, bytes]:
+    """What the agent prints before and after a load."""
+    both = zip(speed.MOMENTS, (before_ns, after_ns), strict=True)
+    return {
+        speed.name(moment): json.dumps({"t": 0.5, "memory_copy_ns": ns}).encode()
+        for moment, ns in both
+    }
+
+
+def test_a_run_is_held_against_the_median_of_all():
+    found = uneven(speeds(*((f"r{n}", "a", 100.0 + n) for n in range(9)), ("s", "a", 140.0)))
+    assert found.select("run_id", "check").rows() == [("s", "speed")]
+    assert found["value"].item() == pytest.approx(140 / 104.5)
+
+
+def test_the_faster_of_two_measurements_counts():
+    usual = [(f"r{n}", "a", 100.0) for n in range(5)]
+    found = uneven(speeds(*usual, ("busy after", "a", 101.0), ("busy after", "a", 180.0)))
+    assert found.is_empty()
+    found = uneven(speeds(*usual, ("slow", "a", 130.0), ("slow", "a", 180.0)))
+    assert found["value"].to_list() == [1.3]
+
+
+def test_a_host_is_held_against_itself():
+    hosts = [(f"r{n}", node, ns) for n in range(5) for node, ns in (("a", 100.0), ("b", 300.0))]
+    assert uneven(speeds(*hosts)).is_empty()
+    found = uneven(speeds(*hosts, ("fast", "a", 100.0), ("fast", "b", 200.0)))
+    assert found["run_id"].to_list() == ["fast"]
+    assert found["value"].item() == pytest.approx(2 / 3)
+
+
+def test_runs_without_measurements_pass():
+    assert uneven(speeds()).columns == ["run_id", "check", "value", "found"]
+
+
+def test_the_parser_reads_what_the_agent_says():
+    said = agent.measured()
+    (row,) = speed.samples(json.dumps(said)).rows(named=True)
+    assert row["value"] == said["memory_copy_ns"] > 0
+    assert (row["t"], row["observer"]) == (said["t"], "speed")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"t": 1}', '{"t": 1, "memory_copy_ns": null}'])
+def test_anything_else_is_refused(text):
+    with pytest.raises(ParseError, match="speed"):
+        speed.samples(text)
+
+
+def test_a_run_of_another_speed_does_not_count_and_is_run_once_more(measured, checkout):
+    def also(trial):
+        slow = trial.number == 2 and trial.point.concurrency == 4
+        return captures(140e4, 150e4) if slow else captures(100e4, 101e4)
+
+    rows = rerun(measured(POINTS, also=also))
+    assert rows.gate.select("check", "found").rows() == [
+        ("speed", "copying memory took 1.4 times as long as is usual in the study's runs")
+    ]
+    assert sorted(rows.metrics["memory_copy_us"]) == [1000.0] * 5
+    assert rows.metrics["valid"].all()
+    batches = to_repeat(checkout, "local", planned(checkout, STUDY, MEASURED_PROFILE).batches)
+    again = [trial for batch in batches for trial in batch.trials]
+    assert [(one.point.concurrency, one.number) for one in again] == [(4, 2)]
