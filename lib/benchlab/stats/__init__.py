@@ -6,6 +6,7 @@ there is no interval, and none is made up: the bounds are ``None``, and nothing 
 """
 
 from benchlab.stats.buckets import percentile_of_buckets
+from benchlab.stats.commits import CommitModel, fit_commits
 from benchlab.stats.correlation import pearson, spearman
 from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
 from benchlab.stats.decisions import (
@@ -26,6 +27,7 @@ from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, rati
 __all__ = [
     "CONFIDENCE",
     "Answer",
+    "CommitModel",
     "Curve",
     "Decision",
     "Estimate",
@@ -42,6 +44,7 @@ __all__ = [
     "equivalent",
     "everywhere",
     "exceeds",
+    "fit_commits",
     "greatest_ratio",
     "in_common",
     "knee",
