@@ -382,8 +382,10 @@ def every_engine() -> dict:
                 for variant, seconds in (("default", 3), ("tuned", 5))
             },
         }
-    # another version beside the first: a name, a user and data of its own
     first = spec["engines"]["postgres"]
+    first["variants"]["slow_log"] = first["variants"]["tuned"]
+    first["log_disks"] = {"slow_log": {"write_delay_ms": 30}}
+    # another version beside the first: a name, a user and data of its own
     first["role_vars"] = {"postgres_version": "15", "postgres_source": "distribution"}
     exact = {"postgres_version": "13.4", "postgres_source": "maven"}
     spec["engines"]["postgres13"] = first | {"role": "postgres", "role_vars": exact}

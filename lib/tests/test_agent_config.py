@@ -41,6 +41,11 @@ def services(*changes: dict[str, object]) -> dict[str, object]:
     return {"variants": {"default": {"services": [SERVICE | one for one in changes], "env": {}}}}
 
 
+def log_disk(**config: object) -> dict[str, object]:
+    """Return the variants of an engine with this disk for its log."""
+    return {"variants": {"default": {"services": [SERVICE], "env": {}, "log_disk": config}}}
+
+
 def write_envelope(etc: Path, **changes: object) -> None:
     (etc / "envelope.json").write_text(json.dumps(ENVELOPE | changes))
 
@@ -127,6 +132,19 @@ def test_an_engine_that_an_older_benchlab_left_can_be_taken_down(tmp_path):
         (services({}, {}), "two services have one name: server, server"),
         (services({"port": 1}), "the last service must be the one on the engine's port, 55432"),
         (services(), "the last service must be the one on the engine's port, 55432"),
+        (log_disk(), "log_disk must have folder and write_delay_ms"),
+        (
+            log_disk(folder="../pg_wal", write_delay_ms=1),
+            "log_disk's folder must be the name of one",
+        ),
+        (
+            log_disk(folder="pg_wal", write_delay_ms=0),
+            "write_delay_ms and bytes_per_s must be above 0",
+        ),
+        (
+            log_disk(folder="pg_wal", write_delay_ms=1, bytes_per_s=0.5),
+            "write_delay_ms and bytes_per_s must be above 0",
+        ),
         ({"ready": []}, "ready must be a non-empty list of strings"),
         ({"port": "55432"}, "port has a wrong type: '55432'"),
     ],

@@ -20,7 +20,10 @@ from typing import Any
 import benchlab.agent
 import pytest
 from benchlab.agent.cgroup import open_cgroups
-from benchlab.agent.system import loops, mounts_at, processes_of
+from benchlab.agent.disk import loops, mounts_at
+from benchlab.agent.system import processes_of
+from conftest import ROOT
+from ruamel.yaml import YAML
 
 pytestmark = [
     pytest.mark.root,
@@ -30,6 +33,7 @@ pytestmark = [
 PYTHON = "/usr/bin/python3"  # the target's own: an engine's user may not see another
 NAME = f"benchlab-test-{os.getpid()}"
 MIB = 1 << 20
+SYS = Path("/sys")
 
 # A server with the manners and the faults of a database server: argv is port and fault.
 SERVER = """
@@ -544,6 +548,124 @@ def test_an_engines_fixed_memory_is_held_while_it_runs(target):
     target.engine()
     target.run("engine", "fake", "start", "--variant", "plain")
     assert limit() == 128 * MIB
+
+
+class LogOnItsOwnDisk:
+    """An engine whose log folder, ``log``, lies on a disk where each write takes 40 ms longer."""
+
+    delay_s = 0.04
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.log = target.mount / "fake/log"
+        config = json.loads((target.etc / "engines/fake.json").read_text())
+        log_disk = {"folder": "log", "write_delay_ms": 40, "bytes_per_s": None}
+        plain = config["variants"]["plain"]
+        target.engine(
+            variants=config["variants"]
+            | {"slow_log": plain | {"log_disk": log_disk}}
+            | {"dies": config["variants"]["dies"] | {"log_disk": log_disk}}
+        )
+        target.up()
+        self.log.mkdir()
+        (self.log / "first").write_text("written before")
+
+    def write(self, size: int) -> float:
+        """Write so many bytes durably; seconds that it took."""
+        with (self.log / "second").open("wb") as file:
+            file.write(bytes(size))
+            began = time.monotonic()
+            os.fdatasync(file.fileno())
+            return time.monotonic() - began
+
+    def servers(self) -> list[int]:
+        """Return the processes that make it slow."""
+        image = str(self.target.home).encode()
+        found = Path("/proc").glob("[0-9]*/cmdline")
+        commands = {int(path.parent.name): path.read_bytes() for path in found}
+        return [pid for pid, argv in commands.items() if argv.startswith(b"nbd") and image in argv]
+
+    def gone(self) -> bool:
+        """Return whether the disk has left nothing behind."""
+        home = str(self.target.home)
+        in_use = any(
+            home in loop.backing_file and "slow" in loop.backing_file for loop in loops(SYS)
+        )
+        mounted = f"{home}/log-disk" in Path("/proc/self/mountinfo").read_text()
+        return not (
+            self.servers() or in_use or mounted or any((self.target.home / "log-disk").iterdir())
+        )
+
+
+@pytest.fixture(scope="module")
+def packages() -> None:
+    """What makes a disk slow is there, as the role `host` installs it."""
+    defaults = YAML(typ="safe").load(ROOT / "ansible/roles/host/defaults/main.yml")
+    if shutil.which("nbdkit") is None or shutil.which("nbdfuse") is None:
+        apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
+        subprocess.run([*apt, "update"], check=True)
+        subprocess.run([*apt, "install", "-y", *defaults["host_log_disk_packages"]], check=True)
+
+
+@pytest.fixture
+def slow_log(packages: None, target: Target) -> LogOnItsOwnDisk:
+    return LogOnItsOwnDisk(target)
+
+
+def test_a_log_on_a_slow_disk_takes_the_delay_whatever_the_size(slow_log, target):
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    assert (slow_log.log / "first").read_text() == "written before"
+    assert slow_log.write(8 << 10) >= slow_log.delay_s
+    assert slow_log.write(256 << 10) >= slow_log.delay_s
+    target.run("engine", "fake", "stop")
+    assert not slow_log.log.is_symlink()
+    assert (slow_log.log / "first").read_text() == "written before"
+    assert (slow_log.log / "second").stat().st_size == 256 << 10
+    wait_for(slow_log.gone)
+
+
+def test_the_slow_disk_of_an_engine_that_was_killed_goes_with_the_next_start(slow_log, target):
+    pid = target.run("engine", "fake", "start", "--variant", "slow_log")["pid"]
+    slow_log.write(8 << 10)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not alive(pid))
+    assert "has its log on a disk of its own" in target.error("engine", "fake", "snapshot", "one")
+    target.run("engine", "fake", "start", "--variant", "plain")
+    assert (slow_log.log / "second").stat().st_size == 8 << 10
+    wait_for(slow_log.gone)
+
+
+def test_an_engine_that_does_not_start_leaves_no_slow_disk(slow_log, target):
+    assert "could not map shared memory" in target.error(
+        "engine", "fake", "start", "--variant", "dies"
+    )
+    assert (slow_log.log / "first").read_text() == "written before"
+    wait_for(slow_log.gone)
+
+
+def test_a_slow_disk_that_breaks_loses_the_log_and_nothing_else(slow_log, target):
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    for pid in slow_log.servers():
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not slow_log.servers())
+    with pytest.raises(OSError, match=r"Input/output error|not connected|No such"):
+        slow_log.write(8 << 10)
+    target.run("engine", "fake", "stop")
+    assert not slow_log.log.exists()
+    assert not slow_log.log.is_symlink()
+    wait_for(slow_log.gone)
+
+
+def test_a_slow_disk_is_as_large_as_the_envelopes(slow_log, target):
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    with pytest.raises(OSError, match="No space left on device"):
+        slow_log.write(256 * MIB)
+
+
+def test_the_envelope_takes_a_slow_disk_down(slow_log, target):
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    target.run("envelope", "down")
+    wait_for(slow_log.gone)
 
 
 def unmounted(target: Target) -> None:

@@ -5,6 +5,7 @@ A new engine inherits :class:`EngineContract` and brings the few statements that
 
 import os
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
@@ -247,6 +248,14 @@ class TestPostgres(RecursiveQueryContract, EngineContract):
     )
     written = "pg_stat_wal.wal_bytes"
     cycle = "CHECKPOINT"
+
+    def test_a_commit_waits_for_a_log_on_a_slow_disk(self, session, machine):
+        session.cold("slow_log", restore=self.point(machine).dataset_key)
+        began = time.monotonic()
+        self.mark(session, 1, 10)
+        assert time.monotonic() - began >= 0.03
+        session.cold("tuned")
+        assert self.ones(session) == 10
 
 
 class TestPostgresOfAnExactVersion(RecursiveQueryContract, EngineContract):

@@ -16,7 +16,7 @@ from benchlab.plan.batch import BATCH_TRIALS
 from benchlab.repo import Repo
 from benchlab.run import planning
 from benchlab.run.planning import Selection
-from benchlab.study import PROFILES, OpenLoop
+from benchlab.study import PROFILES, LogDisk, OpenLoop
 from benchlab.study.intervention import LimitBlocks
 from benchlab.target import provision
 from conftest import DATA, ROOT, STUDY
@@ -137,6 +137,7 @@ CHANGES = {
     "role_vars": {"postgres_version": "16"},
     "init": {"wal_segsize_mb": 2},
     "settings": {"max_wal_size": 1 << 30},
+    "log_disk": LogDisk(write_delay_ms=1),
     "workload_name": "another",
     "concurrency": 65,
     "warmup_s": 3,

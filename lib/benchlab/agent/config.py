@@ -23,6 +23,7 @@ NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
 
 # the name of a cgroup, which may not be that of a file there
 _SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBER = (int, float)
 _OPTIONAL_INT = (int, type(None))
 
@@ -86,11 +87,25 @@ class Service:
 
 
 @dataclass(frozen=True)
+class LogDiskConfig:
+    """A disk for the log alone, as large as the envelope's: see :mod:`.log_disk`.
+
+    folder: the log's, in the data directory; write_delay_ms: what each write takes in addition;
+    bytes_per_s: None where they are not paced.
+    """
+
+    folder: str
+    write_delay_ms: int
+    bytes_per_s: int | None = None
+
+
+@dataclass(frozen=True)
 class Variant:
     """The services of an engine, in the order of their start; the last one is what clients reach."""
 
     services: list[Service]
     env: dict[str, Any]
+    log_disk: LogDiskConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -269,15 +284,16 @@ def _read(path: Path, record: type, types: dict[str, Any]) -> dict[str, Any]:
 
 
 def _variant(where: str, entry: Any, port: int) -> Variant:
-    """Check a variant: its services, each with name, start, port and perhaps metrics, and its env.
+    """Check a variant: services, each with name, start, port and perhaps metrics; env; log_disk.
 
     An older benchlab gave one start and no services; what it left must be taken down, too.
     """
     if isinstance(entry, dict) and entry.keys() == {"start", "env"}:
         services = [{"name": "engine", "start": entry["start"], "port": port}]
         entry = {"services": services, "env": entry["env"]}
-    if not isinstance(entry, dict) or entry.keys() != {"services", "env"}:
-        raise AgentError(f"{where} must have services and env")
+    required = {"services", "env"}
+    if not isinstance(entry, dict) or not required <= entry.keys() <= {*required, "log_disk"}:
+        raise AgentError(f"{where} must have services and env, and may have log_disk")
     services = entry["services"]
     if not isinstance(services, list) or not all(_is_service(one) for one in services):
         raise AgentError(
@@ -288,7 +304,30 @@ def _variant(where: str, entry: Any, port: int) -> Variant:
         raise AgentError(f"{where}: two services have one name: {', '.join(names)}")
     if not services or services[-1]["port"] != port:
         raise AgentError(f"{where}: the last service must be the one on the engine's port, {port}")
-    return Variant([Service(**one) for one in services], entry["env"])
+    return Variant(
+        [Service(**one) for one in services],
+        entry["env"],
+        _log_disk(where, entry.get("log_disk")),
+    )
+
+
+def _log_disk(where: str, value: Any) -> LogDiskConfig | None:
+    if value is None:
+        return None
+    required = {"folder", "write_delay_ms"}
+    if not isinstance(value, dict) or not required <= value.keys() <= {*required, "bytes_per_s"}:
+        raise AgentError(
+            f"{where}: log_disk must have folder and write_delay_ms, and may have bytes_per_s"
+        )
+    config = LogDiskConfig(**value)
+    if not isinstance(config.folder, str) or not _FOLDER.fullmatch(config.folder):
+        raise AgentError(
+            f"{where}: log_disk's folder must be the name of one, not {config.folder!r}"
+        )
+    numbers = [config.write_delay_ms, 1 if config.bytes_per_s is None else config.bytes_per_s]
+    if not all(isinstance(one, int) and one > 0 for one in numbers):
+        raise AgentError(f"{where}: log_disk's write_delay_ms and bytes_per_s must be above 0")
+    return config
 
 
 def _is_service(value: Any) -> bool:

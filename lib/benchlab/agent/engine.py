@@ -8,6 +8,7 @@ from typing import Any
 
 from .config import AgentError, load_engine
 from .envelope import Envelope
+from .log_disk import LogDisk
 from .services import Services
 from .snapshots import Snapshots, disk_usage
 from .system import describe, listener, wait_until, write
@@ -28,6 +29,7 @@ class Engine:
         self.name, self.proc = name, envelope.roots.proc
         self._services = Services(self.config, envelope)
         self._snapshots = Snapshots(self.config, envelope)
+        self._log_disk = LogDisk(self.config, envelope)
 
     def start(self, variant: str) -> dict[str, Any]:
         """Start the engine and wait until it answers.
@@ -35,7 +37,7 @@ class Engine:
         "changed": False where it runs with this variant already. Raises AgentError, and leaves
         nothing running, where it dies or does not become ready in time.
         """
-        self.config.variant(variant)
+        log_disk = self.config.variant(variant).log_disk
         self.envelope.require_up()
         if self._services.living():
             status = self.status()
@@ -53,7 +55,14 @@ class Engine:
         began = time.monotonic()
         self._snapshots.touched()
         self.envelope.hold_memory(self.config.fixed_memory_bytes)
-        self._services.start(variant)
+        self._log_disk.detach()  # that of an engine that ended by itself
+        if log_disk:
+            self._log_disk.attach(log_disk)
+        try:
+            self._services.start(variant)
+        except BaseException:
+            self._log_disk.detach()
+            raise
         return {**self.status(), "changed": True, "ready_s": _since(began)}
 
     def stop(self) -> dict[str, Any]:
@@ -70,6 +79,7 @@ class Engine:
             raise AgentError(
                 f"engine {self.name} is gone but port {port} is still held by {holder}"
             )
+        self._log_disk.detach()
         return {
             "engine": self.name,
             "changed": running,
@@ -204,6 +214,8 @@ class Engine:
         return {"engine": self.name, "changed": self._snapshots.wipe() or changed}
 
     def _require_down(self) -> None:
+        if self._log_disk.attached:
+            raise AgentError(f"engine {self.name} has its log on a disk of its own: stop it first")
         if living := self._services.living():
             names = ", ".join(describe(self.proc, one.pid) for one in living)
             raise AgentError(f"engine {self.name} is running ({names}): stop it first")

@@ -27,19 +27,21 @@ from .config import (
     load_engine,
     load_envelope,
 )
-from .system import (
+from .disk import (
     Loop,
     Mount,
-    holders,
-    kill_all,
+    attach,
+    delete_tree,
+    detach,
     loops,
+    make_ext4,
+    mount,
     mounts_at,
-    processes_of,
-    run,
-    wait_until,
+    unmount,
 )
+from .log_disk import LogDisk
+from .system import kill_all, processes_of
 
-UNMOUNT_TIMEOUT_S = 5.0
 _DELETED = " (deleted)"
 
 
@@ -111,6 +113,7 @@ class Envelope:
         attempt("kill the group's processes", lambda: self._kill_groups() > 0)
         for name in engine_names(self.etc):
             attempt(f"kill engine {name}", lambda name=name: self._kill_engine(name))
+            attempt(f"remove {name}'s log disk", lambda name=name: self._remove_log_disk(name))
         attempt(f"unmount {self.config.mount}", self._unmount)
         for loop in self._loops() + self._loops(deleted=True):
             attempt(f"detach {loop.path}", lambda loop=loop: self._detach(loop))
@@ -264,19 +267,15 @@ class Envelope:
         for loop in attached[1:]:
             self._detach(loop)
         self._make_image()
-        if attached:
-            path, device = attached[0].path, attached[0].device
-        else:
-            path = Path(run("losetup", "--find", "--show", "--direct-io=on", config.image).strip())
-            device = (self.roots.sys / "block" / path.name / "dev").read_text().strip()
+        loop = attached[0] if attached else attach(self.roots.sys, config.image)
         # A loop device keeps its limits when its file is detached: those of its last user may still
         # be there.
-        self.cgroups.set_disk(device, NO_DISK_LIMITS)
-        run("mount", "-t", "ext4", "-o", "nodiscard", path, config.mount)
+        self.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
+        mount(loop.path, config.mount)
         return True
 
     def _make_image(self) -> None:
-        """A sparse file with a fully initialised ext4 (nothing is left to a background thread)."""
+        """The image, unless one of its size is there."""
         config = self.config
         if config.image.exists():
             if config.image.stat().st_size == config.image_bytes:
@@ -291,10 +290,7 @@ class Envelope:
             )
         partial = config.image.with_name(config.image.name + ".partial")
         partial.unlink(missing_ok=True)
-        with partial.open("wb") as file:
-            file.truncate(config.image_bytes)
-        options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
-        run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, partial)
+        make_ext4(partial, config.image_bytes)
         partial.rename(config.image)
 
     def _check_image_size(self) -> None:
@@ -338,31 +334,16 @@ class Envelope:
     def _unmount(self) -> bool:
         mounts = self._our_mounts()
         for _ in mounts:
-            reason = ""
-
-            def unmounted() -> bool:
-                nonlocal reason
-                try:
-                    run("umount", self.config.mount)
-                except AgentError as error:
-                    reason = str(error)
-                    return False
-                return True
-
-            if not wait_until(unmounted, UNMOUNT_TIMEOUT_S):
-                users = (
-                    ", ".join(holders(self.roots.proc, self.config.mount))
-                    or "nobody that can be seen"
-                )
-                raise AgentError(f"{reason} (in use by {users})")
+            unmount(self.roots.proc, self.config.mount)
         return bool(mounts)
 
     def _detach(self, loop: Loop) -> bool:
-        run("losetup", "--detach", loop.path)
-        # losetup succeeds at once for a device in use, which then goes with its last user.
-        if not wait_until(lambda: loop not in loops(self.roots.sys), UNMOUNT_TIMEOUT_S):
-            raise AgentError(f"{loop.path} is still in use")
+        detach(self.roots.sys, loop)
         return True
+
+    def _remove_log_disk(self, name: str) -> bool:
+        engine = load_engine(self.etc, name, self.config)
+        return LogDisk(engine, self).detach()
 
     def _remove_cgroups(self) -> bool:
         there = any(parent.is_dir() for parent in self.cgroups.parents())
@@ -410,19 +391,6 @@ class Envelope:
         if device is None:
             raise AgentError(f"no loop device on {self.config.image}: run 'envelope up' first")
         return device
-
-
-def delete_tree(folder: Path) -> bool:
-    """Delete a folder, out of sight first, so that none half deleted is taken for a whole one."""
-    there = folder.exists()
-    doomed = folder.with_name(f".{folder.name}.deleted")
-    if there:
-        if doomed.exists():
-            shutil.rmtree(doomed)
-        folder.rename(doomed)
-    if doomed.exists():
-        shutil.rmtree(doomed)
-    return there
 
 
 def _whole_pages(size: int) -> int:

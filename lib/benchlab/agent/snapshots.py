@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .config import AgentError, EngineConfig
-from .envelope import Envelope, delete_tree
+from .disk import delete_tree
+from .envelope import Envelope
 from .system import run
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -1,4 +1,4 @@
-"""Programs, processes, ports, mounts and loop devices of the host, read from /proc and /sys."""
+"""Programs, processes and ports of the host, read from /proc."""
 
 from __future__ import annotations
 
@@ -213,76 +213,3 @@ def listener(proc: Path, port: int) -> str | None:
         except OSError:
             continue  # the process or the file is gone, or is not ours to see
     return "a process that cannot be seen from here"
-
-
-# Mounts and loop devices
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A line of mountinfo."""
-
-    device: str  # MAJ:MIN
-    point: Path
-    source: str
-    type: str
-    options: str
-
-
-def mounts_at(proc: Path, point: Path) -> list[Mount]:
-    """What is mounted at this very path, lowest first."""
-    found = []
-    for line in (proc / "self" / "mountinfo").read_text().splitlines():
-        # id parent MAJ:MIN root point options [fields...] - type source superblock-options:
-        # proc_pid_mountinfo(5)
-        left, _, right = line.partition(" - ")
-        fields, (type_, source, super_options) = left.split(), right.split()[:3]
-        if _unescape(fields[4]) == str(point):
-            found.append(Mount(fields[2], point, source, type_, f"{fields[5]},{super_options}"))
-    return found
-
-
-def _unescape(path: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop device that has a file."""
-
-    path: Path  # /dev/loopN
-    device: str  # MAJ:MIN
-    backing_file: str  # ends in " (deleted)" where the file is gone
-    direct_io: bool
-
-
-def loops(sys: Path) -> list[Loop]:
-    """The loop devices that have a file."""
-    found = []
-    for folder in sorted(sys.glob("block/loop*/loop")):
-        try:
-            found.append(
-                Loop(
-                    Path("/dev") / folder.parent.name,
-                    (folder.parent / "dev").read_text().strip(),
-                    (folder / "backing_file").read_text().strip(),
-                    (folder / "dio").read_text().strip() == "1",
-                )
-            )
-        except FileNotFoundError:
-            continue  # detached since
-    return found
-
-
-def holders(proc: Path, folder: Path) -> list[str]:
-    """Who keeps a mount busy, by an open file, a working directory or a program in it."""
-    found = {}
-    for pattern in ("cwd", "exe", "fd/*"):
-        for link in proc.glob(f"[0-9]*/{pattern}"):
-            try:
-                if link.readlink().is_relative_to(folder):
-                    pid = int(link.relative_to(proc).parts[0])
-                    found[pid] = describe(proc, pid)
-            except OSError:
-                continue
-    return [found[pid] for pid in sorted(found)]

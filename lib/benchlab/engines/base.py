@@ -149,6 +149,8 @@ class Engine(ABC):
         protocol: what its clients speak, and so the dialect of SQL that they write.
         pool: name of the setting that sizes its buffer pool; empty where no one setting does.
         page_bytes: what it reads of the disk at a time, at random; 0 where that is not known.
+        log_folder: its log's in the data directory, which may be moved to a disk of its own; empty
+            where it has none that can.
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not report that.
         nodes: roles of the nodes that its Ansible role can set it up on.
@@ -164,6 +166,7 @@ class Engine(ABC):
     admin_user: ClassVar[str]
     pool: ClassVar[str] = ""
     page_bytes: ClassVar[int] = 0
+    log_folder: ClassVar[str] = ""
     waits_query: ClassVar[str] = ""
     table_states_query: ClassVar[str] = ""
 

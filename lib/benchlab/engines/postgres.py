@@ -43,6 +43,7 @@ class Postgres(PostgresProtocol):
     name = "postgres"
     pool = "shared_buffers"
     page_bytes = 8192
+    log_folder = "pg_wal"
     admin_user = "benchlab"
     nodes = (PRIMARY, STANDBY)
     accesses = staticmethod(plans.of_postgres)

@@ -272,6 +272,7 @@ class Planner:
             role_vars=study.engines[engine].role_vars,
             init=init_of(study, self.profile_name, engine),
             settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
+            log_disk=spec.log_disks.get(variant),
             workload_name=workload,
             workload=study.workloads[workload],
             dataset=study.dataset(profile, workload),

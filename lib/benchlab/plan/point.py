@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from benchlab.plan.envelope import Envelope
-from benchlab.study import Dataset, Scalar, Workload
+from benchlab.study import Dataset, LogDisk, Scalar, Workload
 from benchlab.study.intervention import Intervention
 from benchlab.study.roles import PRIMARY
 
@@ -58,6 +58,8 @@ class Point(BaseModel):
     role_vars: dict[str, Scalar]
     init: dict[str, Scalar]
     settings: dict[str, Scalar]
+    # left out of key and record where the log lies with the data
+    log_disk: Annotated[LogDisk | None, Field(exclude_if=lambda it: it is None)] = None
     workload_name: str
     workload: Workload
     dataset: Dataset

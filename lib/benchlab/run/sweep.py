@@ -112,7 +112,9 @@ def run(
         tally = sweep(rest)
         if again := to_repeat(repo, selection.target, chosen):
             runs = sum(len(batch.trials) for batch in again)
-            console.print(f"{runs} runs were not steady, not alone, or of another speed: they are run once more")
+            console.print(
+                f"{runs} runs were not steady, not alone, or of another speed: they are run once more"
+            )
             tally += sweep(again)
         return tally
 

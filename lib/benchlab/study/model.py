@@ -116,6 +116,17 @@ class EnvelopeSpec(StrictModel):
     disk: ByteSize = Field(description="size of the file system that holds the engines' data")
 
 
+class LogDisk(StrictModel):
+    """A disk for the log alone, slower than the envelope's and as large: see ``agent/log_disk.py``."""
+
+    write_delay_ms: Annotated[int, Field(gt=0)] = Field(
+        description="what each write takes in addition, whatever its size"
+    )
+    bandwidth: Annotated[ByteSize, Field(gt=0)] | None = Field(
+        None, description="per second, writes and reads together; none: not limited"
+    )
+
+
 class EngineSpec(StrictModel):
     """One engine of a study: the role's variables, the settings of all variants, the variants."""
 
@@ -143,6 +154,9 @@ class EngineSpec(StrictModel):
         description="what its processes take on every scale: a scaled envelope has it in addition",
     )
     variants: Annotated[dict[str, Settings], Field(min_length=1)]
+    log_disks: dict[str, LogDisk] = Field(
+        {}, description="variant to the disk of its log, where that has one of its own"
+    )
     load_variant: str = Field(description="the variant under which the dataset is loaded")
 
     @property
@@ -387,6 +401,9 @@ class Study(StrictModel):
         for name, engine in self.engines.items():
             where = ("engines", name, "load_variant")
             known("variant", engine.load_variant, engine.variants, where)
+            for variant in engine.log_disks:
+                where = ("engines", name, "log_disks", variant)
+                known("variant", variant, engine.variants, where)
         blocks = [(("matrix", number), block) for number, block in enumerate(self.matrix)]
         blocks += [(("open_loops", number), block) for number, block in enumerate(self.open_loops)]
         blocks += [

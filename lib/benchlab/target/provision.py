@@ -14,11 +14,11 @@ from pathlib import Path
 import ansible_runner
 
 from benchlab import plan
-from benchlab.engines import engine_class
+from benchlab.engines import Engine, engine_class
 from benchlab.errors import ProvisionError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
-from benchlab.study import Study
+from benchlab.study import LogDisk, Study
 from benchlab.target import Deployment, EngineFound, Node, Provisioned, external, provisioned
 from benchlab.target.host import Host
 
@@ -210,10 +210,24 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
                     for name, value in plan.settings_of(
                         study, profile_name, engine, variant, envelope.memory_bytes
                     ).items()
-                }
+                },
+                "log_disk": _log_disk(engine, cls, spec.log_disks.get(variant)),
             }
             for variant in spec.variants
         },
+    }
+
+
+def _log_disk(engine: str, cls: type[Engine], disk: LogDisk | None) -> dict | None:
+    """Return the disk of a variant's log, as the agent's configuration has it."""
+    if disk is None:
+        return None
+    if not cls.log_folder:
+        raise TargetError(f"{engine}: its log cannot be moved to a disk of its own")
+    return {
+        "folder": cls.log_folder,
+        "write_delay_ms": disk.write_delay_ms,
+        "bytes_per_s": disk.bandwidth,
     }
 
 
