@@ -157,7 +157,8 @@ def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     )
     if (TABLE_CACHE, "on") not in settings:
         return None
-    counted = {name: end - (begin or 0) for name, begin, end in counters}
+    # a counter's series may begin or end within the run
+    counted = {name: end - (begin or 0) for name, begin, end in counters if end is not None}
     served = sum(count for name, count in counted.items() if name.endswith(CACHED_READS))
     fetched = sum(
         count
