@@ -135,7 +135,7 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
-    """Run what is left of the plan; what was not steady, or not alone, once more in the end."""
+    """Run what is left of the plan; what was not steady, alone, or of equal speed, once more."""
     from benchlab.claims import audit, published
     from benchlab.run import sweep
 
