@@ -24,6 +24,15 @@ STORAGE_READS = (
 )
 INTERNAL = 'scope="internal"'
 
+#: What a server does of its own accord → counters of how often, by a regular expression for their
+#: names. Rows expire from version 6.5 on.
+OWN_WORK = {
+    "collect garbage": r'tidb_tikvclient_gc_worker_actions_total\{type="run_job"\}',
+    "gather statistics": r"tidb_statistics_auto_analyze_duration_seconds_count",
+    "change a schema": r"tidb_ddl_handle_job_duration_seconds_count",
+    "delete expired rows": r"tidb_server_ttl_query_duration_count",
+}
+
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
 

@@ -5,6 +5,7 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.claims import published
+from benchlab.engines.tidb import OWN_WORK
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
 from benchlab.report import article_charts, lease_charts, leases, outcomes, theme
@@ -261,6 +262,27 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
     )
 
 
+def own_work(rerun: Rerun) -> pl.DataFrame:
+    """Return what the TiDB server did of its own accord during the runs that count.
+
+    Columns: ``work``, ``rounds`` (of all runs), ``runs`` (in how many of them), ``of`` (runs whose
+    counters are there).
+    """
+    counted = rerun.of_runs(
+        "SELECT run_id, name, at_end - coalesce(at_begin, 0) AS rounds FROM engine_counter"
+        " SEMI JOIN chosen USING (run_id) WHERE at_end IS NOT NULL"
+    )
+    if counted.is_empty():
+        return pl.DataFrame()
+    rows = []
+    for work, pattern in OWN_WORK.items():
+        found = counted.filter(pl.col("name").str.contains(pattern), pl.col("rounds") > 0)
+        rows.append((work, int(found["rounds"].sum()), found["run_id"].n_unique()))
+    return pl.DataFrame(rows, schema=["work", "rounds", "runs"], orient="row").with_columns(
+        of=pl.lit(counted["run_id"].n_unique())
+    )
+
+
 def between_writes(rerun: Rerun) -> pl.DataFrame:
     """Return what readers gain by a cached table that is written into every so many seconds.
 
@@ -388,6 +410,7 @@ def section(source: Source) -> Content:
         tables={
             "improvements": improvement_table(gained),
             "conflicts": conflicts(rerun),
+            "own-work": own_work(rerun),
             "outcomes": outcomes.table(rerun),
             "waits": leases.summary(waited),
             "between-writes": written,
