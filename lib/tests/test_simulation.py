@@ -13,7 +13,7 @@ from benchlab.store import results
 from conftest import ROOT, STUDY
 
 REPO = Repo(ROOT)
-STUDIES = (STUDY, "spec_tree")
+STUDIES = ("cached_tables", STUDY, "spec_tree")
 
 AGAIN = "simulate anew: .venv/bin/python lib/benchmarks coverage"
 
@@ -84,8 +84,9 @@ def test_the_stored_stopping_is_of_this_code(case, found):
 
 
 def test_verdicts_are_wrong_as_seldom_as_they_say(found):
+    # a study whose points are mostly single trials, or did not pass the gate, decides none
+    assert (found.verdicts["decided"] >= 1).sum() >= 2
     for one in found.verdicts.to_dicts():
-        assert one["decided"] >= 1
         assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
 
 
