@@ -56,8 +56,8 @@ class LogDisk:
         there = self.mount / config.folder
         try:
             self._make(config)
+            self.moved_from.write_text(str(log))  # first: a log that was moved is always found
             move_tree(log, there)
-            self.moved_from.write_text(str(log))
             log.symlink_to(there)
         except BaseException:
             self.detach()
@@ -72,10 +72,12 @@ class LogDisk:
             return False
         if self.moved_from.exists():
             log = Path(self.moved_from.read_text())
-            log.unlink(missing_ok=True)
-            with suppress(AgentError, OSError):
-                self.slow.stat()  # a broken disk's files may still be in the page cache
-                move_tree(self.mount / log.name, log)
+            if log.is_symlink():
+                log.unlink()
+            if not log.exists():  # it is there where the move has not come to its end
+                with suppress(AgentError, OSError):
+                    self.slow.stat()  # a broken disk's files may still be in the page cache
+                    move_tree(self.mount / log.name, log)
         self._remove()
         return True
 
