@@ -84,9 +84,9 @@ def test_the_stored_stopping_is_of_this_code(case, found):
 
 
 def test_verdicts_are_wrong_as_seldom_as_they_say(found):
-    # a study whose points are mostly single trials, or did not pass the gate, decides none
-    assert (found.verdicts["decided"] >= 1).sum() >= 2
     for one in found.verdicts.to_dicts():
+        # most points of cached_tables have a single trial, or did not pass the gate: none is decided
+        assert (one["decided"] >= 1) == (one["study"] != "cached_tables")
         assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
 
 
