@@ -1,7 +1,7 @@
 # benchlab: `make help` lists the targets.
 
 PROFILE ?= quick
-TARGET  ?= local
+TARGET  ?=
 STUDY   ?= all
 
 PYTHON  ?= python3
@@ -17,7 +17,7 @@ TEST := $(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/*.i
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "PROFILE=smoke|quick|standard|paper (now: $(PROFILE)), TARGET=an inventory (now: $(TARGET)), STUDY=a study (now: $(STUDY))"
+	@echo "PROFILE=smoke|quick|standard|paper (now: $(PROFILE)), TARGET=an inventory (now: $(or $(TARGET),each study's own)), STUDY=a study (now: $(STUDY))"
 
 setup: $(SETUP)  ## install everything that runs in Python into .venv
 
@@ -33,7 +33,7 @@ $(SETUP): requirements.lock requirements-uv.lock pyproject.toml
 	@touch $@
 
 paper: $(SETUP)  ## rerun what is missing, then build paper/build/paper.html and paper.pdf
-	@$(BIN)/benchlab run $(STUDY) --profile $(PROFILE) --target $(TARGET); code=$$?; \
+	@$(BIN)/benchlab run $(STUDY) --profile $(PROFILE) $(if $(TARGET),--target $(TARGET)); code=$$?; \
 	 [ $$code -gt 1 ] || $(BIN)/benchlab paper || code=$$?; exit $$code  # the paper says what failed
 
 test: style  ## check everything: style, unit, contract and integration tests, notebooks
@@ -62,9 +62,9 @@ lock: $(SETUP)  ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
 
 clean:  ## stop everything and delete what can be made again; measured data stays
-	@[ ! -x $(BIN)/benchlab ] || $(BIN)/benchlab teardown --target $(TARGET)
+	@[ ! -x $(BIN)/benchlab ] || $(BIN)/benchlab teardown $(if $(TARGET),--target $(TARGET))
 	@rm -rf .venv paper/build .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 teardown: $(SETUP)  ## remove everything that benchlab put on the target; packages stay
-	@$(BIN)/benchlab teardown --target $(TARGET) --wipe
+	@$(BIN)/benchlab teardown $(if $(TARGET),--target $(TARGET)) --wipe

@@ -48,6 +48,10 @@ _typer.add_typer(_lab, name="lab")
 console = Console()
 
 _TargetName = Annotated[str, typer.Option("--target", help="An inventory of ansible/inventories.")]
+_TargetOrStudys = Annotated[
+    str | None,
+    typer.Option("--target", help="An inventory of ansible/inventories; by default the study's."),
+]
 _ProfileThatRan = Annotated[
     str | None,
     typer.Option("--profile", help="Whose runs; by default of the largest that was run."),
@@ -67,7 +71,7 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         profile: Annotated[
             str, typer.Option(help=f"How much to run: {', '.join(PROFILES)}.")
         ] = "quick",
-        target_name: _TargetName = "local",
+        target_name: _TargetOrStudys = None,
         engine: Annotated[
             list[str], typer.Option("--engine", help="Only this engine; repeatable.")
         ] = (),
@@ -85,10 +89,11 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         checkout = repo.find()
         parts = {"engine": list(engine), "variant": list(variant), "workload": list(workload)}
         names = study.names_with(checkout, parts) if study_name == "all" else [study_name]
+        targets = {name: target_name or study.load(checkout, name).target for name in names}
         command(
             checkout,
             [
-                Selection(name, profile, target_name, *parts.values(), retry_refused)
+                Selection(name, profile, targets[name], *parts.values(), retry_refused)
                 for name in names
             ],
         )
@@ -168,7 +173,7 @@ def intervene(
         str, typer.Option(help="An envelope rule of the study.")
     ] = study.DEFAULT_ENVELOPE,
     profile: Annotated[str, typer.Option(help=f"On which scale: {', '.join(PROFILES)}.")] = "quick",
-    target_name: _TargetName = "local",
+    target_name: _TargetOrStudys = None,
     resource: Annotated[
         list[str],
         typer.Option("--resource", help=f"Lower only: {', '.join(LOWERED)}; repeatable."),
@@ -198,12 +203,13 @@ def intervene(
         )
     except ValidationError as error:
         raise BenchlabError(f"intervene: {strict.problem(error)}") from error
-    selection = Selection(study_name, profile, target_name)
+    spec = study.load_rerun(checkout, study_name)
+    selection = Selection(study_name, profile, target_name or spec.target)
     planned = partial(planning.intervention, where, requested, trial)
     sweep.run(checkout, selection, console, planned)
-    (batch,) = planned(checkout, selection, study.load_rerun(checkout, study_name)).batches
+    (batch,) = planned(checkout, selection, spec).batches
     with store.open_store(checkout.store) as opened:
-        done = opened.runs(trial_key=batch.trials[0].key, target=target_name, status="ok")
+        done = opened.runs(trial_key=batch.trials[0].key, target=selection.target, status="ok")
         if done.is_empty():
             raise BenchlabError("the run failed or was refused; `benchlab status` says why")
         run_id = done["run_id"][-1]

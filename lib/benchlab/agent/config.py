@@ -22,7 +22,7 @@ DISK_LIMITS = ("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops
 NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
 
 # the name of a cgroup, which may not be that of a file there
-_SERVICE_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SERVICE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBER = (int, float)
 _OPTIONAL_INT = (int, type(None))

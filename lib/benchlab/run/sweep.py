@@ -32,9 +32,8 @@ from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
-from benchlab.target import Deployment, Provisioned, preflight
+from benchlab.target import Deployment, Provisioned, lab, preflight, provision
 from benchlab.target.external import open_session
-from benchlab.target.provision import engine_variables, provided, provision
 from benchlab.target.session import Session
 
 _BATCH = Path("run") / "batch.ipynb"
@@ -134,21 +133,20 @@ def ready(
     in one transaction and downloads beside it.
     """
     on = target.load(repo, selection.target)
-    with locked(), _taken_down(on):
-        engines = sorted({batch.engine for batch in batches})
-        limits = _limits(repo, selection, spec, on, engines)
+    engines = sorted({batch.engine for batch in batches})
+    limits = _limits(repo, selection, spec, on, engines)
+    what = (repo, on, spec, selection.profile, limits, engines)
+
+    def install() -> None:
+        with console.status("installing") as status:
+            provision.install(*what, lambda name: status.update(f"installing: {name}"))
+
+    with locked(), lab.made(on, install), _taken_down(on):
         preflight.check(on, limits)
         later = [engine for one in then for engine in _engines_left(repo, one, on)]
         with console.status("provisioning") as status:
-            found = provision(
-                repo,
-                on,
-                spec,
-                selection.profile,
-                limits,
-                engines,
-                on_task=lambda name: status.update(f"provisioning: {name}"),
-                later=later,
+            found = provision.provision(
+                *what, lambda name: status.update(f"provisioning: {name}"), later
             )
         yield found
 
@@ -171,7 +169,8 @@ def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict
         known = set(target.provisioned(repo, on.name).engines)
     engines = sorted({batch.engine for batch in left(repo, selection, batches)} - known)
     limits = _limits(repo, selection, spec, on)
-    return engine_variables(spec, selection.profile, limits, provided(on, spec, engines))
+    of_roles = provision.provided(on, spec, engines)
+    return provision.engine_variables(spec, selection.profile, limits, of_roles)
 
 
 def take_down(on: Deployment) -> None:
@@ -395,7 +394,10 @@ def locked() -> Iterator[None]:
 
 def _refuse(on: Deployment) -> None:
     """Raise at once what :func:`ready` would raise later of missing rights and of a machine held."""
-    preflight.root(on)
+    if on.is_lab:
+        lab.require_root()
+    else:
+        preflight.root(on)
     with locked():
         pass
 

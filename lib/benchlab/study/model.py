@@ -362,6 +362,14 @@ class Study(StrictModel):
     study: str
     article: Article
     instance: str = ""
+    target: str = Field(
+        "local", description="the inventory whose nodes it needs, where the user names none"
+    )
+    log_latency: bool = Field(
+        False,
+        description="whether durable writes to the engines' logs are probed before each load and traced"
+        " by system call within it",
+    )
     clients: str = Field("threads", description="what the article calls those that it counts")
     clients_per_core: bool = Field(
         True,

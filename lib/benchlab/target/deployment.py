@@ -33,6 +33,8 @@ class Deployment(BaseModel):
     """Each node once: those of the database first, those of the load last."""
     instance: str | None
     enforce: bool
+    is_lab: bool = False
+    """Whether its nodes are hosts that :mod:`benchlab.target.lab` makes of this machine."""
 
     def having(self, *roles: str) -> tuple[Node, ...]:
         """Return the nodes that have one of these roles, in the order of the roles."""

@@ -50,6 +50,7 @@ def load(repo: Repo, name: str) -> Deployment:
         nodes=nodes,
         instance=facts.get("instance_type", {}).get("name"),
         enforce=facts.get("envelope_enforce", True),
+        is_lab=facts.get("benchlab_lab", False),
     )
 
 

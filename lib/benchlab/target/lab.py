@@ -12,8 +12,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -183,7 +183,7 @@ class Lab:
         Raises:
             TargetError: there are such hosts already, or this machine can make none.
         """
-        _require_root()
+        require_root()
         if self.hosts:
             there = ", ".join(host.name for host in self.hosts)
             raise TargetError(f"lab: there are hosts already ({there}): `benchlab lab down` first")
@@ -202,7 +202,7 @@ class Lab:
         """Take all hosts and their network away; return whether there was anything."""
         if not self.folder.exists():
             return False
-        _require_root()
+        require_root()
         for host in self.hosts:
             host.end()
         _unplug(_BRIDGE)
@@ -255,7 +255,46 @@ class Lab:
         return base
 
 
-def _require_root() -> None:
+@contextmanager
+def made(deployment: Deployment, install: Callable[[], None]) -> Iterator[None]:
+    """Hold the hosts of a deployment that is a lab: those that are up, or made for it and then gone.
+
+    Args:
+        deployment: a lab, or any other, to which nothing is done.
+        install: brings what hosts need onto this machine, whose files they see; called before they are
+            made.
+
+    Raises:
+        TargetError: this machine can make none, or those that are up are of another inventory.
+    """
+    lab = Lab()
+    if not deployment.is_lab:
+        yield
+        return
+    if any(host.pid for host in lab.hosts):
+        there = {host.name for host in lab.hosts}
+        if there != {node.name for node in deployment.nodes}:
+            raise TargetError(
+                f"lab: there are other hosts than those of {deployment.name}"
+                f" ({', '.join(sorted(there))}): `benchlab lab down` first"
+            )
+        yield
+        return
+    lab.down()  # what a killed one left
+    install()
+    lab.up(deployment, tied=True)
+    try:
+        yield
+    finally:
+        lab.down()
+
+
+def require_root() -> None:
+    """Make sure that hosts can be made.
+
+    Raises:
+        TargetError: this is not root.
+    """
     if os.geteuid():
         raise TargetError("lab: root is needed: use sudo")
 

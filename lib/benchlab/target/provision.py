@@ -80,6 +80,24 @@ def provision(
     return found
 
 
+def install(
+    repo: Repo,
+    deployment: Deployment,
+    study: Study,
+    profile_name: str,
+    envelope: Envelope,
+    engines: list[str],
+    on_task: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Install on this machine what a lab's hosts will find there; see :func:`provision`.
+
+    Raises:
+        ProvisionError: a task failed; the message names host, task and reason.
+    """
+    of_roles = provided(deployment, study, engines)
+    playbook(repo, "local", "install", variables(study, profile_name, envelope, of_roles), on_task)
+
+
 def provided(deployment: Deployment, study: Study, engines: Iterable[str]) -> list[str]:
     """Return those engines of a study that a role provides on a target.
 
@@ -105,6 +123,7 @@ def variables(
         "benchlab_agent_source": str(Path(__file__).parents[1] / "agent"),
         "benchlab_engines": engine_variables(study, profile_name, envelope, engines),
         "benchlab_later": list(later),
+        "benchlab_log_latency": study.log_latency,
         "benchlab_drivers": sorted({one.driver for one in study.workloads.values()}),
         "envelope_cores": envelope.cores,
         "envelope_memory_bytes": envelope.memory_bytes,
