@@ -3,18 +3,22 @@
 The nodes are the lab's: hosts made of namespaces of this machine, which are gone afterwards.
 """
 
+import json
 import os
 import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
-from benchlab import target
+from benchlab import study, target
 from benchlab.errors import TargetError
 from benchlab.observers import sample
+from benchlab.plan import Planner
 from benchlab.raw import folders
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
@@ -47,7 +51,9 @@ def replicated() -> dict:
     spec["engines"] = {"postgres": engine | {"load_variant": "asynchronous"}}
     spec["matrix"][0] |= {"engines": ["postgres"], "variants": list(engine["variants"])}
     overrides = spec["profiles"]["smoke"]["overrides"]
-    spec["profiles"]["smoke"]["overrides"] = {"postgres": overrides["postgres"]}
+    smoke = spec["profiles"]["smoke"] | {"overrides": {"postgres": overrides["postgres"]}}
+    # long enough to break something in it
+    spec["profiles"] = {"smoke": smoke, "quick": smoke | {"measure_s": 15, "concurrency": [2, 4]}}
     return spec
 
 
@@ -126,6 +132,27 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         links = {path.name for path in Path("/sys/class/net").iterdir()}
         assert not {"benchlab-lab", *(f"bl-{name}" for name in ROLES)} & links
         assert not list(Path("/sys/fs/cgroup").glob("**/benchlab-lab-*"))
+
+
+def link(hosts: Hosts, node: str, state: str) -> None:
+    """Cut a host's cable, or mend it."""
+    (host,) = [one for one in hosts.lab.hosts if one.name == node]
+    subprocess.run(["ip", "link", "set", host.cable, state], check=True)
+
+
+def kill_server(hosts: Hosts, node: str) -> None:
+    """Kill PostgreSQL on a host, as a crash would."""
+    (host,) = [one for one in hosts.lab.hosts if one.name == node]
+    servers = [pid for pid in host.pids() if "bin/postgres" in _command(pid)]
+    assert servers
+    for pid in servers:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
 
 
 class Swept:
@@ -257,3 +284,79 @@ def test_no_password_is_in_anything_that_is_kept(hosts, swept):
     assert secret
     for path in swept.data.rglob("*"):
         assert not (path.is_file() and secret in path.read_bytes()), path
+
+
+class Broken:
+    """A sweep in each of whose runs something was broken: runs by variant and clients."""
+
+    def __init__(self, hosts: Hosts, data: Path):
+        self.data = data
+        spec = study.load(hosts.repo, STUDY)
+        instance = target.instance_type(hosts.repo, spec.instance)
+        versions = target.provisioned(hosts.repo, "lab").versions(spec.engines)
+        batches = Planner(spec, "quick", instance, versions).closed_loops()
+        sweep = hosts.start(data, "run", STUDY, "--profile", "quick", "--target", "lab")
+        for trial in (trial for batch in batches for trial in batch.trials):
+            sweep.measured(trial)
+            match trial.point.variant, trial.point.concurrency:
+                case "asynchronous", 2:
+                    kill_server(hosts, "db2")
+                case "asynchronous", 4:
+                    kill_server(hosts, "db1")
+                case "synchronous", 2:
+                    link(hosts, "db2", "down")
+                    time.sleep(3)  # the fault lasts that long
+                    link(hosts, "db2", "up")
+                case "synchronous", 4:
+                    kill_server(hosts, "db2")
+        self.code, self.said = sweep.end(), sweep.said
+        self.leftovers = hosts.leftovers()
+        self.runs = {
+            (record.trial.point.variant, record.trial.point.concurrency): record
+            for record in map(folders.read, folders.finished(data / "raw"))
+        }
+
+
+@pytest.fixture(scope="module")
+def broken(hosts, swept, tmp_path_factory) -> Broken:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BENCHLAB_DB_PASSWORD", raising=False)
+        return Broken(hosts, tmp_path_factory.mktemp("broken") / "data")
+
+
+def test_broken_runs_leave_nothing_on_any_node(broken):
+    assert broken.code == 1, broken.said
+    assert broken.leftovers == []
+    assert "Traceback" not in broken.said
+
+
+def test_a_standby_that_dies_fails_the_run_though_nobody_waited_for_it(broken):
+    run = broken.runs["asynchronous", 2]
+    assert (run.status, run.error) == ("failed", "postgres: 0 of 1 follow db1")
+    captured = (broken.data / "raw" / run.run_id / "replication.jsonl").read_text()
+    standbys = [json.loads(line)["standbys"] for line in captured.splitlines()]
+    assert [one["standby"] for one in standbys[0]] == ["db2"]
+    assert standbys[-1] == []
+
+
+def test_a_primary_that_dies_fails_the_run(broken):
+    run = broken.runs["asynchronous", 4]
+    assert run.status == "failed"
+    assert run.error.startswith("postgres died: sysbench measure: ")
+
+
+def test_commits_stop_while_the_link_is_cut_and_go_on_when_it_is_mended(broken):
+    run = broken.runs["synchronous", 2]
+    assert (run.status, run.error) == ("ok", None)
+    with open_store(broken.data / "store") as store:
+        seconds = store.table("interval", run.run_id).filter(phase="measure").sort("second")
+    tps = seconds.group_by("second", maintain_order=True).agg(pl.col("tps").sum())["tps"].to_list()
+    still = [second for second, one in enumerate(tps) if one == 0]
+    assert len(still) >= 2, tps
+    assert max(still) < len(tps) - 1, tps
+    assert tps[0] > 0, tps
+
+
+def test_commits_that_wait_for_a_dead_standby_fail_the_run(broken):
+    run = broken.runs["synchronous", 4]
+    assert (run.status, run.error) == ("failed", "postgres: 0 of 1 follow db1")

@@ -26,6 +26,7 @@ if not __package__:
 from .config import DISK_LIMITS, ETC, AgentError
 from .engine import Engine
 from .envelope import Envelope
+from .log_latency import probe, trace
 from .sample import record
 from .speed import measured
 from .system import NOT_ALONE, alone
@@ -91,6 +92,13 @@ def parser() -> argparse.ArgumentParser:
     log.add_argument(
         "--begin", type=int, default=0, metavar="N", help="after the first N bytes (default: 0)"
     )
+    for name, text in (
+        ("probe-log", "how long a durable write to its log takes right now (engine at rest)"),
+        ("trace-log", "trace writes to its log by system call, as bpftrace's JSON, until SIGINT"),
+    ):
+        verbs.add_parser(name, help=text).add_argument(
+            "--folder", required=True, metavar="F", help="of the log, in the data directory"
+        )
     verbs.add_parser("wipe", help="stop it, delete its data directory and snapshots")
 
     sample = commands.add_parser(
@@ -143,6 +151,7 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
             "snapshots": engine.snapshots,
             "status": engine.status,
             "metrics": engine.metrics,
+            "probe-log": lambda: probe(engine.config, options.folder),
             "wipe": engine.wipe,
         }[options.verb]()
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
@@ -162,6 +171,7 @@ def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[Non
         "status",
         "snapshots",
         "metrics",
+        "probe-log",
     )
     return contextlib.nullcontext() if asks_only else alone(options.etc)
 
@@ -188,6 +198,8 @@ def main(argv: list[str] | None = None) -> int:
         elif options.command == "engine" and options.verb == "log":
             engine = Engine(options.engine, Envelope(options.etc))
             sys.stdout.buffer.write(engine.log(options.begin))
+        elif options.command == "engine" and options.verb == "trace-log":
+            trace(Engine(options.engine, Envelope(options.etc)).config, options.folder)
         elif options.command == "sample":
             record(Envelope(options.etc), options.interval, sys.stdout)
         else:

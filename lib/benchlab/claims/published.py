@@ -24,6 +24,9 @@ NUMBERS = "numbers"
 #: Factors with a column of their own in :func:`numbers`; the others stand in ``factors``.
 POINT = ("engine", "variant", "workload", "concurrency")
 
+#: Variant of a number of which the article does not say which variant it is.
+NOT_STATED = "not_stated"
+
 _TYPES = {"text": pl.String, "int": pl.Int64, "decimal": pl.Float64, "bool": pl.Boolean}
 
 #: Of the two files that describe the others; a sum is text, so that no digit of it is lost.
@@ -135,7 +138,8 @@ def check(repo: Repo, spec: Study) -> None:
 def _check_point(where: str, spec: Study, row: dict[str, object]) -> None:
     """Hold what a row names to what the study has; an engine may be one that is not rerun."""
     engine, variant, workload = (row.get(name) for name in ("engine", "variant", "workload"))
-    if engine in spec.engines and variant and variant not in spec.engines[engine].variants:
+    stated = variant and variant != NOT_STATED
+    if engine in spec.engines and stated and variant not in spec.engines[engine].variants:
         raise UnknownName(
             f"variant of {engine} in {where}:", variant, spec.engines[engine].variants
         )
@@ -179,6 +183,7 @@ _UNITS = {
     ("s", "µs"): 1e6,
     ("queries/s", "transactions/s"): 1.0,  # of workloads whose transaction is one query
     ("B", "bytes"): 1.0,
+    ("B/write", "bytes/write"): 1.0,
     ("MB", "bytes"): 1e6,
     ("GB", "bytes"): 1e9,
 }

@@ -153,6 +153,8 @@ class Engine(ABC):
             where it has none that can.
         waits_query: a light query for what each session of the load does right now, or how many do
             so; empty where the engine does not report that.
+        standbys_query: a light query for how far each standby is; empty where the engine has none. See
+            :mod:`benchlab.observers.replication` for its columns.
         nodes: roles of the nodes that its Ansible role can set it up on.
         schema: SQL for the name of what holds the tables.
         table_states_query: the state of each table that a write changes for its readers, a row each
@@ -161,6 +163,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     protocol: ClassVar[Literal["mysql", "postgres"]]
+    standbys_query: ClassVar[str] = ""
     nodes: ClassVar[tuple[str, ...]] = (PRIMARY,)
     schema: ClassVar[str]
     admin_user: ClassVar[str]

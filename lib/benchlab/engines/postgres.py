@@ -36,6 +36,9 @@ _OTHER_WAITS = {
 # (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
 _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
 
+#: How far a standby may be behind → until which of its positions in the log.
+_LAGS = {f"{step}_lag_bytes": f"{step}_lsn" for step in ("write", "flush", "replay")}
+
 
 class Postgres(PostgresProtocol):
     """PostgreSQL, any version from 13; 14 and later report the WAL of a run (pg_stat_wal)."""
@@ -51,6 +54,14 @@ class Postgres(PostgresProtocol):
     waits_query = (
         "SELECT backend_type, state, wait_event_type, wait_event, count(*) AS sessions"
         " FROM pg_stat_activity WHERE pid <> pg_backend_pid() GROUP BY 1, 2, 3, 4"
+    )
+
+    standbys_query = (
+        "SELECT application_name AS standby, (sync_state <> 'async')::int AS is_synchronous, "
+        + ", ".join(
+            f"pg_wal_lsn_diff(pg_current_wal_lsn(), {lsn}) AS {name}" for name, lsn in _LAGS.items()
+        )
+        + " FROM pg_stat_replication WHERE state = 'streaming'"
     )
 
     def version(self) -> str:
@@ -135,18 +146,10 @@ class Postgres(PostgresProtocol):
 
     def _lags(self) -> dict[str, float]:
         """Return how far each standby is behind: bytes of log that it has not written, flushed, ..."""
-        rows = self.query(
-            "SELECT application_name AS standby, "
-            + ", ".join(
-                f"pg_wal_lsn_diff(pg_current_wal_lsn(), {step}_lsn) AS {step}"
-                for step in ("write", "flush", "replay")
-            )
-            + " FROM pg_stat_replication WHERE state = 'streaming'"
-        )
         return {
-            f"pg_stat_replication.{row['standby']}.{step}_lag_bytes": float(row[step])
-            for row in rows
-            for step in ("write", "flush", "replay")
+            f"pg_stat_replication.{row['standby']}.{name}": float(row[name])
+            for row in self.query(self.standbys_query)
+            for name in _LAGS
         }
 
     def prewarm(self, dataset: Dataset) -> None:

@@ -282,6 +282,7 @@ class Planner:
             measure_s=profile.measure_s,
             longest_s=profile.longest_s,
             transactions_per_client=profile.transactions_per_client,
+            log_latency=study.log_latency and not spec.external,
             start=AS_FOUND if spec.external else profile.start,
             dataset_reset=profile.dataset_reset if writes and not spec.external else "none",
         )

@@ -73,6 +73,8 @@ class Point(BaseModel):
     transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
     # of the highest throughput of the closed loop; left out of key and record where the loop is closed
     share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
+    # left out of key and record where the log is not traced
+    log_latency: Annotated[bool, Field(exclude_if=lambda it: not it)] = False
     start: Annotated[str, BeforeValidator(upgraded_start)]
     dataset_reset: str
 

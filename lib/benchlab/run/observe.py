@@ -12,7 +12,8 @@ import tarfile
 from contextlib import suppress
 
 from benchlab.errors import ParseError
-from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, perf
+from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, log_trace, perf
+from benchlab.observers.log_trace import LogTrace
 from benchlab.raw.record import RunFolder
 from benchlab.study.roles import is_database
 from benchlab.target import Node
@@ -63,12 +64,24 @@ class Observers:
         _keep(archive, errors, folder, self._node)
 
 
-def watch(session: Session) -> list[Observers]:
-    """Watch every node that a run uses."""
-    return [
-        Observers(node, OBSERVERS if any(map(is_database, session.roles[node.name])) else COUNTERS)
-        for node in used(session)
-    ]
+def watch(session: Session, log_latency: bool) -> list[Observers]:
+    """Watch every node that a run uses.
+
+    Args:
+        session: the engine.
+        log_latency: whether system calls to the primary's log are traced.
+    """
+
+    def observers(node: Node) -> dict:
+        if not any(map(is_database, session.roles[node.name])):
+            return COUNTERS
+        if not log_latency or node != session.primary:
+            return OBSERVERS
+        return OBSERVERS | {
+            log_trace.NAME: LogTrace(session.engine_name, session.engine.log_folder)
+        }
+
+    return [Observers(node, observers(node)) for node in used(session)]
 
 
 def used(session: Session) -> list[Node]:

@@ -17,7 +17,16 @@ from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Phase, Process, St
 from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
-from benchlab.observers import background, metrics, outcomes, sample, sessions, speed
+from benchlab.observers import (
+    background,
+    log_probe,
+    metrics,
+    outcomes,
+    replication,
+    sample,
+    sessions,
+    speed,
+)
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
@@ -193,14 +202,16 @@ class _Run:
         if isinstance(self.trial.intervention, OutcomeChecks):
             self._check_outcomes(self.trial.intervention)
             return
+        if point.log_latency:
+            self.folder.write_json(log_probe.NAME, self.session.probe_log())
         with self._host_speed():
             self._load()
 
     def _load(self) -> None:
         """All stages of the driver, under the observers' eyes."""
-        self.observers = watch(self.session)
+        self.observers = watch(self.session, self.trial.point.log_latency)
         try:
-            with self._background():
+            with self._background(), self._replication():
                 for stage in self.driver.stages(self._job):
                     if phase := stage.measured:
                         self._measure(stage, phase)
@@ -358,6 +369,7 @@ class _Run:
             ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
         except subprocess.TimeoutExpired as error:
             self.folder.write(f"{stage.processes[0].name}.out", error.stdout or b"")
+            self.session.require_followed()  # commits may wait for a standby that is gone
             raise RunFailed(
                 f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
                 f" {stage.duration_s} s"
@@ -482,6 +494,18 @@ class _Run:
             yield
         finally:
             self.folder.write(background.NAME, self.background.stop())
+
+    @contextmanager
+    def _replication(self) -> Iterator[None]:
+        """Ask how far the standbys are, where there are any."""
+        if len(self.session.nodes) < 2 or not self.session.engine.standbys_query:
+            yield
+            return
+        poll = replication.poll(self.session.engine)
+        try:
+            yield
+        finally:
+            self.folder.write(replication.NAME, poll.stop())
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -19,9 +19,12 @@ from benchlab.observers import (
     FOLDED,
     OBSERVERS,
     background,
+    log_probe,
+    log_trace,
     metrics,
     outcomes,
     perf,
+    replication,
     single_writes,
     speed,
     table_states,
@@ -150,6 +153,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "engine_setting": _settings(text),
             "interval": driver.seconds(folder, workload),
             "os_sample": _os_samples(record, text),
+            "log_latency": _log_latencies(record, text),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": pl.concat([_counters(text), *_of_services(record, text)]),
             "engine_wait": _waits(text, record.trial.point),
@@ -357,10 +361,21 @@ def _os_samples(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
         for moment in speed.MOMENTS
         if (file := record.captured(node, speed.name(moment))) in text
     ]
-    if background.NAME in text:
-        found = background.samples(text[background.NAME], truncated_ok=True)
-        frames.append(found.with_columns(pl.lit(next(iter(record.nodes))).alias("node")))
+    primary = pl.lit(next(iter(record.nodes))).alias("node")
+    frames += [
+        module.samples(text[module.NAME], truncated_ok=True).with_columns(primary)
+        for module in (background, log_trace, replication)
+        if module.NAME in text
+    ]
+    if log_probe.NAME in text:
+        frames.append(log_probe.samples(text[log_probe.NAME]).with_columns(primary))
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _log_latencies(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
+    if log_trace.NAME not in text or "measure" not in record.phases:
+        return pl.DataFrame()
+    return log_trace.latencies(text[log_trace.NAME], *record.phases["measure"], truncated_ok=True)
 
 
 def _of_its_roles(samples: pl.DataFrame, roles: Collection[str]) -> pl.DataFrame:

@@ -63,6 +63,11 @@ _COUNTED = f"""
         )) AS checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
+        nullif(sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_sync'), 0) AS wal_writes,
+        -- 0 where the server does not time them
+        nullif(sum(at_end - at_begin) FILTER (
+            name IN ('pg_stat_wal.wal_write_time', 'pg_stat_wal.wal_sync_time')
+        ), 0) AS wal_write_ms,
         CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 contains(name, '{CACHED_READS}')
@@ -116,6 +121,10 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("checkpoints") > 0)
         .then(pl.col("wal_bytes") / pl.col("checkpoints"))
         .alias("wal_bytes_per_checkpoint"),
+        (pl.col("wal_writes") / pl.col("measured_s")).alias("wal_writes_per_s"),
+        (1e3 * pl.col("wal_write_ms") / pl.col("wal_writes")).alias("wal_write_mean_us"),
+        (pl.col("wal_write_ms") / 1e3 / pl.col("measured_s")).alias("wal_write_concurrency"),
+        (pl.col("wal_bytes") / pl.col("wal_writes")).alias("wal_bytes_per_write"),
         (pl.col("dataset_bytes") / (pl.col("tables") * pl.col("rows_per_table"))).alias(
             "dataset_bytes_per_row"
         ),

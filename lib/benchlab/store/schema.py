@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
@@ -35,6 +35,7 @@ RUN_TABLES = (
     "latency_bucket",
     "os_sample",
     "perf_stack",
+    "log_latency",
     "engine_counter",
     "engine_wait",
     "query_plan",

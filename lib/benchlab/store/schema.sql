@@ -11,6 +11,7 @@
 -- older schemas have; prewarm in place of read_in as a start and as a phase, which these keep.
 -- Version 6: gate; runs that go on until they are steady (run.longest_s).
 -- Version 7: single writes into a load that reads (single_write, table_state); the order of outcomes.
+-- Version 8: system calls that write the engine's log (log_latency).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -170,6 +171,14 @@ CREATE TABLE perf_stack (
     comm VARCHAR NOT NULL,
     stack VARCHAR NOT NULL,             -- outermost frame first, separated by ';'
     samples BIGINT NOT NULL
+);
+
+CREATE TABLE log_latency (
+    run_id VARCHAR NOT NULL,
+    call VARCHAR NOT NULL,              -- write, sync; flush: from the first write to the end of the sync
+    from_us BIGINT NOT NULL,
+    to_us BIGINT,                       -- null: without an upper bound
+    calls BIGINT NOT NULL               -- in whole seconds of the measured part
 );
 
 CREATE TABLE engine_counter (

@@ -44,6 +44,10 @@ METRICS = {
     "checkpoints_per_s": Metric("checkpoints", "1/s"),
     "wal_bytes_per_transaction": Metric("WAL", "bytes/transaction"),
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
+    "wal_writes_per_s": Metric("durable writes of the WAL", "writes/s"),
+    "wal_write_mean_us": Metric("mean time of a durable write of the WAL", "µs"),
+    "wal_write_concurrency": Metric("durable writes of the WAL at a time", "writes"),
+    "wal_bytes_per_write": Metric("WAL of a durable write", "bytes/write"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
     "cached_reads_per_transaction": Metric(
         "reads from the server's cache of a table", "1/transaction", is_of_any_store=True

@@ -161,6 +161,14 @@ class Session:
         """Node → service → its counters as it prints them for Prometheus, of those that do."""
         return self._each("metrics") if self.found.has_metrics else {}
 
+    def probe_log(self) -> dict[str, float]:
+        """Probe how long a durable write to the log takes on the primary, at rest.
+
+        Returns:
+            ``t``, and ``durable_write_ns`` as the agent measured it.
+        """
+        return self._verb(self.primary, "probe-log", "--folder", self.engine.log_folder)
+
     def limit(self, envelope: Envelope) -> None:
         """Put the envelope's disk limits in force, until the next cold start lifts them."""
         limits = {

@@ -13,8 +13,9 @@ TOOLS = {
     "pidstat": ["-V"],
     "vmstat": ["-V"],
     "perf": ["--version"],
+    "bpftrace": ["--version"],
 }
-OPTIONAL = {"perf"}
+OPTIONAL = {"perf", "bpftrace"}
 
 
 def output(argv):

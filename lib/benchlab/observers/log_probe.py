@@ -1,0 +1,30 @@
+"""How long a durable write to an engine's log took right before a run's load."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from benchlab.errors import ParseError
+from benchlab.observers._samples import OsSamples
+
+NAME = "log-probe.json"
+
+#: Observer, subject and metric of its row of ``os_sample``.
+OBSERVER, SUBJECT, METRIC = "log_probe", "log", "durable_write_ns"
+
+
+def samples(text: str) -> pl.DataFrame:
+    """Return the row of ``os_sample`` of a capture: the time in which 8 KiB became durable.
+
+    Raises:
+        ParseError: the text is not what the agent's ``probe-log`` prints.
+    """
+    found = OsSamples(OBSERVER)
+    try:
+        content = json.loads(text)
+        found.add(float(content["t"]), SUBJECT, METRIC, float(content[METRIC]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ParseError(f"{OBSERVER}: {error!r}") from error
+    return found.frame()

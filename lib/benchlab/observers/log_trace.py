@@ -1,0 +1,144 @@
+"""The system calls that write an engine's log, traced by bpftrace under the agent.
+
+The capture is bpftrace's JSON, an object a line. Each second it prints the time (``printf``), then for
+each call that was made in it a histogram of µs (``hist``), and sums (``map``). ``write`` is pwrite64,
+``sync`` is fdatasync, and a ``flush`` is what a commit waits for: both of them, from the begin of the
+first to the end of the second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import polars as pl
+
+from benchlab.observers._samples import OsSamples
+from benchlab.observers.sample import AGENT
+from benchlab.raw.text import fail, shown, whole_lines
+
+NAME = "log-trace.json"
+OBSERVER = "log_trace"
+
+_CALLS = ("write", "sync", "flush")
+
+#: Metrics of its rows of ``os_sample``, each a second's, by the map of bpftrace that holds it.
+_SUMS = {
+    "@write_ns": ("write", "us_per_s", 1e-3),
+    "@sync_ns": ("sync", "us_per_s", 1e-3),
+    "@bytes": ("write", "bytes_per_s", 1.0),
+}
+
+_SCHEMA = {
+    "call": pl.String,
+    "from_us": pl.Int64,
+    "to_us": pl.Int64,
+    "calls": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class LogTrace:
+    """The observer of one engine's log; see :mod:`benchlab.observers`."""
+
+    engine: str
+    folder: str
+    """Of the log, in the data directory."""
+
+    ENVIRONMENT: ClassVar = {"LC_ALL": "C", "TZ": "UTC"}
+    STOP_SIGNAL: ClassVar = "SIGINT"
+
+    @property
+    def COMMAND(self) -> tuple[str, ...]:
+        """Arguments of the program."""
+        return (*AGENT, "engine", self.engine, "trace-log", "--folder", self.folder)
+
+
+@dataclass(frozen=True)
+class _Second:
+    """What one second had: its end, a histogram of each call, and sums."""
+
+    t: float
+    histograms: dict[str, list[tuple[int, int | None, int]]]
+    sums: dict[str, float]
+
+
+def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+    """Return rows of ``os_sample``: each second's calls, time in them, and bytes.
+
+    Args:
+        text: the capture.
+        truncated_ok: see :mod:`benchlab.observers`.
+
+    Raises:
+        ParseError: the text is not bpftrace's.
+    """
+    found = OsSamples(OBSERVER)
+    for second in _seconds(text, truncated_ok):
+        for call in _CALLS:
+            calls = sum(count for _, _, count in second.histograms.get(call, []))
+            found.add(second.t, call, "calls_per_s", float(calls))
+        for name, (call, metric, scale) in _SUMS.items():
+            found.add(second.t, call, metric, scale * second.sums.get(name, 0.0))
+    return found.frame()
+
+
+def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -> pl.DataFrame:
+    """Return rows of ``log_latency``: the calls of the whole seconds within a phase, by time taken.
+
+    Args:
+        text: the capture.
+        begin: of the phase, Unix seconds.
+        end: of the phase.
+        truncated_ok: see :mod:`benchlab.observers`.
+
+    Raises:
+        ParseError: the text is not bpftrace's.
+    """
+    total: Counter[tuple[str, int, int | None]] = Counter()
+    for second in _seconds(text, truncated_ok):
+        if begin + 1 <= second.t <= end:
+            for call, histogram in second.histograms.items():
+                for low, high, count in histogram:
+                    if count:
+                        total[call, low, high] += count
+    rows = [(*bucket, count) for bucket, count in total.items()]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("call", "from_us")
+
+
+def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
+    """Yield the seconds that are whole; the first begins when tracing does, and is left out."""
+    ends: list[float] = []
+    now: _Second | None = None
+    for number, line in enumerate(whole_lines(OBSERVER, text, truncated_ok) if text else [], 1):
+        if not line.strip():
+            continue
+        try:
+            content = json.loads(line)
+            kind, data = content["type"], content["data"]
+            match kind:
+                case "printf":
+                    if now and len(ends) > 1:
+                        yield now
+                    ends.append(float(data))
+                    now = _Second(ends[-1], {}, {})
+                case "hist":
+                    ((name, buckets),) = data.items()
+                    if now:
+                        now.histograms[name.removeprefix("@")] = [_bucket(one) for one in buckets]
+                case "map":
+                    for name, value in data.items():
+                        if now:
+                            now.sums[name] = float(value)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            fail(OBSERVER, number, f"not bpftrace's JSON: {shown(line)}")
+    if now and len(ends) > 1 and not truncated_ok:
+        yield now
+
+
+def _bucket(one: dict[str, int]) -> tuple[int, int | None, int]:
+    """Return lower bound, upper bound (none: open) and count; bpftrace's ``max`` is inclusive."""
+    return one["min"], one["max"] + 1 if "max" in one else None, one["count"]

@@ -1,0 +1,57 @@
+"""How far each standby is behind, and whether commits wait for it, asked each second.
+
+The capture ``replication.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with
+``standbys``, the rows that the server gave: ``standby``, ``is_synchronous``, and bytes of log that it
+has not written, flushed and applied yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from benchlab.observers._samples import OsSamples
+from benchlab.observers.poll import Poll, answers
+
+if TYPE_CHECKING:
+    from benchlab.engines import Engine
+
+NAME = "replication.jsonl"
+OBSERVER = "replication"
+
+#: Metrics of its rows of ``os_sample``; the subject is the standby.
+METRICS = ("write_lag_bytes", "flush_lag_bytes", "replay_lag_bytes", "is_synchronous")
+
+_INTERVAL_S = 1.0
+
+
+def poll(engine: Engine) -> Poll:
+    """Begin to ask an engine that reports its standbys."""
+    return Poll(engine, _INTERVAL_S, lambda ask: {"standbys": ask(engine.standbys_query)})
+
+
+def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+    """Return rows of ``os_sample``, one for each standby, second and metric.
+
+    Args:
+        text: the capture. A second in which the server did not answer has none.
+        truncated_ok: see :mod:`benchlab.observers`.
+
+    Raises:
+        ParseError: the text is not what :func:`poll` gives.
+    """
+    found = OsSamples(OBSERVER)
+    for t, standbys in answers(text, OBSERVER, "state of the standbys", _standbys, truncated_ok):
+        for standby, values in standbys.items():
+            for metric, value in values.items():
+                found.add(t, standby, metric, value)
+    return found.frame()
+
+
+def _standbys(content: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    return {
+        row["standby"]: {name: float(row[name]) for name in METRICS if row[name] is not None}
+        for row in content["standbys"]
+    }
