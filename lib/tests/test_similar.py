@@ -11,6 +11,7 @@ from benchlab.report import gate, why
 from conftest import CAPTURES, STUDY, judged, rerun
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 MIB = 1 << 20
 
@@ -118,6 +119,23 @@ def test_no_verdict_rests_on_a_curve_that_is_not_similar(checkout, sized, test, 
         assert one.reason == f"postgres default oltp_write_only: {FOUND}"
         gate = why.runs(found, one).filter(pl.col("curve").str.contains("default"))["gate"]
         assert all(said.endswith(FOUND) for said in gate)
+
+
+def test_a_server_that_nobody_scales_is_not_held_against_those_that_are(measured, checkout):
+    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
+    spec = yaml.load(path)
+    spec["engines"]["tidb"]["external"] = "TIDB_DSN"
+    yaml.dump(spec, path)
+    external = {("tidb", "default", "oltp_write_only"): {16: [99.0, 100.0, 101.0]}}
+    alone = dissimilar(rerun(measured(external)))
+    assert alone == {}
+    found = dissimilar(rerun(measured(RUNS | external)))
+    assert found == {
+        (
+            "tidb",
+            "default",
+        ): "profile standard scales the others and not TiDB, which somebody else runs"
+    }
 
 
 def test_such_a_curve_is_one_row_of_what_did_not_pass(sized):

@@ -1,7 +1,8 @@
 """Similar: whether a dataset is to the buffer pool, and the server to its store, as in the article.
 
 What the pool does not hold is read from the disk. So this ratio decides what binds, and a curve of
-another one tells nothing of the article's. Nor does that of a server which is not the whole engine.
+another one tells nothing of the article's. Nor does that of a server which is not the whole engine, or
+which nobody scales as the engines beside it are.
 """
 
 from typing import TYPE_CHECKING
@@ -36,7 +37,15 @@ def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
     """
     found = {}
     curves = rerun.counted.select("engine", "variant", "engine_version").unique(maintain_order=True)
+    scaled = rerun.study.profile(rerun.profile).envelope is not None
+    engines = rerun.study.engines
+    external = {one for one in curves["engine"] if one in engines and engines[one].external}
     for engine, variant, version in curves.iter_rows():
+        if scaled and engine in external and set(curves["engine"]) - external:
+            found[engine, variant] = (
+                f"profile {rerun.profile} scales the others and not {rerun.study.label(engine)},"
+                " which somebody else runs"
+            )
         if reason := engine_class(rerun.study.role(engine)).shortcoming(version):
             found[engine, variant] = f"{rerun.study.label(engine)} {version}: {reason}"
     for one in sizes.settings(rerun):
