@@ -48,6 +48,13 @@ QUERIED = Selection(
     variants=["tuned"],
     workloads=["spec_tree"],
 )
+TRACED = Selection(
+    "remote_wal",
+    profile="quick",
+    engines=["remote_log"],
+    variants=["local"],
+    workloads=["oltp_insert"],
+)
 
 
 def main() -> None:
@@ -79,7 +86,12 @@ def _sweep_cost(checkout: Repo, console: Console) -> Iterator[Row]:
 
 def _observer_cost(checkout: Repo, console: Console) -> Iterator[Row]:
     with _loaded(checkout, SWEPT, console) as (_, trials, session):
-        yield observer_cost.measure(session, trials[0])
+        yield observer_cost.measure(session, trials[0], observer_cost.ALL)
+
+
+def _trace_cost(checkout: Repo, console: Console) -> Iterator[Row]:
+    with _loaded(checkout, TRACED, console, "remote_log") as (_, trials, session):
+        yield observer_cost.measure(session, trials[0], observer_cost.trace(session))
 
 
 def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
@@ -103,6 +115,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "time_shares": _time_shares,  # first: nothing is measured yet
     "sweep_cost": _sweep_cost,
     "observer_cost": _observer_cost,
+    "trace_cost": _trace_cost,
     "bulk_load": _bulk_load,
     "lua_driver": _lua_driver,
     "store_queries": store_queries.measure,
