@@ -19,7 +19,7 @@ from benchlab.errors import EngineError, TargetError
 from benchlab.plan import AS_FOUND
 from benchlab.raw import folders
 from benchlab.store import open_store
-from benchlab.target import external, inventory
+from benchlab.target import EngineFound, Provisioned, external, inventory, provision
 from conftest import ETC, Machine, environment, mini_study, wait_for
 
 VARIABLE = "BENCHLAB_TEST_DSN"
@@ -73,6 +73,19 @@ def test_a_server_that_is_not_there_is_refused_with_its_reason(checkout, monkeyp
     assert found.refused.startswith("postgres: connection failed: ")
     assert "Connection refused" in found.refused
     assert "s3cret" not in found.model_dump_json()
+
+
+def test_a_server_of_an_earlier_sweep_is_asked_again(checkout, monkeypatch):
+    """What is left of a plan may be of other engines alone, and the plan has all of them."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    on = target.load(checkout, "external")
+    earlier = EngineFound(
+        engine="cloud", role="postgres", nodes=(), version="15.1", external=VARIABLE
+    )
+    Provisioned(deployment=on, hosts={}, engines={"cloud": earlier}).save(checkout)
+    found = provision._known(checkout, on)
+    assert found["cloud"].external == VARIABLE
+    assert found["cloud"].refused.startswith(f"{VARIABLE} is not set: ")
 
 
 def test_a_load_inside_an_engines_envelope_is_refused(checkout):

@@ -60,7 +60,7 @@ def provision(
     for node in deployment.nodes:
         _check_clock(node)
     external.provide(
-        repo, deployment, [one for name in engines if (one := study.engines[name].external)]
+        repo, deployment, [one.external for one in study.engines.values() if one.external]
     )
     of_roles = provided(deployment, study, engines)
     requested = variables(study, profile_name, envelope, of_roles, later)
@@ -282,10 +282,12 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
     known = {}
     with suppress(TargetError):
         for name, earlier in provisioned(repo, deployment.name).engines.items():
-            if earlier.external:
-                continue
             with suppress(TargetError, UnknownName):
-                known[name] = _found(deployment, name, earlier.role, earlier.nodes)
+                known[name] = (
+                    external.found(deployment, name, earlier.role, earlier.external)
+                    if earlier.external
+                    else _found(deployment, name, earlier.role, earlier.nodes)
+                )
     return known
 
 
