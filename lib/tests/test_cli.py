@@ -173,6 +173,11 @@ def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab):
     assert f"{STUDY}, profile quick" in out
     assert "spec_tree, profile quick" in out
     assert "tpcc" not in out
+    # each on the target that it needs, unless another one is named
+    assert f"{STUDY}, profile quick, target local" in " ".join(out.split())
+    assert "remote_wal, profile quick, target lab-standby" in " ".join(out.split())
+    _, elsewhere, _ = benchlab("plan remote_wal --target lab")
+    assert "remote_wal, profile quick, target lab " in " ".join(elsewhere.split())
     code, out, err = benchlab("plan all --engine postgres --workload oltp_insert")
     assert (code, err) == (0, "")
     assert f"{STUDY}, profile quick" in out
@@ -182,7 +187,7 @@ def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab):
 @pytest.mark.parametrize(
     ("selected", "said"),
     [
-        ("--engine nosuch", "unknown engine 'nosuch'; choose one of: mariadb, mysql, oceanbase,"),
+        ("--engine nosuch", "unknown engine 'nosuch'; choose one of: he3db, mariadb, mysql,"),
         ("--engine tidb --workload spec_tree", "no study has all of: tidb, spec_tree"),
     ],
 )
@@ -217,7 +222,7 @@ def test_a_sweep_of_which_nothing_is_left_touches_no_host(benchlab, checkout, cl
     for trial in planned(checkout).trials:
         if (trial.point.engine, trial.point.workload_name) == ("postgres", "oltp_insert"):
             close_run("refused", "no build", trial=trial)
-    code, out, _ = benchlab("run --engine postgres --workload oltp_insert")
+    code, out, _ = benchlab(f"run {STUDY} --engine postgres --workload oltp_insert")
     assert code == 0
     assert "none repeated" in out
 

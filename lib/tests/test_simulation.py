@@ -13,7 +13,7 @@ from benchlab.store import results
 from conftest import ROOT, STUDY
 
 REPO = Repo(ROOT)
-STUDIES = ("cached_tables", STUDY, "spec_tree")
+STUDIES = ("cached_tables", STUDY, "remote_wal", "spec_tree")
 
 AGAIN = "simulate anew: .venv/bin/python lib/benchmarks coverage"
 
@@ -85,8 +85,9 @@ def test_the_stored_stopping_is_of_this_code(case, found):
 
 def test_verdicts_are_wrong_as_seldom_as_they_say(found):
     for one in found.verdicts.to_dicts():
-        # most points of cached_tables have a single trial, or did not pass the gate: none is decided
-        assert (one["decided"] >= 1) == (one["study"] != "cached_tables")
+        # most points of these have a single trial, or did not pass the gate: hardly one is decided
+        few = one["study"] in ("cached_tables", "remote_wal")
+        assert (one["decided"] >= 1) != few
         assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
 
 

@@ -6,7 +6,7 @@ there is no interval, and none is made up: the bounds are ``None``, and nothing 
 """
 
 from benchlab.stats.buckets import percentile_of_buckets
-from benchlab.stats.commits import CommitModel, fit_commits
+from benchlab.stats.commits import LEAST_POINTS, CommitModel, fit_commits
 from benchlab.stats.correlation import pearson, spearman
 from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
 from benchlab.stats.decisions import (
@@ -26,6 +26,7 @@ from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, rati
 
 __all__ = [
     "CONFIDENCE",
+    "LEAST_POINTS",
     "Answer",
     "CommitModel",
     "Curve",

@@ -20,8 +20,8 @@ from math import inf
 
 import numpy as np
 
-#: Points that determine the four parameters, and one more.
-_LEAST_POINTS = 5
+#: Points that a fit takes: as many as there are parameters, and one more.
+LEAST_POINTS = 5
 
 #: Lower and upper bound of each parameter. A transaction of less than 1 µs or more than 1 s is none of
 #: a benchmark's; the rest is what the model means.
@@ -103,7 +103,7 @@ def fit_commits(
     from scipy.optimize import least_squares
 
     n, latency, measured = (np.asarray(one, dtype=float) for one in (clients, latency_s, tps))
-    if len(n) < _LEAST_POINTS or not len(n) == len(latency) == len(measured):
+    if len(n) < LEAST_POINTS or not len(n) == len(latency) == len(measured):
         raise ValueError(f"a model of {len(n)}, {len(latency)} and {len(measured)} values")
     if min(n.min(), latency.min(), measured.min()) <= 0:
         raise ValueError("a model of values that are not above 0")

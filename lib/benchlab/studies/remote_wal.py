@@ -1,4 +1,6 @@
-"""The published numbers of the article on a remote log, worked out again."""
+"""The article on a remote log: its numbers worked out again, and what a slow log does to PostgreSQL."""
+
+from dataclasses import dataclass
 
 import altair as alt
 import polars as pl
@@ -7,7 +9,25 @@ from benchlab import stats
 from benchlab.claims import published
 from benchlab.numbers import DIGITS, rounded
 from benchlab.repo import Repo
-from benchlab.report import article_charts, theme
+from benchlab.report import article_charts, log_writes, points, sections, theme
+from benchlab.report.sections import Content, Source
+from benchlab.stats import CommitModel
+from benchlab.store.results import Rerun
+
+STUDY = "remote_wal"
+
+#: The engine whose log lies on a slow disk in one variant, and with the data in another.
+SLOW, NEAR, FAR = "remote_log", "local", "remote"
+
+#: Workload whose curves the model of a slow log is fitted to.
+MODELLED = "oltp_insert"
+
+#: Latencies of a durable write that the model is drawn for, ms, and up to how many clients.
+LATENCIES_MS = (0.1, 0.3, 1.0, 3.0, 10.0)
+MOST_CLIENTS = 512
+
+#: Share of the throughput with a near log from which on a far one counts as no longer mattering.
+ENOUGH = 0.9
 
 #: PostgreSQL's three variants differ by their standby alone, which the article does not always name.
 _REMOTE_WAL = {
@@ -117,3 +137,272 @@ def throughput(repo: Repo) -> alt.FacetChart:
     return article_charts.facets(lines, frame, "workload", theme.axis_title("tps")).resolve_scale(
         y="independent"
     )
+
+
+def wal_classes(repo: Repo) -> pl.DataFrame:
+    """Return the published classes of He3DB's WAL writes by time; see :func:`log_writes.classes`.
+
+    Columns: ``curve`` (the workload), ``workload``, ``concurrency``, ``class``, ``position``,
+    ``writes``, ``share``.
+    """
+    order = [*log_writes.CLASSES, log_writes.LAST_CLASS]
+    position = pl.col("from_ms").cast(pl.Int64)
+    return (
+        published.read(repo, STUDY, "wal_latency")
+        .with_columns(
+            pl.format("He3DB, {}", pl.col("workload").str.strip_prefix("oltp_")).alias("curve"),
+            position.alias("position"),
+            position.replace_strict(range(len(order)), order, return_dtype=pl.String).alias(
+                "class"
+            ),
+            (pl.col("writes") / pl.col("writes").sum().over("workload", "concurrency")).alias(
+                "share"
+            ),
+        )
+        .select("curve", "workload", "concurrency", "class", "position", "writes", "share")
+    )
+
+
+def correlations(rerun: Rerun) -> pl.DataFrame:
+    """Return how throughput correlates with each WAL metric along each measured curve.
+
+    Columns as those of :func:`wal_correlations`, with ``curve``; curves of fewer than four points, of
+    which a correlation says nothing, are left out.
+    """
+    table = log_writes.table(rerun)
+    rows = []
+    for (curve, workload), group in table.group_by("curve", "workload", maintain_order=True):
+        if len(group) < 4:
+            continue
+        for metric in log_writes.METRICS[:4]:
+            if group[metric].n_unique() < 2:
+                continue
+            found = stats.pearson(group["tps"].to_list(), group[metric].to_list())
+            rows.append(
+                {
+                    "curve": curve,
+                    "workload": workload,
+                    "metric": metric,
+                    "n": len(group),
+                    "pearson": round(found.value, DIGITS),
+                    "low": round(found.low, DIGITS),
+                    "high": round(found.high, DIGITS),
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class SlowLog:
+    """A model of throughput with a near and a far log, beside what was measured."""
+
+    model: CommitModel
+    points: pl.DataFrame
+    """``curve``, ``variant``, ``concurrency``, ``tps``, ``tps_low``, ``tps_high``, ``latency_us`` (of a
+    durable write at rest), ``fitted`` (whether the model was fitted to it), ``predicted``."""
+
+    @property
+    def error(self) -> float:
+        """Median relative error of the points that the model was not fitted to."""
+        others = self.points.filter(~pl.col("fitted"))
+        return (others["predicted"] / others["tps"] - 1).abs().median()
+
+    @property
+    def near_s(self) -> float:
+        """Latency of the near log, s."""
+        return self.points.filter(variant=NEAR)["latency_us"].median() / 1e6
+
+    def needed(self) -> pl.DataFrame:
+        """Return from how many clients on a log of each latency is nearly as good as the near one.
+
+        Columns: ``latency_ms``, ``clients`` (null: more than :data:`MOST_CLIENTS`), ``share_of_one``
+        (of the near log's throughput that a single client has).
+        """
+        rows = []
+        for latency_ms in LATENCIES_MS:
+            slow_s = latency_ms / 1e3
+            clients = self.model.enough_clients(slow_s, self.near_s, ENOUGH, MOST_CLIENTS)
+            one = self.model.tps([1], slow_s) / self.model.tps([1], self.near_s)
+            rows.append((latency_ms, clients, round(min(1.0, float(one[0])), 2)))
+        schema = {"latency_ms": pl.Float64, "clients": pl.Int64, "share_of_one": pl.Float64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def slow_log(rerun: Rerun) -> SlowLog | None:
+    """Fit the model to every other number of clients; ``None``: too few points passed the gate."""
+    probes = (
+        rerun.metrics.join(log_writes.probed(rerun), on="run_id")
+        .filter(engine=SLOW, workload=MODELLED)
+        .group_by("variant")
+        .agg(pl.col("probe_us").median().alias("latency_us"))
+    )
+    measured = (
+        points.points(rerun)
+        .filter(pl.col("variant").is_in([NEAR, FAR]), "valid", engine=SLOW, workload=MODELLED)
+        .join(probes, on="variant", maintain_order="left")
+        .sort("variant", "concurrency")
+    )
+    numbers = measured["concurrency"].unique().sort().to_list()
+    fitted = measured.with_columns(pl.col("concurrency").is_in(numbers[::2]).alias("fitted"))
+    half = fitted.filter("fitted")
+    if measured["variant"].n_unique() < 2 or len(numbers) < 4 or len(half) < stats.LEAST_POINTS:
+        return None
+    cores = rerun.counted["limit_cores"].first()
+    latency = half["latency_us"] / 1e6
+    model = stats.fit_commits(half["concurrency"], latency, half["tps"], cores)
+    predicted = model.tps(fitted["concurrency"], fitted["latency_us"] / 1e6)
+    chosen = ("curve", "variant", "concurrency", "tps", "tps_low", "tps_high", "latency_us")
+    return SlowLog(model, fitted.select(*chosen, "fitted", pl.Series("predicted", predicted)))
+
+
+def _clients(ticks: list[int], clients: str) -> alt.X:
+    return alt.X(
+        "concurrency:Q",
+        title=clients,
+        scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+        axis=alt.Axis(values=ticks, format="d"),
+    )
+
+
+def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
+    """Measured throughput and the model's curve, by log; hollow: points that it was not fitted to."""
+    measured = slow.points
+    most = measured["concurrency"].max()
+    numbers = [2 ** (n / 8) for n in range(0, 8 * most.bit_length()) if 2 ** (n / 8) <= most]
+    lines = pl.concat(
+        [
+            pl.DataFrame(
+                {
+                    "curve": row["curve"],
+                    "concurrency": numbers,
+                    "tps": slow.model.tps(numbers, row["latency_us"] / 1e6),
+                }
+            )
+            for row in measured.unique("variant", maintain_order=True).iter_rows(named=True)
+        ]
+    )
+    x = _clients(measured["concurrency"].unique().sort().to_list(), clients)
+    y = alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True))
+    color = theme.colors("curve", measured)
+    tooltip = ["curve", "concurrency", "fitted"] + [
+        alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("tps", "predicted")
+    ]
+    base = alt.Chart(measured).encode(x=x, color=color, tooltip=tooltip)
+    return alt.layer(
+        alt.Chart(lines).mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color),
+        base.transform_filter("isValid(datum.tps_low)")
+        .mark_rule(strokeWidth=1.25)
+        .encode(y=alt.Y("tps_low:Q"), y2="tps_high:Q"),
+        base.transform_filter("datum.fitted").mark_point(filled=True, size=55).encode(y=y),
+        base.transform_filter("!datum.fitted").mark_point(filled=False, size=55).encode(y=y),
+    ).properties(width=560, height=280)
+
+
+def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
+    """The model's throughput with logs of several latencies over that with the near log.
+
+    Above the dashed line a slow log hardly matters any more.
+    """
+    ticks = [2**n for n in range(MOST_CLIENTS.bit_length())]
+    numbers = [2 ** (n / 8) for n in range(8 * (len(ticks) - 1) + 1)]
+    near = slow.model.tps(numbers, slow.near_s)
+    rows = pl.concat(
+        [
+            pl.DataFrame(
+                {
+                    "latency": f"{latency_ms:g} ms",
+                    "concurrency": numbers,
+                    "share": slow.model.tps(numbers, latency_ms / 1e3) / near,
+                }
+            )
+            for latency_ms in LATENCIES_MS
+            if latency_ms / 1e3 > slow.near_s
+        ]
+    )
+    lines = (
+        alt.Chart(rows)
+        .mark_line()
+        .encode(
+            x=_clients(ticks, clients),
+            y=alt.Y(
+                "share:Q",
+                title="throughput, of that with the near log",
+                axis=alt.Axis(format="%"),
+                scale=alt.Scale(domain=[0, 1]),
+            ),
+            color=theme.colors("latency", rows, "latency of the log"),
+            tooltip=["latency", "concurrency", alt.Tooltip("share:Q", format=".0%")],
+        )
+    )
+    enough = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(ENOUGH))
+    return alt.layer(lines, enough).properties(width=560, height=260)
+
+
+def full_pages(rerun: Rerun) -> pl.DataFrame:
+    """Return what full pages cost: each pair of variants that differ by ``full_page_writes`` alone.
+
+    Columns: ``engine``, ``workload``, ``concurrency``, ``with`` and ``without`` (variants),
+    ``tps_with``, ``tps_without``, ``ratio`` (without : with), ``wal_with`` and ``wal_without`` (bytes a
+    transaction).
+    """
+    costs = rerun.metrics.group_by("engine", "variant", "workload", "concurrency").agg(
+        pl.col("tps", "wal_bytes_per_transaction").median()
+    )
+    pairs = {
+        "sync_no_full_pages": "sync_standby",
+        "remote_no_full_pages": "remote",
+        "narrow_no_full_pages": "narrow",
+    }
+    without = costs.filter(pl.col("variant").is_in(list(pairs))).with_columns(
+        pl.col("variant").replace_strict(pairs, return_dtype=pl.String).alias("with")
+    )
+    both = without.join(
+        costs.rename({"variant": "with"}),
+        on=["engine", "with", "workload", "concurrency"],
+        suffix="_with",
+    )
+    label = {name: spec.label for name, spec in rerun.study.engines.items()}
+    return points.in_order(both, rerun.study, "concurrency").select(
+        pl.col("engine").replace(label),
+        points.named(rerun.study),
+        "concurrency",
+        "with",
+        pl.col("variant").alias("without"),
+        pl.col("tps_with").round(),
+        pl.col("tps").round().alias("tps_without"),
+        (pl.col("tps") / pl.col("tps_with")).round(2).alias("ratio"),
+        pl.col("wal_bytes_per_transaction_with").round().alias("wal_with"),
+        pl.col("wal_bytes_per_transaction").round().alias("wal_without"),
+    )
+
+
+def section(source: Source) -> Content:
+    """Gather what ``paper/sections/remote_wal.md`` places of its own."""
+    repo, rerun = source.repo, source.rerun
+    made = sections.default(source)
+    shares, lagged, slow = log_writes.classes(rerun), log_writes.lags(rerun), slow_log(rerun)
+    made.tables |= {
+        "wal": log_writes.table(rerun),
+        "traced": log_writes.traced(rerun),
+        "full-pages": full_pages(rerun),
+        "correlations": correlations(rerun),
+    }
+    made.figures["classes-published"] = log_writes.class_chart(
+        wal_classes(repo), rerun.study.clients, "He3DB, as published"
+    )
+    inserts = shares.filter(workload=MODELLED)
+    if len(inserts):
+        made.figures["classes"] = log_writes.class_chart(inserts, rerun.study.clients, "insert")
+    if len(lagged):
+        made.figures["lags"] = log_writes.lag_chart(lagged.filter(workload=MODELLED))
+    if slow:
+        made.figures["model"] = model_chart(slow, rerun.study.clients)
+        made.figures["decision"] = decision_chart(slow, rerun.study.clients)
+        made.tables["needed"] = slow.needed()
+        made.context["slow_log"] = {
+            "error": slow.error,
+            "near_ms": 1e3 * slow.near_s,
+            "far_ms": slow.points.filter(variant=FAR)["latency_us"].median() / 1e3,
+            "enough": ENOUGH,
+        }
+    return made
