@@ -291,11 +291,10 @@ def test_no_password_is_in_anything_that_is_kept(hosts, swept):
 class Broken:
     """A sweep in each of whose runs something was broken: runs by variant and clients."""
 
-    def __init__(self, hosts: Hosts, data: Path):
+    def __init__(self, hosts: Hosts, data: Path, versions: dict[str, str]):
         self.data = data
         spec = study.load(hosts.repo, STUDY)
         instance = target.instance_type(hosts.repo, spec.instance)
-        versions = target.provisioned(hosts.repo, "lab").versions(spec.engines)
         batches = Planner(spec, "quick", instance, versions).closed_loops()
         sweep = hosts.start(data, "run", STUDY, "--profile", "quick", "--target", "lab")
         for trial in (trial for batch in batches for trial in batch.trials):
@@ -323,7 +322,8 @@ class Broken:
 def broken(hosts, swept, tmp_path_factory) -> Broken:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BENCHLAB_DB_PASSWORD", raising=False)
-        return Broken(hosts, tmp_path_factory.mktemp("broken") / "data")
+        versions = {"postgres": swept.records[0].trial.point.engine_version}
+        return Broken(hosts, tmp_path_factory.mktemp("broken") / "data", versions)
 
 
 def test_broken_runs_leave_nothing_on_any_node(broken):

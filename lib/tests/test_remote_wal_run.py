@@ -23,9 +23,12 @@ class Ran:
     def __init__(self, machine, data: Path):
         self.data = data
         shutil.copy(ROOT / "paper/studies" / f"{STUDY}.yml", machine.repo.studies)
+        before = machine.leftovers()  # what the tests themselves provisioned
         self.code, self.said = machine.benchlab(data, "run", STUDY, "--profile", "smoke")
         # connections to the hosts are shared, and end a minute after their last use
-        self.leftovers = [one for one in machine.leftovers() if not one.endswith(" (ssh)")]
+        self.leftovers = [
+            one for one in machine.leftovers() if one not in before and not one.endswith(" (ssh)")
+        ]
         self.records = [folders.read(one) for one in folders.finished(data / "raw")]
 
     def ok(self) -> list[Record]:
