@@ -264,7 +264,10 @@ def test_samples_and_attribution_name_their_node(swept):
 def test_the_standby_follows_and_the_primary_waits_for_it_if_requested(swept):
     for record in swept.records:
         assert "started streaming WAL from primary" in swept.text(record, "db2/engine.log")
-        assert "pg_stat_replication.db2.replay_lag_bytes" in swept.text(record, "counters-end.json")
+        counted = json.loads(swept.text(record, "counters-end.json"))
+        assert "pg_stat_replication.db2.replay_lag_bytes" in counted
+        # the slot keeps what the standby has not confirmed to have flushed
+        assert counted["pg_stat_replication.db2.slot_kept_bytes"] >= 0
     with open_store(swept.data / "store") as store:
         waits = store.sql(
             "SELECT DISTINCT variant FROM engine_wait JOIN run USING (run_id)"

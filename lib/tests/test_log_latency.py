@@ -110,6 +110,10 @@ def test_lags_are_of_each_standby():
     assert found.filter(metric="is_synchronous")["value"].unique().to_list() == [1.0]
     lags = found.pivot(on="metric", index="t", values="value")
     assert (lags["replay_lag_bytes"] >= lags["write_lag_bytes"]).all()
+    of_slot = {"write_lag_bytes": 0, "flush_lag_bytes": 0, "replay_lag_bytes": 416}
+    row = of_slot | {"standby": "db2", "is_synchronous": 1, "slot_kept_bytes": "832"}
+    kept = replication.samples(json.dumps({"t": 1, "standbys": [row]}) + "\n")
+    assert kept.filter(metric="slot_kept_bytes")["value"].to_list() == [832.0]
     with pytest.raises(ParseError, match="replication"):
         replication.samples('{"t": 1, "standbys": [{"standby": "db2"}]}\n')
 

@@ -36,8 +36,12 @@ _OTHER_WAITS = {
 # (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
 _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
 
-#: How far a standby may be behind → until which of its positions in the log.
-_LAGS = {f"{step}_lag_bytes": f"{step}_lsn" for step in ("write", "flush", "replay")}
+#: How far a standby may be behind → until which of its positions in the log. A standby without a slot
+#: has no log kept for it.
+_LAGS = {
+    **{f"{step}_lag_bytes": f"{step}_lsn" for step in ("write", "flush", "replay")},
+    "slot_kept_bytes": "slot.restart_lsn",
+}
 
 
 class Postgres(PostgresProtocol):
@@ -61,7 +65,9 @@ class Postgres(PostgresProtocol):
         + ", ".join(
             f"pg_wal_lsn_diff(pg_current_wal_lsn(), {lsn}) AS {name}" for name, lsn in _LAGS.items()
         )
-        + " FROM pg_stat_replication WHERE state = 'streaming'"
+        + " FROM pg_stat_replication AS standby"
+        " LEFT JOIN pg_replication_slots AS slot ON slot.active_pid = standby.pid"
+        " WHERE state = 'streaming'"
     )
 
     def version(self) -> str:
@@ -150,6 +156,7 @@ class Postgres(PostgresProtocol):
             f"pg_stat_replication.{row['standby']}.{name}": float(row[name])
             for row in self.query(self.standbys_query)
             for name in _LAGS
+            if row[name] is not None
         }
 
     def prewarm(self, dataset: Dataset) -> None:

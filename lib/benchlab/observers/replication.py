@@ -1,8 +1,8 @@
 """How far each standby is behind, and whether commits wait for it, asked each second.
 
 The capture ``replication.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with
-``standbys``, the rows that the server gave: ``standby``, ``is_synchronous``, and bytes of log that it
-has not written, flushed and applied yet.
+``standbys``, the rows that the server gave: ``standby``, ``is_synchronous``, bytes of log that it has
+not written, flushed and applied yet and that its slot keeps for it; null where it has none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ OBSERVER = "replication"
 
 #: Metrics of its rows of ``os_sample``; the subject is the standby.
 METRICS = ("write_lag_bytes", "flush_lag_bytes", "replay_lag_bytes", "is_synchronous")
+
+#: And how much of the log a standby's slot keeps for it; captures of before this was asked have none.
+SLOT = "slot_kept_bytes"
 
 _INTERVAL_S = 1.0
 
@@ -52,6 +55,10 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
 
 def _standbys(content: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {
-        row["standby"]: {name: float(row[name]) for name in METRICS if row[name] is not None}
+        row["standby"]: {
+            name: float(value)
+            for name, value in [*((name, row[name]) for name in METRICS), (SLOT, row.get(SLOT))]
+            if value is not None
+        }
         for row in content["standbys"]
     }
