@@ -133,15 +133,21 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
             _say(f"{len(undecidable)} of {len(spec.claims)} claims it cannot decide:")
         for claim, reason in undecidable:
             _say(f"  {claim.id}: {reason}")
-        if spec.profile(selection.profile).trials < 2:
+        profile = spec.profile(selection.profile)
+        if profile.most_trials:
+            _say(f"points of claims that stay open then get up to {profile.most_trials} trials")
+        if profile.trials < 2:
             _say("one trial has no interval: claims about a ratio will be inconclusive")
 
 
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
-    """Run what is left of the plan; what was not steady, alone, or of equal speed, once more."""
-    from benchlab.claims import audit, published
+    """Run what is left of the plan; what was not steady, alone, or of equal speed, once more.
+
+    Where the profile has `most_trials`, points of claims that are still open get further trials.
+    """
+    from benchlab.claims import audit, further, published
     from benchlab.run import sweep
 
     # what keeps a paper from being built is reported before hours of measuring
@@ -151,7 +157,11 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
         audit.of_study(checkout, spec)
     failed = 0
     for number, selection in enumerate(selections, start=1):
-        outcome = sweep.run(checkout, selection, console, then=selections[number:])
+        then = selections[number:]
+        outcome = sweep.run(checkout, selection, console, then=then)
+        if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
+            console.print(f"{selection.study}: further trials, where claims are open")
+            outcome += sweep.run(checkout, selection, console, further.planned, then)
         failed += outcome["failed"]
         if outcome:
             counts = ", ".join(f"{count} {status}" for status, count in outcome.items())

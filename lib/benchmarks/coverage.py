@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from benchlab.claims.stability import LEAST_SAME
 from benchlab.repo import Repo
 from benchlab.simulation import stored
 from benchlab.stats import CONFIDENCE, Estimate
@@ -22,6 +23,9 @@ def measure(checkout: Repo, console: Console) -> Iterator[Row]:
         name = f"{one['study']}: verdicts that are wrong, of those decided"
         shown = _share(one["wrong"], one["error"], one["reruns"])
         yield Row(name, shown, f"≤ {1 - CONFIDENCE:.2f}")
+    for one in found.agreement.iter_rows(named=True):
+        name = f"{one['study']}: claims with the same verdict in two reruns"
+        yield Row(name, _share(one["same"], one["error"], one["pairs"]), f"≥ {LEAST_SAME:.2f}")
     for one in found.stopping.iter_rows(named=True):
         name = f"{one['case']}, CV {one['variation']:.0%}, ρ {one['dependence']:.1f}: "
         yield Row(name + "pass", _share(one["passed"], one["passed_error"], one["runs"]), "")

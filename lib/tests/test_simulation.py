@@ -45,7 +45,8 @@ def agrees(now: dict, then: dict) -> None:
 
 def test_every_study_of_the_reference_was_simulated(found, reference):
     studies = set(reference.sql("SELECT DISTINCT study FROM run")["study"])
-    assert set(found.intervals["study"]) == set(found.verdicts["study"]) == studies
+    for table in (found.intervals, found.verdicts, found.agreement):
+        assert set(table["study"]) == studies
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -74,6 +75,19 @@ def test_the_stored_verdicts_are_of_this_code(name, found, reference):
     assert now["decided"] == pytest.approx(then["decided"], abs=2), AGAIN
     chance = 4 * then["error"] * (then["reruns"] / few) ** 0.5
     assert now["wrong"] == pytest.approx(then["wrong"], abs=chance), AGAIN
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_stored_agreement_is_of_this_code(name, found, reference):
+    """A few pairs only: the share lies within what chance makes of it."""
+    few = 4
+    (now,) = coverage.agreement(REPO, results.open_rerun(REPO, reference, name), few).to_dicts()
+    then = row(found.agreement, study=name)
+    for key in ("trials", "most_trials"):
+        assert now[key] == then[key], AGAIN
+    assert now["testable"] == pytest.approx(then["testable"], abs=2), AGAIN
+    chance = 4 * then["error"] * (then["pairs"] / few) ** 0.5
+    assert now["same"] == pytest.approx(then["same"], abs=max(chance, 0.05)), AGAIN
 
 
 @pytest.mark.parametrize("case", ["level, begins counted", "slow drift, longest time"])
@@ -118,7 +132,7 @@ def test_without_noise_only_what_drifts_fails(monkeypatch):
 
 def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
     of = pl.DataFrame({"study": ["s"], "covered": [0.9512345]})
-    names = ("intervals", "verdicts", "stopping")
+    names = ("intervals", "verdicts", "agreement", "stopping")
     monkeypatch.setattr(stored, "_made", lambda repo: dict.fromkeys(names, of))
     assert stored.read(checkout) is None
     stored.simulate(checkout)
@@ -139,6 +153,7 @@ def test_the_appendix_shows_every_case(found):
     assert rows == {
         "simulated-coverage": len(found.intervals),
         "simulated-verdicts": len(STUDIES),
+        "simulated-agreement": len(STUDIES),
         "simulated-level": noises,
         "simulated-drift": noises,
     }

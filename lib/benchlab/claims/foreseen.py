@@ -52,8 +52,22 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
             continue
         if claim.kind == "absolute" and scaled:
             yield claim, "an absolute number, judged on the article's instance type only"
-        elif reason := _reason(study, claim, run, cores / instance.cores, plan.profile):
+            continue
+        scale = scale_of(study, claim, cores / instance.cores)
+        if reason := _reason(study, claim, run, scale, plan.profile):
             yield claim, reason
+
+
+def scale_of(study: Study, claim: Claim, share_of_cores: float) -> float:
+    """Return how many clients here stand for one of a claim's; see :func:`clients_here`.
+
+    Args:
+        study: with the claim.
+        claim: that names the article's clients.
+        share_of_cores: how many of the instance type's cores there are here.
+    """
+    per_core = study.clients_per_core if claim.clients_per_core is None else claim.clients_per_core
+    return share_of_cores if per_core else 1.0
 
 
 def _concurrencies(plan: Plan) -> dict[_Key, set[int]]:
@@ -73,15 +87,13 @@ def _reason(
     study: Study,
     claim: Claim,
     run: dict[_Key, set[int]],
-    share_of_cores: float,
+    scale: float,
     profile: str,
 ) -> str | None:
     done = _done_in(claim)
     for _, series in claim.series:
         if _key(series, done) not in run:
             return f"profile {profile} does not run {series}"
-    per_core = study.clients_per_core if claim.clients_per_core is None else claim.clients_per_core
-    scale = share_of_cores if per_core else 1.0
     for part in claim.decided_by.parts:
         sides = [run[_key(one, done)] for one in (part.of, getattr(part, "over", None)) if one]
         if lacking := _lacking(part, set.intersection(*sides), scale):

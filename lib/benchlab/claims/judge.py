@@ -260,7 +260,9 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
         return _of_ratio(answer, number, "by their peaks", sides, (test.by,), evidence)
     above, below = _curves(test, evidence)
     if test.at == "overall":
-        return _on_the_whole(test, above, below, evidence, lambda one: stats.exceeds(one, test.by))
+        return _on_the_whole(
+            test, above, below, evidence, (test.by,), lambda one: stats.exceeds(one, test.by)
+        )
     covered = _covered(test, above, evidence)
     decision = stats.above_everywhere(
         {one: above[one] for one in covered.here},
@@ -284,7 +286,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
         return _of_ratio(answer_to(number), number, "of their peaks", sides, bounds, evidence)
     above, below = _curves(test, evidence)
     if test.at == "overall":
-        return _on_the_whole(test, above, below, evidence, answer_to)
+        return _on_the_whole(test, above, below, evidence, bounds, answer_to)
     if test.at in ("greatest", "least"):
         evidence.require_whole(test.of, test.over)
         at, number = _extreme(test, above, below, evidence)
@@ -365,19 +367,27 @@ def _position(
 
 
 def _level(test: Level, evidence: Evidence) -> _Finding:
+    bounds = (test.value / test.within, test.value * test.within)
     return _of_values(
-        test, evidence, lambda number: stats.equivalent(number, test.value, test.within)
+        test, evidence, bounds, lambda number: stats.equivalent(number, test.value, test.within)
     )
 
 
 def _limit(test: Limit, evidence: Evidence) -> _Finding:
     if test.least is not None:
-        return _of_values(test, evidence, lambda number: stats.exceeds(number, test.least))
-    return _of_values(test, evidence, lambda number: stats.exceeds(_inverse(number), 1 / test.most))
+        return _of_values(
+            test, evidence, (test.least,), lambda number: stats.exceeds(number, test.least)
+        )
+    return _of_values(
+        test, evidence, (test.most,), lambda one: stats.exceeds(_inverse(one), 1 / test.most)
+    )
 
 
 def _of_values(
-    test: Level | Limit, evidence: Evidence, decide: Callable[[Estimate], Answer]
+    test: Level | Limit,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    decide: Callable[[Estimate], Answer],
 ) -> _Finding:
     """Decide a test of values by themselves, at every concurrency that it speaks of."""
     curve = evidence.curve(test.of)
@@ -394,7 +404,8 @@ def _of_values(
     decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
     number, where = decision.ratio, _clients(evidence, decision.at)
     found = words.estimated(number, test.unit)
-    return _Finding(decision.answer, found, number, where).within(covered)
+    needed = _trials_to_narrow(decision.answer, number, bounds)
+    return _Finding(decision.answer, found, number, where, needed).within(covered)
 
 
 def _share(test: Share, evidence: Evidence) -> _Finding:
@@ -508,13 +519,16 @@ def _on_the_whole(
     above: Curve,
     below: Curve,
     evidence: Evidence,
+    bounds: tuple[float, ...],
     decide: Callable[[Estimate], Answer],
 ) -> _Finding:
     """Decide a test by the geometric mean of the ratios of two curves."""
     sides = [curve.values() for curve in (above, below)]
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
     where = f"on average over {_clients(evidence, *above)}"
-    finding = _Finding(decide(number), words.estimated(number), number, where)
+    answer = decide(number)
+    needed = _trials_to_narrow(answer, number, bounds)
+    finding = _Finding(answer, words.estimated(number), number, where, needed)
     return finding.within(_whole(test, above, evidence))
 
 
@@ -549,6 +563,10 @@ def _of_ratio(
         # few trials may look as if fewer would do
         needed = needed and max(needed, number.n + 1)
     return _Finding(answer, words.estimated(number), number, where, needed)
+
+
+def _trials_to_narrow(answer: Answer, number: Estimate, bounds: tuple[float, ...]) -> int | None:
+    return stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
 
 
 def _inverse(number: Estimate) -> Estimate:

@@ -3,7 +3,7 @@
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -73,7 +73,7 @@ class Planner:
         """
         return self._written(target, [self.intervention(where, requested, number)], whole=False)
 
-    def closed_loops(self, seed: int = 1) -> list[Batch]:
+    def closed_loops(self, seed: int = 1, numbers: Collection[int] = ()) -> list[Batch]:
         """Return the trials along concurrency, in batches in the order in which they are to be run.
 
         Runs that follow each other share whatever the machine goes through meanwhile. So a batch is
@@ -83,6 +83,7 @@ class Planner:
 
         Args:
             seed: of the order.
+            numbers: of the trials; none: those that every point has.
 
         Raises:
             UnknownName: the study has no such profile.
@@ -96,7 +97,7 @@ class Planner:
                 for one in block.concurrency or profile.concurrency
             ]
 
-        return self._shuffled(self.study.matrix, points, seed)
+        return self._shuffled(self.study.matrix, points, seed, numbers)
 
     def open_loops(self, seed: int = 1) -> list[Batch]:
         """Return the trials along shares of the highest throughput; see :meth:`closed_loops`."""
@@ -213,10 +214,11 @@ class Planner:
         blocks: Iterable[Block | OpenLoop],
         points: Callable[[Any], list[dict[str, Any]]],
         seed: int,
+        numbers: Collection[int] = (),
     ) -> list[Batch]:
         """Return all trials of blocks in random batches; ``points`` returns those of a block."""
         order, batches = random.Random(seed), []
-        for number in range(1, self._profile.trials + 1):
+        for number in numbers or range(1, self._profile.trials + 1):
             of_number = []
             for engine, trials in self._trials(blocks, points, number).items():
                 order.shuffle(trials)

@@ -29,6 +29,7 @@ def content(repo: Repo) -> Content:
             "simulated": {
                 "made": max(found.intervals["made"].max(), found.stopping["made"].max()),
                 "reruns": found.intervals["reruns"].max(),
+                "pairs": found.agreement["pairs"].max(),
                 "runs": found.stopping["runs"].max(),
                 "confidence": CONFIDENCE,
                 "noisy": coverage.NOISY,
@@ -46,6 +47,7 @@ def content(repo: Repo) -> Content:
         {
             "simulated-coverage": covered(found),
             "simulated-verdicts": wrong(found),
+            "simulated-agreement": agreeing(found),
             "simulated-level": level(found),
             "simulated-drift": drift(found),
         },
@@ -71,6 +73,20 @@ def wrong(found: Simulated) -> pl.DataFrame:
         pl.col("testable", "decided").round(1).name.suffix(" verdicts"),
         _shares("wrong", "error", decimals=1).alias("wrong, of those decided"),
         pl.lit(f"≤ {percent(1 - CONFIDENCE)}").alias("should"),
+    )
+
+
+def agreeing(found: Simulated) -> pl.DataFrame:
+    """Return how often two reruns agree, a row for each study."""
+    return found.agreement.select(
+        "study",
+        pl.col("trials").alias("trials of a point"),
+        pl.col("most_trials").alias("where a claim is open"),
+        pl.col("testable").round(1).alias("testable claims"),
+        _shares("same", "error", decimals=1).alias("the same verdict twice"),
+        pl.col("opposite")
+        .map_elements(percent, return_dtype=pl.String)
+        .alias("pairs with opposite ones"),
     )
 
 

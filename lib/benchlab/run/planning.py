@@ -43,7 +43,7 @@ def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
     Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
     size and order of the plan are the same.
     """
-    return _planner(repo, selection, spec).plan(selection.target)
+    return planner(repo, selection, spec).plan(selection.target)
 
 
 def intervention(
@@ -60,11 +60,11 @@ def intervention(
         UnknownName: the study has no such point.
         TargetError: no limit is in force on the target that could be lowered.
     """
-    planner = _planner(repo, selection, spec)
-    return planner.by_hand(selection.target, where, requested, number)
+    return planner(repo, selection, spec).by_hand(selection.target, where, requested, number)
 
 
-def _planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
+def planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
+    """Return what plans a study's profile for a target, with the engines' versions if known."""
     on = target.load(repo, selection.target)
     try:
         versions = target.provisioned(repo, selection.target).versions(spec.engines)

@@ -1,19 +1,20 @@
-"""How often do intervals cover, and how many verdicts are wrong? Simulated from a rerun.
+"""How often do intervals cover, how many verdicts are wrong, and do two reruns agree? Simulated.
 
-The truth is known: every point of the rerun gets the same median, and trials around it that spread
+The truth is known: every point of a rerun gets the same median, and trials around it that spread
 as that point's own did. So every ratio is 1, every curve is flat, and no claim of an effect is true.
+Whether reruns agree is another question: there the medians are those that were measured.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 import numpy as np
 import polars as pl
 
 from benchlab import stats
-from benchlab.claims import words
+from benchlab.claims import further, stability, words
 from benchlab.claims.judge import DECIDED, Judgement, judge
 from benchlab.repo import Repo
 from benchlab.stats import Sample
@@ -24,6 +25,9 @@ from benchlab.study.vocabulary import METRICS
 
 #: Reruns that are simulated.
 RERUNS = 200
+
+#: Pairs of reruns that are held against each other.
+PAIRS = 100
 
 #: Trials of a point.
 TRIALS = (2, 3, 5, 10)
@@ -100,7 +104,8 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     Columns: ``study``; ``testable``, ``decided`` (verdicts of a rerun, on average); ``wrong``, the
     share of those decided, averaged over reruns, with its standard ``error``; ``reruns``; ``seed``.
 
-    Claims about what binds are left out: simulated runs have no captures that show it.
+    Claims that few trials leave open get further ones, as in a sweep, and are judged once more. Claims
+    about what binds are left out: simulated runs have no captures that show it.
 
     Args:
         repo: the checkout, for the study file.
@@ -110,7 +115,7 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     random = np.random.default_rng(SEED)
     testable, decided, wrong = [], [], []
     for _ in range(reruns):
-        judged = judge(repo, rerun.study.study, _flat(rerun, random))
+        judged = _judged(repo, rerun, random, has_effects=False)
         of_chance = [one for one in judged if one.confidence is not None]
         found = [one for one in of_chance if one.verdict in DECIDED]
         testable.append(len(of_chance))
@@ -129,9 +134,68 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     )
 
 
+def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
+    """Return how often two reruns come to the same verdicts, if nothing but chance is between them.
+
+    Columns: ``study``; ``trials`` and ``most_trials`` of its profile; ``testable`` (claims, on
+    average); ``same``, the share of these with the same verdict twice, with its standard ``error``;
+    ``opposite``, the share of pairs in which a claim has opposite ones; ``pairs``; ``seed``.
+
+    Claims about what binds are left out, as in :func:`verdicts`.
+
+    Args:
+        repo: the checkout, for the study file.
+        rerun: whose points' medians are taken for true, and whose trials' spreads are simulated.
+        pairs: that are simulated.
+    """
+    random = np.random.default_rng(SEED)
+    found = []
+    for _ in range(pairs):
+        both = [
+            [one for one in _judged(repo, rerun, random, has_effects=True) if one.confidence]
+            for _ in range(2)
+        ]
+        found.append(stability.compare(*both))
+    same = [one.same_share for one in found]
+    profile = rerun.study.profile(rerun.profile)
+    return pl.DataFrame(
+        {
+            "study": rerun.study.study,
+            "trials": profile.trials,
+            "most_trials": profile.most_trials or profile.trials,
+            "testable": float(np.mean([one.testable for one in found])),
+            "same": float(np.mean(same)),
+            "error": standard_error(same),
+            "opposite": float(np.mean([one.opposite > 0 for one in found])),
+            "pairs": pairs,
+            "seed": SEED,
+        }
+    )
+
+
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean of independent simulations."""
     return float(np.asarray(values, dtype=float).std(ddof=1)) / sqrt(len(values))
+
+
+def _judged(
+    repo: Repo, rerun: Rerun, random: np.random.Generator, has_effects: bool
+) -> list[Judgement]:
+    """Judge a simulated rerun; once more where trials are added, as in a sweep."""
+    name, profile = rerun.study.study, rerun.study.profile(rerun.profile)
+    drawn = _drawn(rerun, random, profile.most_trials, has_effects)
+    if profile.most_trials is None:
+        return judge(repo, name, drawn)
+    at_first = pl.col("trial") <= profile.trials
+    judged = judge(repo, name, drawn.only(at_first))
+    run = drawn.simulated.select(POINT).unique().rows()
+    cores = drawn.simulated["limit_cores"][0] / rerun.instance.cores
+    again = further.points(rerun.study, judged, run, cores, profile.most_trials)
+    if not again:
+        return judged
+    point = pl.concat_list(pl.col(POINT).cast(pl.String))
+    is_again = point.is_in([list(map(str, one)) for one in again])
+    return judge(repo, name, drawn.only(at_first | is_again))
 
 
 @dataclass(frozen=True)
@@ -139,6 +203,10 @@ class _Simulated(Rerun):
     """A rerun with other metrics than were measured."""
 
     simulated: pl.DataFrame
+
+    def only(self, chosen: pl.Expr) -> "_Simulated":
+        """Return it with some of its runs alone."""
+        return replace(self, simulated=self.simulated.filter(chosen))
 
     @property
     def metrics(self) -> pl.DataFrame:
@@ -156,20 +224,35 @@ class _Simulated(Rerun):
         return super().outcomes.clear()
 
 
-def _flat(rerun: Rerun, random: np.random.Generator) -> _Simulated:
-    """Return the rerun as it may have come out if nothing had any effect on any metric.
+def _drawn(
+    rerun: Rerun, random: np.random.Generator, trials: int | None, has_effects: bool
+) -> _Simulated:
+    """Return the rerun as it may have come out.
 
     Its runs are in no store, and all of them pass the gate: what verdicts are made of is simulated.
+
+    Args:
+        rerun: whose points' trials spread as these.
+        random: draws them.
+        trials: of each point; ``None``: as many as were measured.
+        has_effects: whether each point's median is true; if not, every metric is 1 everywhere.
     """
+    true = [pl.col(name).median().over(POINT) if has_effects else pl.lit(1.0) for name in METRICS]
+    spreads = [pl.col(name).log().std(ddof=1).over(POINT).fill_null(0) for name in METRICS]
     found = rerun.metrics.with_columns(
-        pl.format("simulated-{}", "run_id").alias("run_id"), valid=pl.lit(True)
+        pl.lit(True).alias("valid"),
+        *(one.alias(f"{name} true") for name, one in zip(METRICS, true, strict=True)),
+        *(one.alias(f"{name} spread") for name, one in zip(METRICS, spreads, strict=True)),
     )
+    if trials:
+        numbers = pl.DataFrame({"trial": range(1, trials + 1)}, schema={"trial": pl.Int32})
+        one_each = found.unique(POINT, keep="first", maintain_order=True).drop("trial")
+        found = one_each.join(numbers, how="cross").select(found.columns)
+    found = found.with_columns(pl.format("simulated-{}-{}", "run_id", "trial").alias("run_id"))
     for name in METRICS:
-        deviation = pl.col(name).log().std(ddof=1).over(POINT)
         noise = pl.Series(random.normal(size=found.height))
-        measured = pl.col(name) > 0
-        flat = pl.when(measured).then((deviation.fill_null(0) * noise).exp())
-        found = found.with_columns(flat.alias(name))
+        drawn = pl.col(f"{name} true") * (pl.col(f"{name} spread") * noise).exp()
+        found = found.with_columns(pl.when(pl.col(name) > 0).then(drawn).alias(name))
     return _Simulated(rerun.store, rerun.study, rerun.instance, rerun.profile, rerun.target, found)
 
 

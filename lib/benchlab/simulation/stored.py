@@ -27,6 +27,8 @@ class Simulated:
     """See :func:`benchlab.simulation.coverage.intervals`."""
     verdicts: pl.DataFrame
     """See :func:`benchlab.simulation.coverage.verdicts`."""
+    agreement: pl.DataFrame
+    """See :func:`benchlab.simulation.coverage.agreement`."""
     stopping: pl.DataFrame
     """See :func:`benchlab.simulation.stopping.stopping`."""
 
@@ -54,6 +56,9 @@ def _made(repo: Repo) -> dict[str, pl.DataFrame]:
         parts = {  # the longest first
             "verdicts": pool.map(
                 partial(_of_study, repo, partial(coverage.verdicts, repo)), studies
+            ),
+            "agreement": pool.map(
+                partial(_of_study, repo, partial(coverage.agreement, repo)), studies
             ),
             "intervals": pool.map(partial(_of_study, repo, coverage.intervals), *samples),
             "stopping": pool.map(stopping.stopping, *runs),

@@ -19,7 +19,13 @@ from benchlab.stats.decisions import (
     exceeds,
 )
 from benchlab.stats.elasticity import block_spread, elasticity
-from benchlab.stats.power import noise_floor, trials_needed, trials_to_tell, variation
+from benchlab.stats.power import (
+    noise_floor,
+    trials_needed,
+    trials_to_narrow,
+    trials_to_tell,
+    variation,
+)
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
 from benchlab.stats.spread import Sample, Spread, common_spread, in_common
 from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio, share
@@ -62,6 +68,7 @@ __all__ = [
     "spearman",
     "steady_from",
     "trials_needed",
+    "trials_to_narrow",
     "trials_to_tell",
     "variation",
 ]

@@ -112,6 +112,26 @@ def trials_to_tell(
     return _needed(distance, deviation, confidence, prior)
 
 
+def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
+    """Trials of each point that would do where so far a number cannot be held against some bounds.
+
+    For a number of any kind, as of several points: its interval becomes narrower as the root of the
+    trials. It is a plan, as :func:`trials_to_tell` is. None: nothing can be planned, for the number is
+    one of the bounds, or has no interval.
+
+    Args:
+        number: by the trials so far.
+        bounds: positive.
+    """
+    if not number.low or not number.high or number.value <= 0:
+        return None
+    distance = min(abs(log(number.value / bound)) for bound in bounds)
+    if not distance:
+        return None
+    half = log(number.high / number.low) / 2
+    return max(number.n + 1, ceil(number.n * (half / distance) ** 2))
+
+
 def _needed(
     distance: float, deviation: float, confidence: float, prior: Spread | None = None
 ) -> int:

@@ -296,6 +296,11 @@ class Profile(StrictModel):
     dataset: Dataset
     concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)]
     trials: Annotated[int, Field(gt=0)]
+    most_trials: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="of the points of a claim that is open and that so many would probably decide;"
+        " none: all points have as many trials",
+    )
     warmup_s: Annotated[int, Field(ge=0)]
     measure_s: Annotated[int, Field(gt=0)]
     longest_s: Annotated[int, Field(gt=0)] | None = Field(
@@ -317,6 +322,12 @@ class Profile(StrictModel):
     intervention: LimitBlocks | None = Field(
         None, description="of each point of the study's `interventions`; none: they are not run"
     )
+
+    @model_validator(mode="after")
+    def _most_trials_are_more(self) -> "Profile":
+        if self.most_trials is not None and self.most_trials <= self.trials:
+            raise Unresolved(f"is not more than trials, {self.trials}", ("most_trials",))
+        return self
 
     @model_validator(mode="after")
     def _ends_one_way(self) -> "Profile":
