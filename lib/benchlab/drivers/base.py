@@ -17,6 +17,7 @@ import polars as pl
 
 from benchlab.engines import Engine
 from benchlab.study import Scalar, Workload
+from benchlab.study.roles import LOAD
 
 #: The phase whose results count.
 MEASURE = "measure"
@@ -92,6 +93,10 @@ class Job:
     """Transactions due per second, at random times; ``None``: each as soon as one is done."""
     can_end_early: bool = False
     """Whether the times are the longest, and the stages may be told to end before."""
+    application_role: str = LOAD
+    """Role of the node on which a server between load and engine is to run, the first that has it."""
+    application_host: str = "127.0.0.1"
+    """Where the load's nodes find that node."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,9 @@ class Process:
     """Its number among the nodes that have the role."""
     makes_files: bool = False
     """Whether it makes files, in :data:`MADE` on its node."""
+    serves: bool = False
+    """Whether it serves the others and has no clients of its own: its begin and seconds are none of
+    the load's."""
     control: Mapping[str, bytes] = field(default_factory=dict)
     """File in :data:`CONTROL` → its content when the process begins."""
     stop: Sequence[str] = ()
@@ -179,6 +187,8 @@ class Driver(ABC):
         latency.
         warms_connections: whether it can load a server by the connections of the measured part
         before that begins.
+        ramps_up: whether its warm-up is the begin of the stage with the measured part, and so cannot
+        be ended early.
     """
 
     name: ClassVar[str]
@@ -186,6 +196,7 @@ class Driver(ABC):
     protocols: ClassVar[tuple[str, ...]]
     resolution: ClassVar[float]
     warms_connections: ClassVar[bool] = False
+    ramps_up: ClassVar[bool] = False
 
     def refusal(self, engine: type[Engine]) -> str | None:
         """Return why it cannot load an engine, or ``None``."""

@@ -37,6 +37,7 @@ from benchlab.run.process import run as run_programs
 from benchlab.run.single_writes import RunningWrites
 from benchlab.run.until import Until
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
+from benchlab.study.roles import APP, LOAD
 from benchlab.target import Node
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
@@ -151,9 +152,10 @@ class _Run:
         point = self.trial.point
         each, longest_s = point.transactions_per_client, point.longest_s
         warmup_s = self._server_warmup_s
-        if longest_s and (warmup_s or point.workload.writes):
+        if longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
             warmup_s = longest_s
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
+        application_role = APP if self.session.deployment.having(APP) else LOAD
         return Job(
             engine=self.session.engine,
             workload=point.workload,
@@ -169,6 +171,8 @@ class _Run:
             transactions=each and each * point.concurrency,
             rate_per_s=self.rate_per_s,
             can_end_early=longest_s is not None,
+            application_role=application_role,
+            application_host=self.session.address(application_role),
         )
 
     @property
@@ -349,6 +353,7 @@ class _Run:
             self._prepare(process)
             argv = self.session.client_argv(process.argv, process.role, process.node)
             programs.append(Program(argv, process.stdin))
+        clients = sum(not process.serves for process in stage.processes)
         begun: dict[int, float] = {}
         timers: list[_Timer] = []
         until = self._until(stage, enough) if enough else None
@@ -360,7 +365,7 @@ class _Run:
             if at is None:
                 return
             begun[number] = at
-            if len(begun) == len(programs):
+            if len(begun) == clients:
                 for delay_s, action in actions:
                     timers.append(_Timer(delay_s, action))
 
@@ -423,7 +428,8 @@ class _Run:
             begin = now if begin is None else begin  # what goes before the first second is no part
             return enough(tps, None if now is None else steady.spanned(begin, now))
 
-        return Until(len(processes), self.driver.second_of, is_enough, stop)
+        clients = sum(not process.serves for process in processes)
+        return Until(clients, self.driver.second_of, is_enough, stop)
 
     @property
     def _cycles(self) -> float | None:

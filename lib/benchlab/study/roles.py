@@ -6,6 +6,9 @@ PRIMARY = "db.primary"
 #: Its nodes follow the primary.
 STANDBY = "db.standby"
 
+#: A server between load and engine runs on the first of its nodes, if a driver has one.
+APP = "app"
+
 #: The load generator runs on its nodes.
 LOAD = "load"
 

@@ -19,7 +19,15 @@ from benchlab.errors import ProvisionError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
 from benchlab.study import LogDisk, Study
-from benchlab.target import Deployment, EngineFound, Node, Provisioned, external, provisioned
+from benchlab.target import (
+    Deployment,
+    EngineFound,
+    Node,
+    Provisioned,
+    external,
+    library,
+    provisioned,
+)
 from benchlab.target.host import Host
 
 ETC = Path("/etc/benchlab")
@@ -64,7 +72,7 @@ def provision(
     )
     of_roles = provided(deployment, study, engines)
     requested = variables(study, profile_name, envelope, of_roles, later)
-    playbook(repo, deployment.name, "provision", requested, on_task)
+    playbook(repo, deployment.name, "provision", requested | _of_drivers(repo, study), on_task)
     found = Provisioned(
         deployment=deployment,
         hosts={node.name: _facts(node) for node in deployment.nodes},
@@ -95,7 +103,8 @@ def install(
         ProvisionError: a task failed; the message names host, task and reason.
     """
     of_roles = provided(deployment, study, engines)
-    playbook(repo, "local", "install", variables(study, profile_name, envelope, of_roles), on_task)
+    requested = variables(study, profile_name, envelope, of_roles) | _of_drivers(repo, study)
+    playbook(repo, "local", "install", requested, on_task)
 
 
 def provided(deployment: Deployment, study: Study, engines: Iterable[str]) -> list[str]:
@@ -133,6 +142,16 @@ def variables(
         "envelope_write_iops": envelope.write_iops,
         "envelope_image_bytes": envelope.disk_bytes,
         "envelope_enforce": envelope.enforce,
+    }
+
+
+def _of_drivers(repo: Repo, study: Study) -> dict:
+    """Return the variables of drivers that are parts of benchlab's own library."""
+    if not any(one.driver == "tpcc" for one in study.workloads.values()):
+        return {}
+    return {
+        "tpcc_library": str(library.archive(repo)),
+        "tpcc_locks": [str(repo.root / name) for name in library.LOCKS],
     }
 
 

@@ -64,6 +64,13 @@ class Session:
             raise UnknownName("role", role, roles)
         return nodes[number]
 
+    def address(self, role: str, number: int = 0) -> str:
+        """Return where the other nodes find one of the nodes that have a role; see :meth:`node`."""
+        return self._found_at(self.node(role, number))
+
+    def _found_at(self, node: Node) -> str:
+        return "127.0.0.1" if len(self.deployment.nodes) == 1 else node.peer_address
+
     @cached_property
     def engine(self) -> Engine:
         """The engine's server where the load finds it; queried from here by way of the load's node.
@@ -72,9 +79,8 @@ class Session:
         """
         cls = engine_class(self.found.role or self.engine_name)
         secret = self.primary.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
-        alone = len(self.deployment.nodes) == 1
         endpoint = Endpoint(
-            host="127.0.0.1" if alone else self.primary.peer_address,
+            host=self._found_at(self.primary),
             port=self.found.port,
             user=cls.admin_user,
             password=secret,

@@ -1,0 +1,265 @@
+"""TPC-C's load: terminals on the nodes of ``load``, the application server between them and the engine.
+
+The server runs on the first node of ``app`` or, where there is none, on the first of ``load``. It ends
+when the terminals have left it. Ramp-up, measured part and the last answers are one stage, since the
+standard wants no break between them (clause 5.5.1).
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+
+from benchlab.drivers.base import (
+    BUCKETS,
+    CONTROL,
+    MADE,
+    MEASURE,
+    OPERATIONS,
+    SECONDS,
+    Driver,
+    Job,
+    Measured,
+    Phase,
+    Process,
+    Stage,
+    Totals,
+)
+from benchlab.drivers.tpcc import output
+from benchlab.errors import ParseError
+from benchlab.study import Workload
+
+#: On every node of app and load, by the Ansible role ``tpcc``.
+PYTHON = Path("/opt/benchlab/tpcc/bin/python")
+
+#: Where the application server listens: below the ports that the kernel gives to connections.
+PORT = 28080
+
+#: Terminals of one process at most: open files, and what a core can do at TPC-C's pacing.
+TERMINALS = 15_000
+
+#: What the application server leaves: a line of JSON for each deferred delivery (clause 2.7.2.2).
+DELIVERIES = "deliveries.jsonl"
+
+#: Names of the processes; those with terminals have their warehouses in it, too.
+_WAS, _RTE = "was", "terminals"
+
+#: A latency counts to that many digits, as pgbench's do.
+_DIGITS = 3
+
+#: Runs a program with its number in a file, so that it can be told to end: it then ends well.
+_NUMBERED = 'echo $$ >"$1" && shift && exec "$@"'
+
+#: Defaults of the workload's options.
+_DEFAULTS = {
+    "form": "procedures",
+    "isolation": "serializable",
+    "mix": "weights",
+    "pacing": 1.0,
+    "pool": 8,
+    "queue": 1000,
+    "workers": 1,
+}
+
+
+class Tpcc(Driver):
+    """See :class:`~benchlab.drivers.base.Driver`."""
+
+    name = "tpcc"
+    program = str(PYTHON)
+    protocols = ("postgres", "mysql")
+    resolution = 10 ** (1 - _DIGITS)
+    ramps_up = True
+
+    def stages(self, job: Job) -> list[Stage]:
+        """See :meth:`Driver.stages`: the ramp-up is the warm-up."""
+        warmup = [Phase("warmup", -job.warmup_s, 0)] if job.warmup_s else []
+        return [
+            Stage(
+                [_server(job), *_terminals(job)],
+                [*warmup, Phase(MEASURE)],
+                job.warmup_s + job.measure_s,
+            )
+        ]
+
+    def begun(self, line: bytes, now: float) -> float | None:
+        """See :meth:`Driver.begun`: the end of the ramp-up."""
+        del now
+        return output.begun(line.decode(errors="replace").rstrip("\n"))
+
+    def second_of(self, line: bytes) -> tuple[int, float] | None:
+        """See :meth:`Driver.second_of`; by the clock."""
+        return output.second_of(line.decode(errors="replace").rstrip("\n"))
+
+    def failure(
+        self, process: Process, ended: CompletedProcess[bytes], workload: Workload
+    ) -> str | None:
+        """See :meth:`Driver.failure`; an error is a transaction that was not answered as it should."""
+        if ended.returncode:
+            said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+            return f"{process.name} ended with exit code {ended.returncode}: {said[-1]}"
+        if process.serves:
+            return None
+        found = output.totals(ended.stdout.decode())
+        errors = found.refused + found.errors + found.lost
+        if errors <= workload.tolerated_error_share * found.all:
+            return None
+        return (
+            f"{found.refused} transactions turned away, {found.errors} ended by an error and"
+            f" {found.lost} without an answer, of {found.all + errors}"
+        )
+
+    def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
+        """See :meth:`Driver.keep`: the records of the terminals, the results of the deliveries."""
+        del job
+        if process.serves:
+            wanted = [path for path in made if path.name == DELIVERIES]
+        else:
+            wanted = [path for path in made if path.name == f"{process.name}.parquet"]
+        for path in wanted:
+            (folder / path.name).write_bytes(path.read_bytes())
+
+    def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """See :meth:`Driver.seconds`: by operation from the records, else from the printed lines."""
+        printed, kept = _kept(folder)
+        if not kept:
+            found = output.seconds(printed)
+        else:
+            found = output.of_seconds(output.records(kept), *output.measured_part(printed))
+        return pl.concat([pl.DataFrame(schema=SECONDS), found], how="diagonal").select(*SECONDS)
+
+    def measured(self, folder: Path, workload: Workload) -> Measured:
+        """See :meth:`Driver.measured`: of what was answered in the measured part, or lost in it."""
+        del workload
+        printed, kept = _kept(folder)
+        if not kept:
+            raise ParseError("tpcc: the terminals left no records")
+        begin_us, end_us = output.measured_part(printed)
+        ended = output.within(output.records(kept), begin_us, end_us)
+        well, response = pl.col("status").is_in(output.WELL), output.response_us()
+        operations = (
+            ended.group_by(operation="type")
+            .agg(
+                transactions=well.sum(),
+                errors=(~well).sum(),
+                retries=pl.col("retries").sum(),
+                latency_mean_us=response.filter(well).mean(),
+                latency_max_us=response.filter(well).max(),
+            )
+            .sort("operation")
+            .collect()
+            .cast(OPERATIONS)
+            .select(*OPERATIONS)
+        )
+        of_all = ended.filter(well).select(mean=response.mean(), most=response.max()).collect()
+        totals = Totals(
+            transactions=operations["transactions"].sum(),
+            errors=operations["errors"].sum(),
+            seconds=(end_us - begin_us) / 1e6,
+            latency_mean_us=of_all["mean"].item(),
+            latency_max_us=of_all["most"].item(),
+        )
+        buckets = (
+            ended.filter(well)
+            .group_by(operation="type", latency_us=response.round_sig_figs(_DIGITS))
+            .agg(count=pl.len().cast(pl.Int64))
+            .sort("operation", "latency_us")
+            .select(*BUCKETS)
+            .collect()
+        )
+        return Measured(totals, operations, buckets)
+
+
+def _server(job: Job) -> Process:
+    """Return the application server, which reads from standard input where the database is."""
+    option, endpoint = {**_DEFAULTS, **job.options}, job.engine.endpoint
+    address = {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "password": endpoint.password,
+        "database": endpoint.database,
+    }
+    argv = _program(
+        "was",
+        {
+            "host": job.application_host,
+            "port": PORT,
+            "engine": job.engine.name,
+            "form": option["form"],
+            "isolation": option["isolation"],
+            "pool": option["pool"],
+            "queue": option["queue"],
+            "workers": option["workers"],
+            "delivery-results": MADE / DELIVERIES,
+        },
+    )
+    return _ended_well(
+        Process(
+            _WAS,
+            [*argv, "--until-left"],
+            f"{json.dumps(address)}\n".encode(),
+            role=job.application_role,
+            makes_files=True,
+            serves=True,
+        )
+    )
+
+
+def _terminals(job: Job) -> Iterator[Process]:
+    """Yield the processes with the terminals, each with those of its warehouses."""
+    option = {**_DEFAULTS, **job.options}
+    warehouses = int(option["warehouses"])
+    count = min(warehouses, max(job.nodes, -(-job.clients // TERMINALS)))
+    bounds = [warehouses * one // count for one in range(count + 1)]
+    for number, (first, last) in enumerate(itertools.pairwise(bounds)):
+        terminals = job.clients * last // warehouses - job.clients * first // warehouses
+        argv = _program(
+            "rte",
+            {
+                "was": f"http://{job.application_host}:{PORT}",
+                "warehouses": f"{first + 1}-{last}",
+                "of-warehouses": warehouses,
+                "terminals": terminals,
+                **{name: option[name] for name in ("c-last", "c-id", "ol-i-id")},
+                "pacing": option["pacing"],
+                "mix": option["mix"],
+                "ramp-up-s": job.warmup_s,
+                "duration-s": job.measure_s,
+                "seed": job.seed + number,
+                "records": MADE,
+            },
+        )
+        # as the program calls its records
+        name = f"{_RTE}-{first + 1:06}-{last:06}"
+        yield _ended_well(Process(name, argv, node=number % job.nodes, makes_files=True))
+
+
+def _program(name: str, options: dict[str, object]) -> list[str]:
+    arguments = [word for option, value in options.items() for word in (f"--{option}", str(value))]
+    return [str(PYTHON), "-m", f"benchlab.drivers.tpcc.{name}", *arguments]
+
+
+def _ended_well(process: Process) -> Process:
+    """Return the same process, so that it can be told to end."""
+    number = CONTROL / f"{process.name}.pid"
+    return replace(
+        process,
+        argv=["sh", "-c", _NUMBERED, "sh", str(number), *process.argv],
+        stop=["sh", "-c", f'kill "$(cat {number})"'],
+    )
+
+
+def _kept(folder: Path) -> tuple[list[str], list[Path]]:
+    """Return what the processes with terminals printed, and their records; none if one lacks them."""
+    outputs = sorted(folder.glob(f"{_RTE}-*.out"))
+    records = [path.with_suffix(".parquet") for path in outputs]
+    printed = [path.read_bytes().decode(errors="replace") for path in outputs]
+    return printed, records if all(path.exists() for path in records) else []
+
+
+DRIVER = Tpcc()

@@ -1,0 +1,180 @@
+"""What the terminals' program prints, and the records that it leaves.
+
+The lines are described in :mod:`benchlab.drivers.tpcc.rte`; the records in
+:mod:`benchlab.drivers.tpcc.records`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from benchlab.drivers.base import MEASURE, SECONDS
+from benchlab.drivers.tpcc.records import RECORDS
+from benchlab.errors import ParseError
+from benchlab.raw.text import whole_lines
+
+#: Percentile of the latencies in a second.
+PERCENTILE = 90  # that of the standard's limits on response times (clause 5.2.5.7)
+
+_BEGUN = re.compile(r"begun (\d+)")
+_SECOND = re.compile(
+    r"(\d+) new_order=(\d+) all=(\d+) rolled_back=(\d+) refused=(\d+) errors=(\d+) lost=(\d+)"
+    r" late_p99_ms=(\d+\.\d+)"
+)
+
+#: Statuses of transactions that ended well: those that rolled back on purpose did so, too (clause 5.4).
+WELL = ("ok", "rolled_back")
+
+_ENDED_WELL = pl.col("status").is_in(WELL)
+
+
+class Totals(msgspec.Struct):
+    """The last line of a process, as far as it is used."""
+
+    begun: int | None
+    seconds: float
+    all: int
+    refused: int
+    errors: int
+    lost: int
+    is_emulator_bound: bool
+    late_p99_ms: float
+    deviations: list[str]
+
+
+def begun(line: str) -> float | None:
+    """Return when the ramp-up of a process was over, if a line says so: Unix seconds."""
+    found = _BEGUN.fullmatch(line)
+    return float(found[1]) if found else None
+
+
+def second_of(line: str) -> tuple[int, float] | None:
+    """Return a second of the Unix clock and how many transactions ended well in it."""
+    found = _SECOND.fullmatch(line)
+    return (int(found[1]), float(found[3])) if found else None
+
+
+def totals(printed: str) -> Totals:
+    """Return what a process counted.
+
+    Raises:
+        ParseError: it has not printed it, or not as a whole.
+    """
+    last = (whole_lines("tpcc", printed, truncated_ok=True) or [""])[-1]
+    try:
+        return msgspec.json.decode(last, type=Totals)
+    except msgspec.DecodeError as error:
+        raise ParseError(f"tpcc: no totals in the last line {last[:80]!r}: {error}") from error
+
+
+def seconds(printed: Iterable[str]) -> pl.DataFrame:
+    """Return the seconds that all of several processes have reported, added up.
+
+    Columns: as far as they are known, those of :data:`~benchlab.drivers.base.SECONDS`.
+
+    Args:
+        printed: by each of them, also by one that broke off.
+    """
+    of_processes = []
+    for text in printed:
+        lines = filter(None, map(_SECOND.fullmatch, whole_lines("tpcc", text, truncated_ok=True)))
+        of_processes.append(
+            pl.DataFrame(
+                [
+                    (int(one[1]), float(one[3]), sum(map(float, one.group(5, 6, 7))))
+                    for one in lines
+                ],
+                schema={"at": pl.Int64, "tps": pl.Float64, "errors_per_s": pl.Float64},
+                orient="row",
+            )
+        )
+    if not of_processes:
+        return pl.DataFrame(schema=SECONDS)
+    count = len(of_processes)
+    added = (
+        pl.concat(of_processes)
+        .group_by("at")
+        .agg(pl.len().alias("processes"), pl.col("tps", "errors_per_s").sum())
+        .filter(processes=count)
+        .sort("at")
+    )
+    return added.select(
+        (pl.col("at") - pl.col("at").min() + 1).alias("second"),
+        "tps",
+        "errors_per_s",
+        phase=pl.lit(MEASURE),
+    )
+
+
+def records(files: Sequence[Path]) -> pl.LazyFrame:
+    """Return what the terminals of some processes kept, read in place.
+
+    Raises:
+        ParseError: a file is not theirs.
+    """
+    for path in files:
+        if (found := pl.read_parquet_schema(path)) != RECORDS:
+            raise ParseError(f"tpcc: {path.name} has the columns {', '.join(found)}")
+    return pl.concat([pl.scan_parquet(path) for path in files])
+
+
+def measured_part(printed: Iterable[str]) -> tuple[int, int]:
+    """Return begin and end of the whole seconds that all processes counted, in Unix microseconds.
+
+    Args:
+        printed: by each of them.
+
+    Raises:
+        ParseError: one of them broke off, or was ended before its ramp-up was.
+    """
+    counted = [totals(text) for text in printed]
+    if any(one.begun is None for one in counted):
+        raise ParseError("tpcc: ended before the ramp-up was")
+    begin = max(one.begun for one in counted)
+    end = min(one.begun + int(one.seconds) for one in counted)
+    return begin * 1_000_000, end * 1_000_000
+
+
+def within(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.LazyFrame:
+    """Return the records of what was answered, or lost when it was due, from begin to end."""
+    at = pl.coalesce("answered_us", "due_us")
+    return kept.filter((at >= begin_us) & (at < end_us))
+
+
+def of_seconds(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.DataFrame:
+    """Return the whole seconds from begin to end by type of transaction, as :func:`seconds` does.
+
+    A transaction counts in the second in which it was answered.
+    """
+    last = (end_us - begin_us) // 1_000_000
+    second = (pl.coalesce("answered_us", "due_us") - begin_us) // 1_000_000 + 1
+    every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
+    found = (
+        within(kept, begin_us, end_us)
+        .group_by(second=second, operation="type")
+        .agg(
+            tps=_ENDED_WELL.sum().cast(pl.Float64),
+            latency_us=response_us().filter(_ENDED_WELL).quantile(PERCENTILE / 100, "nearest"),
+            errors_per_s=(~_ENDED_WELL).sum().cast(pl.Float64),
+        )
+        .collect()
+    )
+    names = kept.select(operation=pl.col("type").unique().sort()).collect()
+    return (
+        names.join(every, how="cross")
+        .join(found, on=["operation", "second"], how="left")
+        .with_columns(
+            pl.col("tps", "errors_per_s").fill_null(0.0),
+            phase=pl.lit(MEASURE),
+            percentile=pl.lit(PERCENTILE, pl.Int64),
+        )
+        .sort("second", "operation")
+    )
+
+
+def response_us() -> pl.Expr:
+    """Response time from the moment at which the request was due, to the last byte."""
+    return (pl.col("answered_us") - pl.col("due_us")).cast(pl.Float64)
