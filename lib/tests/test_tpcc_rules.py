@@ -6,7 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from benchlab.workloads import tables_of
 from benchlab.workloads.tpcc import rules
+from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.rules import Constants
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +77,15 @@ def test_constants_are_those_of_the_seed():
     assert load == rules.load_constants(7) != rules.load_constants(8)
     assert rules.run_constants(1, load) == rules.run_constants(1, load)
     assert rules.run_constants(1, load) != rules.run_constants(2, load)
+
+
+def test_a_run_is_told_constants_that_fit_its_load():
+    dataset = Tpcc(warehouses=6, seed=11)
+    options = tables_of(dataset).options()
+    assert options.keys() == {"warehouses", "c-last", "c-id", "ol-i-id"}
+    assert options["warehouses"] == 6
+    distance = abs(options["c-last"] - rules.load_constants(11).c_last)
+    assert distance in rules.C_LAST_DELTAS
 
 
 def test_terminals_need_no_numpy_for_it():

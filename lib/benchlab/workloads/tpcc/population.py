@@ -18,6 +18,9 @@ from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS, ITEMS, UNDELIV
 #: Most random choices of a row are made for a tenth of the rows.
 _TENTH = 10
 
+#: What every customer has paid, once.
+PAID = 10
+
 _TABLES = tuple(schema.TABLES)
 
 Column = np.ndarray | pa.Array | pl.Series
@@ -38,6 +41,11 @@ class Scale:
     def delivered(self) -> int:
         """Orders of a district that are delivered."""
         return self.customers - self.undelivered
+
+    @property
+    def paid(self) -> int:
+        """What a district's customers have paid, its D_YTD: 30,000 by the standard."""
+        return PAID * self.customers
 
 
 STANDARD = Scale()
@@ -71,7 +79,7 @@ def warehouse(
     Yields:
         Name of a table, and its rows in the order of its primary key, columns as the table has them.
     """
-    yield "warehouse", _warehouse(seed, w_id)
+    yield "warehouse", _warehouse(seed, w_id, scale)
     yield "district", _district(seed, w_id, scale)
     yield "customer", _customer(seed, w_id, c_last, moment, scale)
     yield "history", _history(seed, w_id, moment, scale)
@@ -79,7 +87,7 @@ def warehouse(
     yield "stock", _stock(seed, w_id, scale)
 
 
-def _warehouse(seed: int, w_id: int) -> pl.DataFrame:
+def _warehouse(seed: int, w_id: int, scale: Scale) -> pl.DataFrame:
     random = _generator(seed, w_id, "warehouse")
     return _frame(
         "warehouse",
@@ -87,7 +95,7 @@ def _warehouse(seed: int, w_id: int) -> pl.DataFrame:
         w_name=texts.a_strings(random, 1, 6, 10),
         **_address(random, "w", 1),
         w_tax=_tax(random, 1),
-        w_ytd=_money(300_000, 1),
+        w_ytd=_money(scale.paid * scale.districts, 1),
     )
 
 
@@ -100,7 +108,7 @@ def _district(seed: int, w_id: int, scale: Scale) -> pl.DataFrame:
         d_name=texts.a_strings(random, n, 6, 10),
         **_address(random, "d", n),
         d_tax=_tax(random, n),
-        d_ytd=_money(30_000, n),
+        d_ytd=_money(scale.paid, n),
         d_next_o_id=_all(scale.customers + 1, n),
     )
 
@@ -127,8 +135,8 @@ def _customer(seed: int, w_id: int, c_last: int, moment: datetime, scale: Scale)
         c_credit=_CREDITS.take(pa.array(bad)),
         c_credit_lim=_money(50_000, n),
         c_discount=_decimal(random.integers(0, 5000, n, endpoint=True), 4),
-        c_balance=_money(-10, n),
-        c_ytd_payment=_money(10, n),
+        c_balance=_money(-PAID, n),
+        c_ytd_payment=_money(PAID, n),
         c_payment_cnt=_all(1, n, np.int16),
         c_delivery_cnt=_all(0, n, np.int16),
         c_data=texts.a_strings(random, n, 300, 500),
@@ -145,7 +153,7 @@ def _history(seed: int, w_id: int, moment: datetime, scale: Scale) -> pl.DataFra
         h_d_id=_districts(scale),
         h_w_id=_all(w_id, n),
         h_date=_moments(moment, n),
-        h_amount=_money(10, n),
+        h_amount=_money(PAID, n),
         h_data=texts.a_strings(random, n, 12, 24),
     )
 
