@@ -178,6 +178,11 @@ class Engine(ABC):
         self.endpoint = endpoint
         self._reach = reach or (lambda: endpoint)
 
+    @property
+    def reached(self) -> Endpoint:
+        """Where this process finds the server."""
+        return self._reach()
+
     def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
         """Run one statement, committed by itself, and return its rows.
 
@@ -218,9 +223,21 @@ class Engine(ABC):
             self._copy(connection, table, rows, binary)
 
     @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Hold a connection of the protocol's client in a transaction, which is committed at the end.
+
+        Raises:
+            EngineError: the server refused something or is not there. Nothing is committed then.
+        """
+        with self._connected() as connection:
+            connection.cursor().execute("BEGIN")
+            yield connection
+            connection.cursor().execute("COMMIT")
+
+    @contextmanager
     def _connected(self) -> Iterator[Any]:
         try:
-            with self._connect(self._reach()) as connection:
+            with self._connect(self.reached) as connection:
                 yield connection
         except (psycopg.Error, pymysql.MySQLError) as error:
             # PyMySQL's message stands behind a number

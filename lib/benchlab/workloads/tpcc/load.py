@@ -1,0 +1,281 @@
+"""Fill the tables: each warehouse a transaction, several processes at once.
+
+A warehouse's rows and the mark that it is loaded are committed together, so an interrupted load goes
+on where it stopped. For the same reason PostgreSQL's COPY cannot have FREEZE: it needs a table that the
+same transaction made.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+import polars as pl
+
+from benchlab.engines import Endpoint, Engine
+from benchlab.errors import DatasetError, EngineError
+from benchlab.workloads.tpcc import binary_copy, population, rules, schema
+from benchlab.workloads.tpcc.dataset import Tpcc
+from benchlab.workloads.tpcc.population import STANDARD, Scale
+from benchlab.workloads.tpcc.rules import Constants
+
+#: Bytes on disk of a warehouse with its indexes; measured, see lib/benchmarks/tpcc_load.py.
+BYTES_PER_WAREHOUSE = {"postgres": 1, "mariadb": 1}
+
+#: The same as text, for engines that were not measured: they are not likely to need less.
+_BYTES_AS_TEXT = 71_000_000
+
+#: Number of the unit of work that no warehouse has: the items.
+_ITEMS = 0
+
+#: Engines that end a transaction within a bulk load, so that a broken one leaves rows.
+_COMMITS_IN_BETWEEN = ("oceanbase", "tidb")
+
+#: Rows that are deleted in one transaction, at most; some servers limit its size.
+_DELETED_AT_ONCE = 10_000
+
+#: Told how many warehouses are loaded, and how many there will be.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What the rows of a database were made with."""
+
+    seed: int
+    warehouses: int
+    constants: Constants
+    """C-Load."""
+
+
+def made_with(dataset: Tpcc) -> Made:
+    """Return what the rows of a dataset are made with."""
+    return Made(dataset.seed, dataset.warehouses, rules.load_constants(dataset.seed))
+
+
+def estimated_bytes(engine: str, warehouses: int) -> int:
+    """Return about how much of the disk a dataset needs, indexes included."""
+    return warehouses * BYTES_PER_WAREHOUSE.get(engine, _BYTES_AS_TEXT)
+
+
+def load(
+    engine: Engine,
+    dataset: Tpcc,
+    jobs: int,
+    free_bytes: int | None = None,
+    on_progress: Progress = lambda done, of: None,
+    scale: Scale = STANDARD,
+) -> None:
+    """Make the tables and fill them, or what is missing of a load that was interrupted.
+
+    Args:
+        engine: a running server.
+        dataset: warehouses and seed.
+        jobs: processes that load at once.
+        free_bytes: on the disk of the server, if known.
+        on_progress: see :data:`Progress`.
+        scale: cardinalities of a warehouse.
+
+    Raises:
+        DatasetError: the server has other warehouses already, or not enough space for these.
+        EngineError: the server refused something, or a loading process was killed.
+    """
+    made = made_with(dataset)
+    begun = "tpcc_loaded" in engine.tables()
+    missing = _missing(engine, made) if begun else list(range(made.warehouses + 1))
+    _require_space(engine.name, len(missing), free_bytes)
+    _begin(engine, made)
+    if begun and engine.name in _COMMITS_IN_BETWEEN:
+        _delete(engine, missing)
+    with _processes(engine, min(jobs, len(missing) or 1)) as pool:
+        tasks = [pool.submit(_load_one, number, made, scale) for number in missing]
+        before = made.warehouses + 1 - len(missing)
+        for done, _ in enumerate(_results(engine, pool, tasks), start=before):
+            on_progress(min(done, made.warehouses), made.warehouses)
+    _make_indexes(engine, jobs)
+
+
+def constants(engine: Engine) -> Constants:
+    """Return C-Load of the rows that a server has.
+
+    Raises:
+        DatasetError: it has none of TPC-C.
+    """
+    if "tpcc_load" in engine.tables() and (made := _made(engine)):
+        return made.constants
+    raise DatasetError(f"{engine.name}: no load of TPC-C is in database {engine.endpoint.database}")
+
+
+def copy(engine: Engine, connection: Any, table: str, rows: pl.DataFrame) -> None:
+    """Bring rows into a table by the server's bulk load, in the connection's transaction.
+
+    Args:
+        engine: the server's.
+        connection: see :meth:`Engine.transaction`.
+        table: name.
+        rows: columns as the table names them.
+
+    Raises:
+        EngineError: the server took other than all rows.
+    """
+    if engine.protocol == "postgres":
+        _copy_binary(connection, table, rows)
+    else:
+        taken = _load_data(connection, table, rows)
+        # LOCAL makes a warning of most errors (documentation of MySQL, LOAD DATA)
+        if taken != len(rows):
+            raise EngineError(f"{engine.name}: {table} took {taken} of {len(rows)} rows")
+
+
+def _copy_binary(connection: Any, table: str, rows: pl.DataFrame) -> None:
+    statement = f"COPY {table} ({', '.join(rows.columns)}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor().copy(statement) as stream:
+        for part in (binary_copy.HEADER, binary_copy.encode(rows), binary_copy.TRAILER):
+            stream.write(part)
+
+
+def _load_data(connection: Any, table: str, rows: pl.DataFrame) -> int:
+    """Return how many rows were taken. The client reads them from a file, here one in memory."""
+    with os.fdopen(os.memfd_create("benchlab-rows"), "wb") as file:
+        rows.write_csv(
+            file,
+            separator="\t",
+            include_header=False,
+            quote_style="never",
+            datetime_format="%Y-%m-%d %H:%M:%S",
+            null_value=r"\N",
+        )
+        file.flush()
+        return connection.cursor().execute(
+            f"LOAD DATA LOCAL INFILE '/proc/self/fd/{file.fileno()}' INTO TABLE {table}"
+            f" CHARACTER SET utf8mb4 ({', '.join(rows.columns)})"
+        )
+
+
+def _missing(engine: Engine, wanted: Made) -> list[int]:
+    """Return the units of work that are not loaded yet, where the server has part of this load."""
+    found = _made(engine)
+    if found not in (None, wanted):
+        raise DatasetError(
+            f"{engine.name}: database {engine.endpoint.database} has {found.warehouses} warehouses"
+            f" of seed {found.seed} (C-Load {found.constants.c_last}), not {wanted.warehouses} of seed"
+            f" {wanted.seed} (C-Load {wanted.constants.c_last}); drop its tables to load anew"
+        )
+    loaded = {row["w_id"] for row in engine.query("SELECT w_id FROM tpcc_loaded")}
+    return sorted(set(range(wanted.warehouses + 1)) - loaded)
+
+
+def _begin(engine: Engine, made: Made) -> None:
+    """Make the tables, and say what they will hold, as far as it is not done."""
+    for statement in schema.tables(engine.name):
+        engine.query(statement)
+    if _made(engine) is None:
+        row = (made.seed, made.warehouses, *astuple(made.constants))
+        columns = ", ".join(schema.STATE["tpcc_load"].columns)
+        engine.query(f"INSERT INTO tpcc_load ({columns}) VALUES (%s, %s, %s, %s, %s)", row)
+
+
+def _made(engine: Engine) -> Made | None:
+    rows = engine.query("SELECT seed, warehouses, c_last, c_id, ol_i_id FROM tpcc_load")
+    if not rows:
+        return None
+    seed, warehouses, *of_nurand = rows[0].values()
+    return Made(seed, warehouses, Constants(*of_nurand))
+
+
+def _require_space(engine: str, warehouses: int, free_bytes: int | None) -> None:
+    needed = estimated_bytes(engine, warehouses)
+    if free_bytes is not None and free_bytes < needed:
+        raise DatasetError(
+            f"{engine}: {warehouses} warehouses need about {needed / 1e9:.1f} GB of the data"
+            f" directory's disk, of which {free_bytes / 1e9:.1f} GB are free"
+        )
+
+
+def _delete(engine: Engine, units: list[int]) -> None:
+    """Delete what a broken load left of units of work that are to be loaded anew."""
+    of_units = {"item": "i_id > 0"} if _ITEMS in units else {}
+    if warehouses := ", ".join(str(unit) for unit in units if unit != _ITEMS):
+        for table, column in schema.WAREHOUSE_OF.items():
+            of_units[table] = f"{column} IN ({warehouses})"
+    with engine.asking() as ask:
+        for table, condition in of_units.items():
+            there = f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1"
+            while ask(there):
+                ask(f"DELETE FROM {table} WHERE {condition} LIMIT {_DELETED_AT_ONCE}")
+
+
+def _processes(engine: Engine, jobs: int) -> ProcessPoolExecutor:
+    """Return the loading processes, begun anew: a fork of this one would share its connections."""
+    arguments = (type(engine), engine.reached)
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _begin_process, arguments)
+
+
+def _begin_process(engine: type[Engine], endpoint: Endpoint) -> None:
+    """Connect a loading process to the server, and its end to that of the one that began it."""
+    global _engine
+    _engine = engine(endpoint)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent_process().join()
+    os._exit(1)
+
+
+#: The server of a loading process.
+_engine: Engine
+
+
+def _load_one(unit: int, made: Made, scale: Scale) -> None:
+    """Load a warehouse, or the items, in a loading process."""
+    moment = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
+    of_unit = (
+        [("item", population.items(made.seed, scale))]
+        if unit == _ITEMS
+        else population.warehouse(made.seed, unit, made.constants.c_last, moment, scale)
+    )
+    with _engine.transaction() as connection:
+        for table, rows in of_unit:
+            copy(_engine, connection, table, rows)
+        connection.cursor().execute(f"INSERT INTO tpcc_loaded (w_id) VALUES ({unit})")
+
+
+def _make_indexes(engine: Engine, jobs: int) -> None:
+    """Make the indexes that are not there yet, those of several tables at once."""
+    there = _indexes(engine)
+
+    def of_table(statements: Mapping[str, str]) -> None:
+        for index, statement in statements.items():
+            if index not in there:
+                engine.query(statement)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        made = schema.indexes(engine.name).values()
+        for _ in _results(engine, pool, [pool.submit(of_table, one) for one in made]):
+            pass
+
+
+def _indexes(engine: Engine) -> set[str]:
+    catalogue = {
+        "postgres": "SELECT indexname AS name FROM pg_indexes WHERE schemaname = current_schema()",
+        "mysql": "SELECT DISTINCT index_name AS name FROM information_schema.statistics"
+        " WHERE table_schema = DATABASE()",
+    }
+    return {row["name"] for row in engine.query(catalogue[engine.protocol])}
+
+
+def _results(engine: Engine, pool: Executor, tasks: list) -> Iterable[None]:
+    """Yield as tasks end; the first that fails keeps those that have not begun from it."""
+    try:
+        for task in as_completed(tasks):
+            yield task.result()
+    except BrokenProcessPool as error:
+        raise EngineError(f"{engine.name}: a process that loaded it was killed") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
