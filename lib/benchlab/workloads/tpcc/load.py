@@ -7,8 +7,14 @@ same transaction made.
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import (
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
@@ -94,9 +100,10 @@ def load(
         _delete(engine, missing)
     with _processes(engine, min(jobs, len(missing) or 1)) as pool:
         tasks = [pool.submit(_load_one, number, made, scale) for number in missing]
-        before = made.warehouses + 1 - len(missing)
-        for done, _ in enumerate(_results(engine, pool, tasks), start=before):
-            on_progress(min(done, made.warehouses), made.warehouses)
+        left = {unit for unit in missing if unit != _ITEMS}
+        for unit in _results(engine, pool, tasks):
+            left.discard(unit)
+            on_progress(made.warehouses - len(left), made.warehouses)
     _make_indexes(engine, jobs)
 
 
@@ -232,8 +239,8 @@ def _end_with_parent() -> None:
 _engine: Engine
 
 
-def _load_one(unit: int, made: Made, scale: Scale) -> None:
-    """Load a warehouse, or the items, in a loading process."""
+def _load_one(unit: int, made: Made, scale: Scale) -> int:
+    """Load a warehouse, or the items, in a loading process; return its number."""
     moment = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
     of_unit = (
         [("item", population.items(made.seed, scale))]
@@ -244,6 +251,7 @@ def _load_one(unit: int, made: Made, scale: Scale) -> None:
         for table, rows in of_unit:
             copy(_engine, connection, table, rows)
         connection.cursor().execute(f"INSERT INTO tpcc_loaded (w_id) VALUES ({unit})")
+    return unit
 
 
 def _make_indexes(engine: Engine, jobs: int) -> None:
@@ -270,8 +278,8 @@ def _indexes(engine: Engine) -> set[str]:
     return {row["name"] for row in engine.query(catalogue[engine.protocol])}
 
 
-def _results(engine: Engine, pool: Executor, tasks: list) -> Iterable[None]:
-    """Yield as tasks end; the first that fails keeps those that have not begun from it."""
+def _results(engine: Engine, pool: Executor, tasks: list[Future]) -> Iterator[Any]:
+    """Yield what tasks return as they end; after the first that fails none begins any more."""
     try:
         for task in as_completed(tasks):
             yield task.result()
