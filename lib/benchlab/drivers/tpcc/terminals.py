@@ -1,0 +1,346 @@
+"""Terminals: they choose a transaction, key its input in, wait for its output and think.
+
+A terminal has a home warehouse and a connection, which stay, and goes round one cycle (clause
+5.2.5):
+
+1. It chooses a type from the menu and waits for the input screen: the menu's response time.
+2. It keys in what was drawn for it, for the keying time of the type; then the transaction is *due*.
+3. It sends the filled screen and waits for the output screen. Response times count from when a
+   request was due, not from when it was sent, to the last byte. How much later it was sent is the
+   emulator's own error.
+4. It thinks.
+
+The browser that a terminal stands for takes 0.1 s to show each of the two screens (clause 6.6.3.7):
+keying and thinking begin that much after the last byte. Response times in the records are without
+it.
+
+What may go wrong, and what becomes of the terminal:
+
+- HTTP 503 is *refused*; any other status but 200, or what cannot be the answer to the request, is
+  an *error*. The terminal thinks and goes on; after bytes that are not HTTP it connects anew.
+- When its connection breaks, the terminal is *lost*. It notices when it waits for an answer or
+  wants to send. As a person would, it then thinks, connects again, as often as it takes, and goes
+  on with a new cycle.
+
+Each cycle leaves one row (:data:`records.RECORDS`). One that ended before its input was due has
+null in ``keying_us``, its times are those of the menu's request. One that was lost before it could
+send has null in ``sent_us``.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from random import Random
+from typing import Annotated
+
+import msgspec
+
+from benchlab.drivers.tpcc.http import Connection, Messages
+from benchlab.drivers.tpcc.inputs import Draws, Inputs
+from benchlab.drivers.tpcc.log import NONE, Log
+from benchlab.drivers.tpcc.mix import AIMS, Mix
+from benchlab.drivers.tpcc.tally import NEW_ORDER, Status, Tally
+from benchlab.drivers.tpcc.timers import Timers
+from benchlab.workloads.tpcc.dataset import DISTRICTS, TYPES
+
+#: Terminals of a warehouse (clause 4.2.1), each with a district of its own for its Stock-Levels
+#: (clause 2.8.1.1).
+OF_A_WAREHOUSE = DISTRICTS
+
+#: Keying times, and means of the think times, in seconds (clause 5.2.5.7).
+KEYING_S = {"new_order": 18, "payment": 3, "order_status": 2, "delivery": 2, "stock_level": 2}
+THINK_S = {"new_order": 12, "payment": 12, "order_status": 10, "delivery": 5, "stock_level": 5}
+
+#: No think time is longer than that many times their mean (clause 5.2.5.4).
+LONGEST_THINK = 10
+
+#: How long a browser takes to show a screen (clause 6.6.3.7).
+SHOWN_S = 0.1
+
+#: However little terminals think, the lost ones do not flood a server that is down with
+#: connections.
+_RECONNECT_US = 1_000_000
+
+#: As much as its column holds.
+_LONGEST_MENU_US = 2**31 - 1
+
+_DELIVERY = TYPES.index("delivery")
+_REFUSED, _DONE = 503, 200
+
+
+class Pacing:
+    """How long terminals take.
+
+    Args:
+        factor: of all times; 1: as the standard has them, 0: terminals do not wait.
+    """
+
+    def __init__(self, factor: float):
+        unit = factor * 1e6
+        self.shown_us = round(SHOWN_S * unit)
+        self.keying_us = tuple(round(KEYING_S[name] * unit) for name in TYPES)
+        self._think_us = tuple(THINK_S[name] * unit for name in TYPES)
+        waits = {name: 2 * SHOWN_S + KEYING_S[name] + THINK_S[name] for name in TYPES}
+        self._cycle_us = unit * sum(AIMS[name] / 100 * waits[name] for name in TYPES)
+
+    def think_us(self, number: int, random: Random) -> int:
+        """Draw a think time after a transaction of the type of that number."""
+        means = min(-math.log(1 - random.random()), LONGEST_THINK)
+        return round(means * self._think_us[number])
+
+    def begin_us(self, random: Random) -> int:
+        """Draw how long a terminal waits before its first cycle, up to the mean of a cycle."""
+        return round(random.random() * self._cycle_us)
+
+
+def unix_clock() -> Callable[[], int]:
+    """Return a clock of Unix microseconds that is not moved when the system's clock is set."""
+    ahead = time.time_ns() - time.monotonic_ns()
+    return lambda: (time.monotonic_ns() + ahead) // 1000
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all terminals of a process have in common."""
+
+    draws: Draws
+    inputs: Inputs
+    pacing: Pacing
+    messages: Messages
+    timers: Timers
+    now: Callable[[], int]
+    """Unix microseconds."""
+    connect: Callable[["Terminal"], None]
+    """Begins to connect a terminal, which then is ``connected`` or ``unreachable``."""
+    log: Log = field(default_factory=Log)
+    tally: Tally = field(default_factory=Tally)
+    """Of the time that is being counted."""
+
+
+class _Part(msgspec.Struct, gc=False):
+    """Of an answer, what records keep."""
+
+    o_id: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
+    rolled_back: bool = False
+
+
+class _Reply(msgspec.Struct, gc=False):
+    """Of the application server."""
+
+    answer: _Part | None
+    retries: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Reply).decode
+
+
+class _State(Enum):
+    OUT = auto()  # not connected
+    CONNECTING = auto()
+    THINKING = auto()
+    CHOOSING = auto()  # waits for the input screen
+    KEYING = auto()
+    WAITING = auto()  # for the output screen
+
+
+class Terminal:
+    """One terminal: the sleeper of its timer and the client of its connection.
+
+    Args:
+        shared: by all terminals.
+        number: from 0, over all warehouses; gives it its home and its Stock-Levels' district.
+        mix: that it draws types from.
+    """
+
+    __slots__ = (
+        "_body",
+        "_connection",
+        "_cycle",
+        "_due_us",
+        "_menu_us",
+        "_mix",
+        "_number",
+        "_sent_us",
+        "_shared",
+        "_state",
+        "_think_us",
+        "_traits",
+        "_type",
+        "_wake_us",
+        "_was_lost",
+    )
+
+    def __init__(self, shared: Shared, number: int, mix: Mix):
+        self._shared = shared
+        self._number = number
+        self._mix = mix
+        self._state = _State.OUT
+        self._connection: Connection | None = None
+        self._cycle = 0
+        self._wake_us = 0
+        self._was_lost = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for an answer."""
+        return self._state in (_State.CHOOSING, _State.WAITING)
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether its connection ever broke."""
+        return self._was_lost
+
+    def end(self) -> None:
+        """Wait no longer: what has not been answered counts as lost. Close the connection."""
+        if self.is_waiting:
+            self._lose()
+        if self._connection is not None:
+            self._connection.close()
+
+    # of its timer
+
+    def wake(self) -> None:
+        """See :class:`~benchlab.drivers.tpcc.timers.Sleeper`."""
+        if self._state is _State.OUT:
+            self._state = _State.CONNECTING
+            self._shared.connect(self)
+        elif self._state is _State.THINKING:
+            self._choose()
+        else:
+            self._send(_State.WAITING, self._shared.messages.filled(self._type, self._body))
+
+    # of its connection
+
+    def connected(self, connection: Connection) -> None:
+        """See :class:`~benchlab.drivers.tpcc.http.Client`."""
+        shared = self._shared
+        self._connection = connection
+        wait_us = 0
+        if not self._cycle:
+            wait_us = shared.pacing.begin_us(shared.draws.of(self._number, 0))
+        self._sleep(_State.THINKING, shared.now() + wait_us)
+
+    def unreachable(self) -> None:
+        """Learn that it could not be connected again."""
+        self._retire()
+
+    def answered(self, status: int, body: bytes) -> None:
+        """See :class:`~benchlab.drivers.tpcc.http.Client`."""
+        now = self._shared.now()
+        if self._state is _State.WAITING:
+            self._end(*self._outcome(status, body), answered_us=now)
+        elif status == _DONE:
+            self._menu_us = min(now - self._due_us, _LONGEST_MENU_US)
+            pacing = self._shared.pacing
+            self._due_us = now + pacing.shown_us + pacing.keying_us[self._type]
+            self._sleep(_State.KEYING, self._due_us)
+        else:
+            self._end(Status.REFUSED if status == _REFUSED else Status.ERROR, answered_us=now)
+
+    def garbled(self) -> None:
+        """See :class:`~benchlab.drivers.tpcc.http.Client`."""
+        self._connection = None
+        if self.is_waiting:
+            self._end(Status.ERROR, answered_us=self._shared.now())
+
+    def broken(self) -> None:
+        """See :class:`~benchlab.drivers.tpcc.http.Client`."""
+        self._connection = None
+        if self.is_waiting:
+            self._lose()
+
+    # its cycle
+
+    def _choose(self) -> None:
+        shared = self._shared
+        self._cycle += 1
+        random = shared.draws.of(self._number, self._cycle)
+        self._type = self._mix.draw(random)
+        home, place = divmod(self._number, OF_A_WAREHOUSE)
+        request, self._traits = shared.inputs.draw(self._type, random, home + 1, place + 1)
+        # half the memory of the request, and nothing that the garbage collector goes through
+        self._body = _encode(request)
+        self._think_us = shared.pacing.think_us(self._type, random)
+        self._menu_us = NONE
+        self._due_us = self._wake_us
+        self._send(_State.CHOOSING, shared.messages.menus[self._type])
+
+    def _send(self, state: _State, message: bytes) -> None:
+        if self._connection is None:
+            self._sent_us = NONE
+            self._lose()
+            return
+        self._state = state
+        self._sent_us = self._shared.now()
+        self._shared.tally.sent(self._sent_us - self._due_us)
+        self._connection.request(message)
+
+    def _outcome(self, status: int, body: bytes) -> tuple[Status, int, int]:
+        """Return status, retries and number of an order."""
+        if status != _DONE:
+            return Status.REFUSED if status == _REFUSED else Status.ERROR, NONE, NONE
+        try:
+            reply = _decode(body)
+        except msgspec.DecodeError:
+            return Status.ERROR, NONE, NONE
+        answer = reply.answer
+        if answer is None:  # of a transaction that is only queued (clause 2.7.2)
+            done = Status.OK if self._type == _DELIVERY else Status.ERROR
+            return done, reply.retries, NONE
+        if self._type != NEW_ORDER:
+            return Status.OK, reply.retries, NONE
+        if answer.o_id is None or answer.rolled_back is not self._traits.rolled_back:
+            return Status.ERROR, reply.retries, NONE
+        done = Status.ROLLED_BACK if answer.rolled_back else Status.OK
+        return done, reply.retries, answer.o_id
+
+    def _lose(self) -> None:
+        self._was_lost = True
+        self._end(Status.LOST)
+
+    def _end(
+        self, status: Status, retries: int = NONE, o_id: int = NONE, answered_us: int = NONE
+    ) -> None:
+        """Leave the row of a cycle, and think."""
+        shared, traits = self._shared, self._traits
+        has_keyed = self._menu_us != NONE
+        shared.log.add(
+            self._number,
+            self._number // OF_A_WAREHOUSE + 1,
+            self._type,
+            self._due_us,
+            self._sent_us,
+            answered_us,
+            self._menu_us,
+            shared.pacing.keying_us[self._type] if has_keyed else NONE,
+            self._think_us,
+            status,
+            retries,
+            _packed(traits.lines),
+            _packed(traits.remote_lines),
+            _packed(traits.remote),
+            _packed(traits.by_name),
+            o_id,
+        )
+        shared.tally.ended(self._type, status)
+        self._body = b""
+        if self._connection is None:
+            self._retire()
+        else:
+            self._sleep(_State.THINKING, shared.now() + shared.pacing.shown_us + self._think_us)
+
+    def _retire(self) -> None:
+        """Connect again after the think time."""
+        self._sleep(_State.OUT, self._shared.now() + max(self._think_us, _RECONNECT_US))
+
+    def _sleep(self, state: _State, until_us: int) -> None:
+        self._state = state
+        self._wake_us = until_us
+        self._shared.timers.at(until_us, self)
+
+
+def _packed(value: int | None) -> int:
+    return NONE if value is None else value
