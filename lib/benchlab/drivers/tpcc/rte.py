@@ -1,0 +1,472 @@
+"""The remote terminal emulator (clause 6.4): ``python -m benchlab.drivers.tpcc.rte --help``.
+
+One process drives the terminals of some warehouses, on one core; several share the warehouses of a
+database, as a process may have only so many open files, and an address only so many ports. It
+prints on standard output, each line at once::
+
+    deviation: <text>
+    begun <unix second>
+    <unix second> new_order=<n> all=<n> rolled_back=<n> refused=<n> errors=<n> lost=<n> late_p99_ms=<ms>
+    emulator-bound: <text>
+    {"begun": <unix second>, …}
+
+``deviation``
+    One line for each way in which the load is not TPC-C's, before all else.
+``begun``
+    All terminals are connected and the ramp-up is over: seconds are counted from here.
+``<unix second>``
+    What ended from that second of the Unix clock to the next. ``all`` are the transactions that
+    ended well, ``new_order`` those of them that tpmC counts; both include those that rolled back on
+    purpose, which are ``rolled_back``. ``late_p99_ms`` is how late the emulator itself was, in the
+    99th percentile of all requests that it sent.
+``emulator-bound``
+    That was 10 ms or more since ``begun``: the load was not what it should have been.
+``{``
+    The totals (:class:`Totals`), last of all, when the records are written.
+
+After its duration, or on SIGTERM or SIGINT, terminals send nothing more, and what they have sent is
+waited for, 20 s at most (a second signal ends that, too); what has not been answered then counts as
+lost. The records of all transactions since its start are written, and the exit code is 0. An error
+is one line on standard error, and exit code 1.
+"""
+
+import argparse
+import asyncio
+import gc
+import math
+import re
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from benchlab.drivers.tpcc import mix
+from benchlab.drivers.tpcc.http import Connection, Messages, Server
+from benchlab.drivers.tpcc.inputs import Draws, Inputs
+from benchlab.drivers.tpcc.tally import BOUND_MS, Tally
+from benchlab.drivers.tpcc.terminals import (
+    OF_A_WAREHOUSE,
+    Pacing,
+    Shared,
+    Terminal,
+    unix_clock,
+)
+from benchlab.drivers.tpcc.timers import Timers
+from benchlab.errors import BenchlabError, RunFailed
+from benchlab.workloads.tpcc.rules import C_ID_A, C_LAST_A, OL_I_ID_A, Constants
+
+#: How long answers are waited for at the end: the longest of the limits on response times (clause
+#: 5.2.5.7).
+_LAST_ANSWERS_S = 20
+_CHECK_S = 0.05
+
+#: Connections that are being made at once.
+_CONNECTING = 100
+
+#: Open files beside connections.
+_OTHER_FILES = 64
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a process is to do; see :func:`parser`."""
+
+    was: str
+    warehouses: tuple[int, int]
+    of_warehouses: int
+    constants: Constants
+    pacing: float
+    mix: str
+    ramp_up_s: float
+    duration_s: int
+    seed: int
+    records: Path
+    terminals: int
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the terminals: of fewer than ten a warehouse, each has as many, but for one."""
+        first, last = self.warehouses
+        homes = range(first - 1, last)
+        places = range(OF_A_WAREHOUSE)
+        numbers = [home * OF_A_WAREHOUSE + place for place in places for home in homes]
+        return numbers[: self.terminals]
+
+    @property
+    def deviations(self) -> list[str]:
+        """In what the load is not TPC-C's."""
+        found = []
+        if self.pacing != 1:
+            found.append(f"not TPC-C pacing: keying and think times × {self.pacing:g}")
+        first, last = self.warehouses
+        if self.terminals != (whole := (last - first + 1) * OF_A_WAREHOUSE):
+            found.append(f"{self.terminals} terminals, not {OF_A_WAREHOUSE} a warehouse ({whole})")
+        return found
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """The last line.
+
+    Counts are of what ended since ``begun``, as in the lines of the seconds, and of the answers that
+    were waited for at the end.
+    """
+
+    begun: int | None
+    """Unix second; null: it was ended before."""
+    seconds: float
+    """Since then, until nothing more was sent."""
+    is_early: bool
+    """It was ended before its duration was over."""
+    warehouses: tuple[int, int]
+    of_warehouses: int
+    terminals: int
+    pacing: float
+    mix: str
+    seed: int
+    new_order: int
+    all: int
+    rolled_back: int
+    refused: int
+    errors: int
+    lost: int
+    lost_terminals: int
+    """Whose connection ever broke, from the start of the process on."""
+    late_p99_ms: float
+    is_emulator_bound: bool
+    deviations: list[str]
+    records: str
+    """File."""
+    rows: int
+    """From the start of the process on."""
+
+
+class Emulator:
+    """The terminals of one process. Made within the event loop that they run in."""
+
+    def __init__(self, options: Options, address: tuple[str, int]):
+        self._options = options
+        self._address = address
+        self._loop = asyncio.get_running_loop()
+        self._now = unix_clock()
+        self._shared = Shared(
+            draws=Draws(options.seed),
+            inputs=Inputs(options.constants, options.of_warehouses),
+            pacing=Pacing(options.pacing),
+            messages=Messages(Server.at(options.was)),
+            timers=Timers(self._loop, self._now),
+            now=self._now,
+            connect=self._reconnect,
+        )
+        mix_of = mix.of_terminals(options.mix)
+        self._terminals = [Terminal(self._shared, one, mix_of()) for one in options.numbers]
+        self._reconnecting: set[asyncio.Task[None]] = set()
+        self._total = Tally()
+        self._begun: int | None = None
+
+    async def run(self) -> Totals:
+        """Drive the terminals, until the duration is over or the task is cancelled; keep the
+        records.
+
+        Raises:
+            RunFailed: not all of them could be connected.
+        """
+        is_early = False
+        try:
+            await self._ramp_up()
+            await self._count()
+        except asyncio.CancelledError:
+            is_early = True
+        ended_us = self._now()
+        self._shared.timers.end()
+        try:
+            await self._last_answers()
+        except asyncio.CancelledError:
+            is_early = True
+        for terminal in self._terminals:
+            terminal.end()
+        return self._totals(ended_us, is_early)
+
+    async def _ramp_up(self) -> None:
+        begin = self._loop.time()
+        ramp_up_s, count = self._options.ramp_up_s, len(self._terminals)
+        free = asyncio.Semaphore(_CONNECTING)
+
+        async def connect(terminal: Terminal) -> None:
+            try:
+                await self._connect(terminal)
+            except OSError as error:
+                raise RunFailed(
+                    f"a terminal cannot connect to {self._options.was}: {error}"
+                ) from error
+            finally:
+                free.release()
+
+        try:
+            async with asyncio.TaskGroup() as connecting:
+                for number, terminal in enumerate(self._terminals):
+                    await self._until(begin + number * ramp_up_s / count)
+                    await free.acquire()
+                    connecting.create_task(connect(terminal))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        await self._until(begin + ramp_up_s)
+        # what is there by now stays; going through it again and again would make terminals late
+        gc.collect()
+        gc.freeze()
+
+    async def _connect(self, terminal: Terminal) -> None:
+        host, port = self._address
+        await self._loop.create_connection(lambda: Connection(terminal), host, port)
+
+    def _reconnect(self, terminal: Terminal) -> None:
+        async def connect() -> None:
+            try:
+                await self._connect(terminal)
+            except OSError:
+                terminal.unreachable()
+
+        task = self._loop.create_task(connect())
+        self._reconnecting.add(task)
+        task.add_done_callback(self._reconnecting.discard)
+
+    async def _until(self, time: float) -> None:
+        await asyncio.sleep(time - self._loop.time())
+
+    async def _count(self) -> None:
+        """Print what was done in each second of the duration."""
+        begun = math.ceil(self._now() / 1e6)
+        await self._until_second(begun)
+        self._shared.tally = Tally()
+        self._begun = begun
+        _print(f"begun {begun}")
+        for second in range(begun, begun + self._options.duration_s):
+            await self._until_second(second + 1)
+            done, self._shared.tally = self._shared.tally, Tally()
+            self._total.add(done)
+            _print(done.line(second))
+
+    async def _until_second(self, second: int) -> None:
+        # a timer may be early by the part of a millisecond
+        while (left_us := second * 1_000_000 - self._now()) > 0:
+            await asyncio.sleep(left_us / 1e6)
+
+    async def _last_answers(self) -> None:
+        until = self._loop.time() + _LAST_ANSWERS_S
+        while any(one.is_waiting for one in self._terminals) and self._loop.time() < until:
+            await asyncio.sleep(_CHECK_S)
+
+    def _totals(self, ended_us: int, is_early: bool) -> Totals:
+        options = self._options
+        first, last = options.warehouses
+        path = options.records / f"terminals-{first:06}-{last:06}.parquet"
+        self._shared.log.write(path)
+        begun = self._begun
+        if begun is not None:
+            self._total.add(self._shared.tally)
+        late_ms = self._total.late_p99_ms()
+        return Totals(
+            begun=begun,
+            seconds=0 if begun is None else round(ended_us / 1e6 - begun, 3),
+            is_early=is_early,
+            warehouses=options.warehouses,
+            of_warehouses=options.of_warehouses,
+            terminals=options.terminals,
+            pacing=options.pacing,
+            mix=options.mix,
+            seed=options.seed,
+            **self._total.counts(),
+            lost_terminals=sum(one.was_lost for one in self._terminals),
+            late_p99_ms=late_ms,
+            is_emulator_bound=late_ms >= BOUND_MS,
+            deviations=options.deviations,
+            records=str(path),
+            rows=len(self._shared.log),
+        )
+
+
+async def run(options: Options) -> Totals:
+    """Drive the terminals of a process, as :mod:`this module <benchlab.drivers.tpcc.rte>` says.
+
+    Raises:
+        RunFailed: the application server cannot be reached, or there are not enough open files.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    bugs: list[BaseException] = []
+
+    def fail(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):  # its terminal learns that, too
+            return
+        # a terminal that stops by a bug of ours would be missing from the load
+        bugs.append(error)
+        task.cancel()
+
+    loop.set_exception_handler(fail)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, task.cancel)
+    _allow_files(options.terminals + _OTHER_FILES)
+    options.records.mkdir(parents=True, exist_ok=True)
+    totals = await Emulator(options, await Server.at(options.was).address()).run()
+    if bugs:
+        raise bugs[0]
+    return totals
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchlab.drivers.tpcc.rte",
+        description="Drive TPC-C's terminals of some warehouses through an application server.",
+    )
+    add = made.add_argument
+    add("--was", required=True, metavar="URL", help="application server, http://host:port")
+    add(
+        "--warehouses",
+        required=True,
+        type=_range,
+        metavar="FIRST-LAST",
+        help="whose terminals this process has",
+    )
+    add(
+        "--of-warehouses",
+        required=True,
+        type=_at_least(1),
+        metavar="N",
+        help="warehouses of the whole database",
+    )
+    constants = {"c-last": C_LAST_A, "c-id": C_ID_A, "ol-i-id": OL_I_ID_A}
+    for name, most in constants.items():
+        add(
+            f"--{name}",
+            required=True,
+            type=_at_least(0, most),
+            metavar="C",
+            help=f"C-Run of NURand for {name.upper().replace('-', '_')}, 0 to {most}",
+        )
+    add(
+        "--pacing",
+        type=_factor,
+        default=1.0,
+        metavar="F",
+        help="factor of keying and think times; 0: none (default: %(default)s, TPC-C's)",
+    )
+    add("--mix", choices=mix.WAYS, default="weights", help="(default: %(default)s)")
+    add(
+        "--ramp-up-s",
+        type=_factor,
+        default=60.0,
+        metavar="S",
+        help="over which terminals connect (default: %(default)s)",
+    )
+    add(
+        "--duration-s",
+        required=True,
+        type=_at_least(1),
+        metavar="S",
+        help="seconds that are counted, after the ramp-up",
+    )
+    add("--seed", type=_at_least(0), default=1, metavar="N", help="(default: %(default)s)")
+    add(
+        "--records",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="where to write the records of all transactions",
+    )
+    add(
+        "--terminals",
+        type=_at_least(1),
+        metavar="N",
+        help="in all, for a lighter load (default: ten a warehouse)",
+    )
+    return made
+
+
+def options_of(argv: list[str] | None = None) -> Options:
+    """Read the command line; ends the program where it cannot be used."""
+    made = parser()
+    read = made.parse_args(argv)
+    first, last = read.warehouses
+    if last > read.of_warehouses:
+        made.error(f"--warehouses: {last} is not within the {read.of_warehouses} of the database")
+    most = (last - first + 1) * OF_A_WAREHOUSE
+    if (read.terminals or 1) > most:
+        made.error(f"--terminals: {read.terminals} are more than ten a warehouse, {most}")
+    return Options(
+        was=read.was,
+        warehouses=read.warehouses,
+        of_warehouses=read.of_warehouses,
+        constants=Constants(read.c_last, read.c_id, read.ol_i_id),
+        pacing=read.pacing,
+        mix=read.mix,
+        ramp_up_s=read.ramp_up_s,
+        duration_s=read.duration_s,
+        seed=read.seed,
+        records=read.records,
+        terminals=read.terminals or most,
+    )
+
+
+def main() -> None:
+    """Run the program."""
+    options = options_of()
+    for deviation in options.deviations:
+        _print(f"deviation: {deviation}")
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            totals = runner.run(run(options))
+    except BenchlabError as error:
+        sys.exit(str(error))
+    if totals.is_emulator_bound:
+        _print(
+            f"emulator-bound: late by {totals.late_p99_ms:.1f} ms in the 99th percentile, not by less"
+            f" than {BOUND_MS} ms: share the warehouses out among more processes or cores"
+        )
+    _print(msgspec.json.encode(totals).decode())
+
+
+def _allow_files(count: int) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and count > most:
+        raise RunFailed(
+            f"{count} open files are needed, the limit (ulimit -Hn) is {most}: share the warehouses out"
+            " among several processes"
+        )
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), most))
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)-(\d+)", text)
+    first, last = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= first <= last:
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST, from 1 on")
+    return first, last
+
+
+def _at_least(least: int, most: int | None = None) -> Any:
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"{value} is not within {least} to {most or '…'}")
+        return value
+
+    return number
+
+
+def _factor(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return value
+
+
+if __name__ == "__main__":
+    main()
