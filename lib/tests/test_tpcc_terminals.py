@@ -29,6 +29,7 @@ from benchlab.drivers.tpcc.records import RECORDS, STATUSES
 from benchlab.drivers.tpcc.tally import Status, Tally
 from benchlab.drivers.tpcc.terminals import (
     KEYING_S,
+    LONGER,
     THINK_S,
     Pacing,
     Shared,
@@ -230,7 +231,7 @@ def test_think_times_are_exponential_and_cut_at_ten_means():
     pacing, draws = Pacing(1), Draws(1)
     for number, name in enumerate(TYPES):
         found = [pacing.think_us(number, draws.of(0, cycle)) / 1e6 for cycle in range(5000)]
-        mean_s = THINK_S[name]
+        mean_s = THINK_S[name] * LONGER
         assert max(found) <= 10 * mean_s
         assert stats.kstest(found, "expon", args=(0, mean_s)).pvalue > 0.001
 
@@ -238,7 +239,7 @@ def test_think_times_are_exponential_and_cut_at_ten_means():
         def random(self) -> float:
             return 1 - 2**-53
 
-    assert pacing.think_us(0, Last()) == 120_000_000
+    assert pacing.think_us(0, Last()) == 120_600_000
 
 
 def test_ten_terminals_do_as_many_new_orders_as_the_standard_has_them():
@@ -246,7 +247,7 @@ def test_ten_terminals_do_as_many_new_orders_as_the_standard_has_them():
     minutes = 30
     rows = world.run(5 + minutes).filter(pl.col("answered_us") > BEGIN_US + 5 * MINUTE_US)
     tpmc = len(rows.filter(pl.col("type") == "new_order")) / minutes / 10
-    # 12.80 without answers and screens, which take half a second of each 21 here
+    # 12.80 with the least think times, and without answers and screens, which take 0.45 s of 21
     assert 12.3 < tpmc < 12.8
     assert world.shared.tally.new_order > len(rows.filter(pl.col("type") == "new_order"))
 

@@ -14,7 +14,7 @@ All terminals of a run have it the same way.
     Each terminal draws the 23 cards of a deck of its own in random order, then shuffles it anew.
     The shares are those of the cards, far enough from the least for any number; they give 12.61.
 
-(These numbers are of answers and screens that take no time.)
+(These numbers are of answers and screens that take no time, and the least think times.)
 """
 
 from collections.abc import Callable
