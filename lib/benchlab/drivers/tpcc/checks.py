@@ -1,0 +1,304 @@
+"""The standard's rules about a run, in groups, each of which yields its checks of what was measured.
+
+A rule about a number that chance moves is answered by :mod:`benchlab.drivers.tpcc.chance`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from benchlab.drivers.tpcc import chance, limits
+from benchlab.drivers.tpcc.chance import Answer
+from benchlab.drivers.tpcc.limits import NAMES
+from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US, Interval, percentile, tpmc, variation
+from benchlab.stats.quantiles import chi2_beyond
+
+#: Clause of a rule that is ours.
+OURS = "benchlab"
+
+#: A number of order lines is to be expected this often, or χ² of them does not hold; it is exceeded by
+#: chance in less than this share of cases where they are not uniform.
+_OF_CELL, _UNLIKELY = 5, 0.01
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule and its answer; see :data:`benchlab.drivers.tpcc.validity.CHECKS`."""
+
+    name: str
+    clause: str
+    value: float | None
+    least: float | None
+    most: float | None
+    unit: str
+    n: int | None
+    answer: Answer
+    why: str = ""
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """The check as a row of that table."""
+        why = self.why or ("too few to tell" if self.answer == "undecided" else "")
+        limits = (self.least, self.most)
+        return self.name, self.clause, self.value, *limits, self.unit, self.n, self.answer, why
+
+
+def mix(ended: pl.DataFrame, drawn: Mapping[str, float], deck: int | None) -> Iterator[Check]:
+    """The least shares of the mix.
+
+    Args:
+        ended: see :func:`benchlab.drivers.tpcc.measured.ended`; so in all groups.
+        drawn: type → share that it is drawn with.
+        deck: cards of a terminal's deck, if it draws without replacement.
+    """
+    n, counts = len(ended), dict(ended["type"].value_counts().iter_rows())
+    size = _independent(n, ended["terminal"].n_unique(), deck)
+    for kind, least in limits.MIX.items():
+        share = counts.get(kind, 0) / n if n else None
+        answer = chance.of_share((share or 0) * size, size, least, 1, drawn[kind])
+        name = f"{NAMES[kind]} in the mix"
+        yield Check(name, "5.2.3", _percent(share), 100 * least, None, "%", n, answer)
+
+
+def _independent(n: int, terminals: int, deck: int | None) -> float:
+    """How many independent draws scatter as much as ``n`` cards that terminals deal.
+
+    Whole decks do not scatter at all. At either end of the interval a terminal is within one, of D
+    cards, and what it has dealt of it has (D² / 4) / (D - 1) of a draw's variance at most.
+    """
+    if deck is None or not n:
+        return n
+    return max(n, n**2 / (2 * terminals * (deck**2 / 4) / (deck - 1)))
+
+
+def profiles(ended: pl.DataFrame) -> Iterator[Check]:
+    """What transactions ask for: rollbacks, order lines, remote warehouses, last names."""
+    orders, payments, statuses = (
+        ended.filter(type=kind) for kind in ("new_order", "payment", "order_status")
+    )
+    yield _share(
+        "New-Orders rolled back",
+        "5.5.1.5",
+        (orders["status"] == "rolled_back").sum(),
+        len(orders),
+        0.009,
+        0.011,
+    )
+    lines = orders["lines"].drop_nulls()
+    mean, deviation = lines.mean(), ((len(limits.LINES) ** 2 - 1) / 12) ** 0.5
+    answer = chance.of_mean(mean or 0, deviation, len(lines), 9.5, 10.5)
+    yield Check(
+        "order lines, mean of a New-Order", "5.5.1.5", mean, 9.5, 10.5, "lines", len(lines), answer
+    )
+    yield _uniform(lines)
+    yield _share(
+        "order lines of a remote warehouse",
+        "5.5.1.5",
+        orders["remote_lines"].sum(),
+        orders["lines"].sum(),
+        0.0095,
+        0.0105,
+    )
+    remote = payments["remote"].sum()
+    yield _share("Payments of a remote customer", "5.5.1.5", remote, len(payments), 0.14, 0.16)
+    for name, found in (("Payments", payments), ("Order-Statuses", statuses)):
+        by_name = found["by_name"].sum()
+        yield _share(f"{name} by last name", "5.5.1.5", by_name, len(found), 0.57, 0.63)
+
+
+def _uniform(lines: pl.Series) -> Check:
+    cells = len(limits.LINES)
+    expected, counts = len(lines) / cells, dict(lines.value_counts().iter_rows())
+    name = f"order lines, uniform from {limits.LINES[0]} to {limits.LINES[-1]}"
+
+    def check(value: float | None, answer: Answer, why: str = "") -> Check:
+        return Check(name, "2.4.1.3", value, _UNLIKELY, None, "p of χ²", len(lines), answer, why)
+
+    if others := sorted(counts.keys() - set(limits.LINES)):
+        return check(0.0, "broken", f"there are orders of {others[0]} lines")
+    if expected < _OF_CELL:
+        return check(None, "undecided")
+    distance = sum((counts.get(count, 0) - expected) ** 2 / expected for count in limits.LINES)
+    likely = chi2_beyond(distance, cells - 1)
+    return check(likely, "kept" if likely >= _UNLIKELY else "broken")
+
+
+def keying(ended: pl.DataFrame) -> Iterator[Check]:
+    """The keying time of each type, none of which is shorter than its constant."""
+    for kind, name in NAMES.items():
+        times = ended.filter(type=kind)["keying_us"].drop_nulls()
+        shortest, least = _seconds(times.min()), limits.KEYING[kind]
+        answer = _at_least(shortest, least)
+        name = f"{name}, shortest keying time"
+        yield Check(name, "5.2.5.7", shortest, least, None, "s", len(times), answer)
+
+
+def thinking(ended: pl.DataFrame) -> Iterator[Check]:
+    """The mean think time of each type."""
+    for kind, name in NAMES.items():
+        times = ended.filter(type=kind)["think_us"].drop_nulls()
+        mean, least = _seconds(times.mean()), limits.THINK[kind]
+        answer = chance.of_think_time(mean or 0, len(times), least)
+        name = f"{name}, mean think time"
+        yield Check(name, "5.2.5.7", mean, least, None, "s", len(times), answer)
+
+
+def responses(ended: pl.DataFrame) -> Iterator[Check]:
+    """The response times of each type: their 90th percentile, which is no less than their mean."""
+    for kind, name in NAMES.items():
+        times = ended.filter(type=kind)["response_us"]
+        yield _percentile(f"{name}, response time", "5.2.5.7", times, 90, limits.RESPONSE[kind])
+        mean, p90 = times.mean(), percentile(times, 90)
+        ratio = p90 / mean if mean else None
+        name = f"{name}, 90th percentile : mean"
+        answer = _at_least(ratio, 1)
+        yield Check(name, "5.2.5.7", ratio, 1, None, "ratio", len(times), answer)
+
+
+def menus(ended: pl.DataFrame) -> Iterator[Check]:
+    """The response times of the menu, which an emulated browser shows, too."""
+    times = ended["menu_us"].drop_nulls().cast(pl.Int64) + BROWSER_DELAY_US
+    yield _percentile("menu, response time", "5.2.5", times, 90, limits.MENU)
+
+
+def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Check]:
+    """The deferred parts of the Deliveries that were queued in the interval."""
+    done, skipping = "Delivery, deferred part", "Deliveries that skipped a district"
+    if deliveries is None:
+        why = "no deliveries were recorded"
+        yield Check(
+            f"{done}, 90th percentile",
+            "5.2.5",
+            None,
+            None,
+            limits.DEFERRED,
+            "s",
+            0,
+            "undecided",
+            why,
+        )
+        yield Check(skipping, "2.7.4.2", None, None, None, "Deliveries", 0, "undecided", why)
+        return
+    queued = deliveries.filter(interval.has("queued_us"))
+    never = pl.lit(float("inf"))
+    took = (pl.col("completed_us") - pl.col("queued_us")).cast(pl.Float64).fill_null(never)
+    yield _percentile(
+        done, "5.2.5", queued.select(took).to_series(), 90, limits.DEFERRED, inclusive=True
+    )
+    skipped, most = (queued["skipped"] > 0).sum(), max(len(queued) / 100, 1)
+    answer = "undecided" if queued.is_empty() else "kept" if skipped <= most else "broken"
+    yield Check(skipping, "2.7.4.2", skipped, None, most, "Deliveries", len(queued), answer)
+
+
+def throughput(at_us: np.ndarray, interval: Interval, warehouses: int) -> Iterator[Check]:
+    """The tpmC of a warehouse, its variation, and the time over which it was measured.
+
+    Args:
+        at_us: see :func:`benchlab.drivers.tpcc.measured.new_orders_us`.
+        interval: of measurement.
+        warehouses: active ones.
+    """
+    n, minutes = len(at_us), interval.minutes
+    least, most = limits.PER_WAREHOUSE
+    rate = tpmc(n, interval) / warehouses
+    answer = chance.of_rate(n, minutes * warehouses, least, most)
+    yield Check("throughput of a warehouse", "4.1.3", rate, least, most, "tpmC", n, answer)
+    varied, most = variation(at_us, interval), limits.VARIATION
+    answer = chance.of_variation(varied or 0, n, most)
+    name = "cumulative variation of tpmC"
+    yield Check(name, "5.5", _percent(varied), None, 100 * most, "%", n, answer)
+    least = limits.INTERVAL
+    answer = _at_least(minutes, least)
+    yield Check("measurement interval", "5.5.2", minutes, least, None, "min", None, answer)
+
+
+def checkpoints(found: pl.DataFrame | None, interval: Interval) -> Iterator[Check]:
+    """How far apart checkpoints begin, and how many begin and end in the interval."""
+    apart, inside = "time between checkpoints", "checkpoints in the interval"
+    least, most = limits.CHECKPOINTS_INSIDE, limits.CHECKPOINT
+    if found is None:
+        why = "no checkpoints were recorded"
+        yield Check(apart, "5.5.2", None, None, most, "min", 0, "undecided", why)
+        yield Check(inside, "5.5.2", None, least, None, "checkpoints", 0, "undecided", why)
+        return
+    begun = found["begin_us"].sort()
+    before = begun.filter(begun < interval.begin_us).tail(1)
+    within = begun.filter((begun >= interval.begin_us) & (begun < interval.end_us))
+    moments = [*(before if len(before) else [interval.begin_us]), *within, interval.end_us]
+    longest = float(np.diff(moments).max()) / 60e6
+    answer = "kept" if longest <= most and len(before) else "broken"
+    why = "" if len(before) else "none before the interval"
+    yield Check(apart, "5.5.2", longest, None, most, "min", len(begun), answer, why)
+    done = len(found.filter(interval.has("begin_us"), interval.has("end_us")))
+    answer = _at_least(done, least)
+    yield Check(inside, "5.5.2", done, least, None, "checkpoints", len(begun), answer)
+
+
+def cardinalities(found: pl.DataFrame | None, warehouses: int) -> Iterator[Check]:
+    """The rows of the tables before the run."""
+    rows = {} if found is None else dict(found.select("table", "rows").iter_rows())
+    for table, (least, most) in limits.cardinalities(warehouses).items():
+        value, name = rows.get(table), f"{table}, rows before the run"
+        answer, why = "undecided", "they were not counted"
+        if value is not None:
+            answer, why = "kept" if least <= value <= most else "broken", ""
+        yield Check(name, "4.3.3", value, least, most, "rows", None, answer, why)
+
+
+def emulator(ended: pl.DataFrame, unended: pl.DataFrame) -> Iterator[Check]:
+    """Our own rules: that terminals send when it is due, and every transaction ends well.
+
+    Args:
+        ended: as in the other groups.
+        unended: see :func:`benchlab.drivers.tpcc.measured.unended`.
+    """
+    late = ended.select(pl.col("sent_us") - pl.col("due_us")).to_series()
+    yield _percentile("send, later than due by", OURS, late, 99, limits.LATE, unit="ms")
+    n, lost = len(ended) + len(unended), len(unended)
+    answer = "undecided" if not n else "broken" if lost else "kept"
+    name = "transactions refused, in error or lost"
+    yield Check(name, OURS, lost, None, 0, "transactions", n, answer)
+
+
+def _share(name: str, clause: str, found: int, n: int, least: float, most: float) -> Check:
+    """A range of a share."""
+    share, answer = found / n if n else None, chance.of_share(found, n, least, most)
+    return Check(name, clause, _percent(share), 100 * least, 100 * most, "%", n, answer)
+
+
+#: Unit → µs.
+_UNITS = {"s": 1e6, "ms": 1e3}
+
+
+def _percentile(
+    name: str,
+    clause: str,
+    times: pl.Series,
+    percent: int,
+    limit: float,
+    unit: str = "s",
+    inclusive: bool = False,
+) -> Check:
+    """A limit in ``unit`` that ``percent`` % of the times, in µs, are below, or not above."""
+    of_unit = times.cast(pl.Float64) / _UNITS[unit]
+    below = (of_unit <= limit if inclusive else of_unit < limit).sum()
+    answer = chance.of_share(below, len(times), percent / 100, 1, expected=1)
+    value = percentile(of_unit, percent)
+    name = f"{name}, {percent}th percentile"
+    return Check(name, clause, value, None, limit, unit, len(times), answer)
+
+
+def _at_least(value: float | None, least: float) -> Answer:
+    if value is None:
+        return "undecided"
+    return "kept" if value >= least else "broken"
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _seconds(microseconds: float | None) -> float | None:
+    return None if microseconds is None else microseconds / 1e6

@@ -1,0 +1,178 @@
+"""What terminals measured: response times, and the throughput of New-Orders over the interval.
+
+A transaction belongs to the measurement interval in which it was answered (TPC-C 5.11, clause 5.4).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+#: What an emulated browser takes to show an answer, in addition to what is measured (clause 6.6.3.7).
+BROWSER_DELAY_US = 100_000
+
+#: Of records, what ended as the standard wants it to; a rollback on purpose counts (clause 5.4).
+ENDED = ("ok", "rolled_back")
+
+#: Share of the interval after which cumulative throughput is held against that of the whole. Of the
+#: least interval, 120 minutes, these are the 30 within which each system has had a checkpoint
+#: (clause 5.5), so that no moment is judged by less than a cycle of the work in the background.
+SETTLED = 0.25
+
+_MINUTE_US = 60_000_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A measurement interval: from ``begin_us`` on, before ``end_us``, in Unix microseconds."""
+
+    begin_us: int
+    end_us: int
+
+    @property
+    def minutes(self) -> float:
+        """Its length."""
+        return (self.end_us - self.begin_us) / _MINUTE_US
+
+    def has(self, column: str) -> pl.Expr:
+        """Whether a column of Unix microseconds lies in it; false where that is null."""
+        return pl.col(column).is_between(self.begin_us, self.end_us, closed="left").fill_null(False)
+
+
+def ended(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
+    """Return the transactions that ended well in the interval, with ``response_us``.
+
+    The response time is from when the send was due to the last byte, and the browser's delay.
+
+    Args:
+        records: see :data:`benchlab.drivers.tpcc.records.RECORDS`.
+        interval: of measurement.
+    """
+    response = pl.col("answered_us") - pl.col("due_us") + BROWSER_DELAY_US
+    return records.filter(interval.has("answered_us"), pl.col("status").is_in(ENDED)).with_columns(
+        response.alias("response_us")
+    )
+
+
+def unended(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
+    """Return the transactions of the interval that did not end well.
+
+    One that was never answered belongs to the interval in which it was due.
+    """
+    at = pl.coalesce("answered_us", "due_us").alias("at_us")
+    return (
+        records.with_columns(at)
+        .filter(interval.has("at_us"), ~pl.col("status").is_in(ENDED))
+        .drop("at_us")
+    )
+
+
+def percentile(values: pl.Series, percent: int) -> float | None:
+    """Return the smallest of the values at or below which ``percent`` % of them lie.
+
+    Args:
+        values: in any order, without nulls; of none there is no percentile.
+        percent: from 1 to 100.
+    """
+    if values.is_empty():
+        return None
+    rank = -(-percent * len(values) // 100)  # rounded up, without a float's error
+    return float(values.sort()[rank - 1])
+
+
+def new_orders_us(records: pl.DataFrame, interval: Interval) -> np.ndarray:
+    """Return when the New-Orders of the interval were answered, in µs from its begin, ascending."""
+    found = ended(records.filter(type="new_order"), interval)["answered_us"]
+    return np.sort(found.to_numpy()) - interval.begin_us
+
+
+def tpmc(new_orders: int, interval: Interval) -> int:
+    """Return the New-Orders per minute, truncated (clause 5.4).
+
+    It is the *tpmC* only of a run that keeps the rules: see
+    :func:`benchlab.drivers.tpcc.validity.stated`.
+    """
+    return new_orders * _MINUTE_US // (interval.end_us - interval.begin_us)
+
+
+def variation(at_us: np.ndarray, interval: Interval) -> float | None:
+    """Return the cumulative variation of throughput (clause 5.5), as a share.
+
+    With N(t) New-Orders answered up to a moment t of the interval, cumulative throughput is N(t) / t;
+    its variation is the greatest relative distance from that of the whole interval at any moment
+    after :data:`SETTLED` of it.
+
+    Args:
+        at_us: see :func:`new_orders_us`; of none there is no variation.
+        interval: of measurement.
+    """
+    total, length = len(at_us), interval.end_us - interval.begin_us
+    if not total:
+        return None
+    settled = length * SETTLED
+    before = np.searchsorted(at_us, settled, side="right")
+    # extremes are at its begin and, for each later answer, right before and right at it
+    moments = np.concatenate([[settled], at_us[before:], at_us[before:], [length]])
+    counts = np.concatenate(
+        [[before], np.arange(before, total), np.arange(before, total) + 1, [total]]
+    )
+    return float(np.abs(counts / moments * (length / total) - 1).max())
+
+
+def over_time(records: pl.DataFrame, interval: Interval, step_s: float) -> pl.DataFrame:
+    """Return the throughput of New-Orders, step by step.
+
+    Columns: ``minute`` (a step's middle, from the interval's begin; negative before it), ``per_minute``
+    within the step, ``cumulative`` (New-Orders per minute from the interval's begin to the step's end;
+    null outside the interval). Steps are counted from the interval's begin; what is left over at
+    either end of the run, shorter than a step, is dropped.
+
+    Args:
+        records: of the whole run, ramp-up included.
+        interval: of measurement.
+        step_s: length of a step; 30 s at most (clause 5.6).
+    """
+    step_us = round(step_s * 1e6)
+    at = records.filter(pl.col("type") == "new_order", pl.col("status").is_in(ENDED))["answered_us"]
+    answered = records["answered_us"].drop_nulls()
+    if at.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(_OVER_TIME, pl.Float64))
+    first = -((interval.begin_us - answered.min()) // step_us)
+    last = (max(answered.max(), interval.end_us) - interval.begin_us) // step_us
+    steps = pl.DataFrame({"step": pl.Series(range(first, last), dtype=pl.Int64)})
+    counts = (
+        at.to_frame()
+        .select(((pl.col("answered_us") - interval.begin_us) // step_us).alias("step"))
+        .group_by("step")
+        .agg(pl.len().alias("count"))
+    )
+    whole = pl.col("step").is_between(
+        0, (interval.end_us - interval.begin_us) // step_us, closed="left"
+    )
+    minutes = step_us / _MINUTE_US
+    return (
+        steps.join(counts, on="step", how="left")
+        .sort("step")
+        .with_columns(pl.col("count").fill_null(0))
+        .with_columns(pl.when(whole).then("count").otherwise(0).cum_sum().alias("so_far"))
+        .select(
+            ((pl.col("step") + 0.5) * minutes).alias("minute"),
+            (pl.col("count") / minutes).alias("per_minute"),
+            pl.when(whole)
+            .then(pl.col("so_far") / ((pl.col("step") + 1) * minutes))
+            .alias("cumulative"),
+        )
+    )
+
+
+_OVER_TIME = ("minute", "per_minute", "cumulative")
+
+
+def step_s(interval: Interval) -> float:
+    """Return the length of a step for :func:`over_time`: 30 s, or a shorter one of a short interval.
+
+    Of two hours or more there are the 240 steps of clause 5.6; of less, 20 or more of 1 s or more.
+    """
+    seconds = interval.minutes * 60
+    return 30.0 if seconds >= 600 else float(max(1, math.floor(seconds / 20)))

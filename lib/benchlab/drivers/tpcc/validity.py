@@ -1,0 +1,127 @@
+"""Whether a run keeps the standard's rules (TPC-C 5.11), by what its terminals recorded.
+
+:func:`checks` has a row per rule: what was measured, what is allowed, and the answer: kept, broken or
+undecided (:mod:`benchlab.drivers.tpcc.chance`). :func:`stated` is the one form in which the throughput
+of a run is printed: it names its pacing, and how the checks ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from benchlab.drivers.tpcc import checks as rules
+from benchlab.drivers.tpcc import measured
+from benchlab.drivers.tpcc.measured import Interval
+
+#: Result of a Delivery's deferred part (clause 2.7.2): ``queued_us`` when it was, ``completed_us`` null
+#: if it never was; of how many districts an order was delivered, and how many had none.
+DELIVERIES = {
+    "w_id": pl.Int32,
+    "carrier": pl.Int8,
+    "queued_us": pl.Int64,
+    "completed_us": pl.Int64,
+    "delivered": pl.Int8,
+    "skipped": pl.Int8,
+}
+
+#: The engine's checkpoints, those before and after the interval included; ``end_us`` null: not ended.
+CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
+
+#: Rows of the tables before the run.
+CARDINALITIES = {"table": pl.String, "rows": pl.Int64}
+
+#: Of a rule: what was found, of how many (null where there is nothing to count); from ``least`` to
+#: ``most`` is allowed, in ``unit``, null where there is no limit on that side. ``why`` explains an
+#: answer that the value does not.
+CHECKS = {
+    "check": pl.String,
+    "clause": pl.String,
+    "value": pl.Float64,
+    "least": pl.Float64,
+    "most": pl.Float64,
+    "unit": pl.String,
+    "n": pl.Int64,
+    "answer": pl.String,
+    "why": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What of a run does not stand in its records."""
+
+    warehouses: int
+    """Active ones."""
+    interval: Interval
+    pacing: float
+    """Share of the standard's keying and think times that terminals keep: 1 is TPC-C, 0 is none."""
+    mix: Mapping[str, float]
+    """Type → share of the transactions that it is drawn with."""
+    deck: int | None = None
+    """Cards of a terminal's deck, from which it draws without replacement; ``None``: by weights."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded of a run; the checks of what is ``None`` are undecided."""
+
+    records: pl.DataFrame
+    """See :data:`benchlab.drivers.tpcc.records.RECORDS`; those of other phases may be among them."""
+    deliveries: pl.DataFrame | None = None
+    """See :data:`DELIVERIES`."""
+    checkpoints: pl.DataFrame | None = None
+    """See :data:`CHECKPOINTS`."""
+    cardinalities: pl.DataFrame | None = None
+    """See :data:`CARDINALITIES`."""
+
+
+def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
+    """Return a row for each rule; see :data:`CHECKS`."""
+    records, interval = recorded.records, facts.interval
+    ended = measured.ended(records, interval)
+    found = [
+        *rules.mix(ended, facts.mix, facts.deck),
+        *rules.profiles(ended),
+        *rules.keying(ended),
+        *rules.thinking(ended),
+        *rules.responses(ended),
+        *rules.menus(ended),
+        *rules.deferred(recorded.deliveries, interval),
+        *rules.throughput(measured.new_orders_us(records, interval), interval, facts.warehouses),
+        *rules.checkpoints(recorded.checkpoints, interval),
+        *rules.cardinalities(recorded.cardinalities, facts.warehouses),
+        *rules.emulator(ended, measured.unended(records, interval)),
+    ]
+    return pl.DataFrame([one.row for one in found], schema=CHECKS, orient="row")
+
+
+def tpmc(records: pl.DataFrame, facts: Facts) -> int:
+    """Return the New-Orders per minute of the interval; for :func:`stated`, which alone prints it."""
+    return measured.tpmc(len(measured.new_orders_us(records, facts.interval)), facts.interval)
+
+
+def stated(tpmc: int, checks: pl.DataFrame, facts: Facts) -> str:
+    """Return the throughput with all that belongs to it: the pacing, and how the checks ended.
+
+    Args:
+        tpmc: see :func:`tpmc`.
+        checks: see :func:`checks`.
+        facts: of the run.
+    """
+    unit = "tpmC" if facts.pacing == 1 else "New-Orders per minute, which are no tpmC"
+    ends = [
+        f"{len(found)} {answer}" + (f" ({', '.join(found)})" if answer == "broken" else "")
+        for answer in ("kept", "broken", "undecided")
+        if len(found := checks.filter(answer=answer)["check"])
+    ]
+    return f"{tpmc:,} {unit}; {pacing(facts)}; of {len(checks)} rules {', '.join(ends)}"
+
+
+def pacing(facts: Facts) -> str:
+    """Return in words how terminals were paced."""
+    if facts.pacing == 1:
+        return "with the standard's keying and think times"
+    if facts.pacing == 0:
+        return "without keying and think times"
+    return f"with {facts.pacing:g} of the standard's keying and think times"
