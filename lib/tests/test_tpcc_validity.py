@@ -71,7 +71,7 @@ BROKEN_BY = (
     | {
         "New-Orders rolled back": changed(status=pl.lit("ok")),
         "order lines, mean of a New-Order": changed(lines=pl.col("lines") + 1),
-        "order lines, uniform from 5 to 15": changed(lines=pl.col("lines").clip(6, 15)),
+        "order lines, uniform from 5 to 15: p of χ²": changed(lines=pl.col("lines").clip(6, 15)),
         "order lines of a remote warehouse": changed(remote_lines=pl.col("remote_lines") * 2),
         "Payments of a remote customer": only("payment", pl.lit(False), "remote"),
         "Payments by last name": only("payment", pl.lit(True), "by_name"),
@@ -163,7 +163,7 @@ CHANCE = (
     + [
         "New-Orders rolled back",
         "order lines, mean of a New-Order",
-        "order lines, uniform from 5 to 15",
+        "order lines, uniform from 5 to 15: p of χ²",
         "order lines of a remote warehouse",
         "Payments of a remote customer",
         "Payments by last name",

@@ -111,10 +111,10 @@ def profiles(ended: pl.DataFrame) -> Iterator[Check]:
 def _uniform(lines: pl.Series) -> Check:
     cells = len(limits.LINES)
     expected, counts = len(lines) / cells, dict(lines.value_counts().iter_rows())
-    name = f"order lines, uniform from {limits.LINES[0]} to {limits.LINES[-1]}"
+    name = f"order lines, uniform from {limits.LINES[0]} to {limits.LINES[-1]}: p of χ²"
 
     def check(value: float | None, answer: Answer, why: str = "") -> Check:
-        return Check(name, "2.4.1.3", value, _UNLIKELY, None, "p of χ²", len(lines), answer, why)
+        return Check(name, "2.4.1.3", value, _UNLIKELY, None, "", len(lines), answer, why)
 
     if others := sorted(counts.keys() - set(limits.LINES)):
         return check(0.0, "broken", f"there are orders of {others[0]} lines")
@@ -154,7 +154,7 @@ def responses(ended: pl.DataFrame) -> Iterator[Check]:
         ratio = p90 / mean if mean else None
         name = f"{name}, 90th percentile : mean"
         answer = _at_least(ratio, 1)
-        yield Check(name, "5.2.5.7", ratio, 1, None, "ratio", len(times), answer)
+        yield Check(name, "5.2.5.7", ratio, 1, None, "", len(times), answer)
 
 
 def menus(ended: pl.DataFrame) -> Iterator[Check]:

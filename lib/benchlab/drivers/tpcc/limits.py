@@ -58,5 +58,5 @@ def cardinalities(warehouses: int) -> dict[str, tuple[float, float]]:
         "order_line": customers * sum(LINES) // len(LINES),
     }
     return {table: (rows, rows) for table, rows in exact.items()} | {
-        table: (0.99 * rows, 1.01 * rows) for table, rows in around.items()
+        table: (rows * 99 / 100, rows * 101 / 100) for table, rows in around.items()
     }

@@ -31,9 +31,9 @@ CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
 #: Rows of the tables before the run.
 CARDINALITIES = {"table": pl.String, "rows": pl.Int64}
 
-#: Of a rule: what was found, of how many (null where there is nothing to count); from ``least`` to
-#: ``most`` is allowed, in ``unit``, null where there is no limit on that side. ``why`` explains an
-#: answer that the value does not.
+#: Of a rule: what was found, of how many (null where there is nothing to count); allowed is from
+#: ``least`` to ``most``, null where there is no limit on that side; all in ``unit``, empty of a plain
+#: number. ``why`` explains an answer that the value does not.
 CHECKS = {
     "check": pl.String,
     "clause": pl.String,
