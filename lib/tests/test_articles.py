@@ -93,6 +93,9 @@ def test_the_chain_from_terminals_to_efficiency():
     assert chain["cap of a warehouse"]["found"] == chain["cap of a warehouse"]["published"] == 12.86
     assert chain["efficiency"]["found"] == 98.74
     assert chain["cores : processor, Oracle's storage"]["found"] == 12
+    assert chain["warehouses : RTE clients"]["found"] == 4994
+    assert chain["that on a data node"]["found"] == 2.35
+    assert chain["tpmC : data nodes"]["found"] == 298_431
 
 
 def test_audits_are_shown_contradictions_first_with_both_values():

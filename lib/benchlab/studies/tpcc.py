@@ -28,7 +28,9 @@ def chain(repo: Repo) -> pl.DataFrame:
     cap = _TERMINALS * new_order * 60 / cycle
     warehouses = stated("terminals") / _TERMINALS
     rate = stated("tpmc") / warehouses
-    clients = stated("rte_clients")
+    clients, nodes = stated("rte_clients"), stated("data_nodes")
+    copies = stated("data_copies") * stated("warehouse_size_oceanbase")
+    of_processor = stated("oracle_tpmc") / stated("oracle_processors")
     rows = [
         ("terminals : ten a warehouse", None, warehouses, "warehouses"),
         ("cap of a warehouse", stated("tpmc_per_warehouse_max"), cap, "tpmC/warehouse"),
@@ -59,7 +61,18 @@ def chain(repo: Repo) -> pl.DataFrame:
             stated("terminals") / stated("rte_servers") / stated("rte_cores_per_server"),
             "terminals",
         ),
-        ("warehouses : data nodes", None, warehouses / stated("data_nodes"), "warehouses"),
+        ("warehouses : RTE clients", None, warehouses / clients, "warehouses"),
+        ("warehouses : data nodes", None, warehouses / nodes, "warehouses"),
+        ("a warehouse in two compressed copies", None, copies, "MB"),
+        ("that on a data node", None, copies * warehouses / nodes / 1e6, "TB"),
+        ("tpmC : data nodes", None, stated("tpmc") / nodes, "tpmC"),
+        ("Oracle's tpmC : servers, of four processors", None, 4 * of_processor, "tpmC"),
+        (
+            "Oracle's tpmC : cores of its database",
+            None,
+            stated("oracle_tpmc") / stated("oracle_cores"),
+            "tpmC",
+        ),
         (
             "cores : processor, Oracle's database",
             None,
