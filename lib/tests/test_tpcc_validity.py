@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 #: Long enough, and of warehouses enough, that every rule can be told to be kept.
-ENOUGH = synthetic.Drawn(warehouses=60, minutes=120)
+ENOUGH = synthetic.Drawn(warehouses=60, minutes=120, ramp_up=30, think=1.1)
 FEW = synthetic.Drawn(warehouses=1, minutes=2)
 
 Run = tuple[Recorded, Facts]
@@ -112,6 +112,11 @@ BROKEN_BY = (
         "Deliveries that skipped a district": other(
             "deliveries", lambda found: found.with_columns(skipped=EVERY_20TH.cast(pl.Int8))
         ),
+        "mix and pacing in ramp-up, rules broken": changed(
+            keying_us=pl.when(pl.col("answered_us") < synthetic.BEGIN)
+            .then(pl.lit(1))
+            .otherwise("keying_us")
+        ),
         "throughput of a warehouse": lambda run, facts: (run, replace(facts, warehouses=50)),
         "cumulative variation of tpmC": without(
             (pl.col("type") == "new_order")
@@ -161,6 +166,7 @@ CHANCE = (
     [name for name in BROKEN_BY if " in the mix" in name or " think time" in name]
     + [name for name in BROKEN_BY if "90th percentile" in name and "mean" not in name]
     + [
+        "mix and pacing in ramp-up, rules broken",
         "New-Orders rolled back",
         "order lines, mean of a New-Order",
         "order lines, uniform from 5 to 15: p of χ²",
@@ -198,11 +204,12 @@ def test_of_nothing_recorded_nothing_is_told_but_the_time_and_that_nothing_was_d
 
 def test_a_rule_that_is_undecided_for_another_reason_says_which(conforming):
     run, facts = conforming
-    found = validity.checks(Recorded(run.records), facts)
+    found = validity.checks(Recorded(run.records), replace(facts, ramp_up=None))
     why = dict(found.filter(answer="undecided").select("check", "why").iter_rows())
     assert why["Deliveries that skipped a district"] == "no deliveries were recorded"
     assert why["checkpoints in the interval"] == "no checkpoints were recorded"
     assert why["stock, rows before the run"] == "they were not counted"
+    assert why["mix and pacing in ramp-up, rules broken"] == "it was not recorded"
 
 
 def test_without_a_checkpoint_before_the_interval_they_may_be_too_far_apart(conforming):
@@ -225,7 +232,7 @@ def test_without_pacing_rules_are_broken_and_its_throughput_is_no_tpmc(conformin
     facts = replace(facts, pacing=0)
     found = validity.checks(rushed, facts)
     broken = found.filter(answer="broken")["check"].to_list()
-    assert len(broken) == 2 * len(TYPES)
+    assert len(broken) == 2 * len(TYPES) + 1  # and in ramp-up
     text = validity.stated(1234, found, facts)
     assert text.startswith("1,234 New-Orders per minute, which are no tpmC; without keying and")
     assert all(name in text for name in broken)
@@ -237,7 +244,7 @@ def test_throughput_is_printed_with_pacing_and_checks(conforming):
     tpmc = validity.tpmc(run.records, facts)
     assert 9 * 60 < tpmc < 12.86 * 60
     assert validity.stated(tpmc, found, facts) == (
-        f"{tpmc} tpmC; with the standard's keying and think times; of 50 rules 50 kept"
+        f"{tpmc} tpmC; with the standard's keying and think times; of 51 rules 51 kept"
     )
     assert validity.pacing(replace(facts, pacing=0.1)) == (
         "with 0.1 of the standard's keying and think times"
@@ -344,12 +351,12 @@ def test_an_even_throughput_does_not_vary_and_one_that_halves_does():
 
 
 def test_a_steady_run_is_seldom_told_to_vary():
-    """Answers at random moments: in 1 % of runs beyond what is taken to be chance."""
+    """Answers at random moments: in 0.1 % of runs beyond what is taken to be chance."""
     random, n = np.random.default_rng(5), 4000
-    runs = [np.sort(random.integers(0, 10**9, n)) for _ in range(2000)]
+    runs = [np.sort(random.integers(0, 10**9, n)) for _ in range(5000)]
     varied = [measured.variation(at, Interval(0, 10**9)) for at in runs]
     broken = sum(chance.of_variation(one, n, 0.0) == "broken" for one in varied)
-    assert 5 <= broken <= 35
+    assert 1 <= broken <= 12
 
 
 @pytest.mark.parametrize("share", [0.009, 0.011])
@@ -358,12 +365,12 @@ def test_a_share_at_a_limit_is_seldom_told_to_be_beyond_it(share, n):
     random = np.random.default_rng(6)
     drawn = random.binomial(n, share, 2000)
     broken = sum(chance.of_share(int(one), n, 0.009, 0.011) == "broken" for one in drawn)
-    assert broken <= 20
+    assert broken <= 5
 
 
 @pytest.mark.parametrize(
     ("n", "answer"),
-    [(0, "undecided"), (100, "undecided"), (60_000, "undecided"), (70_000, "kept")],
+    [(0, "undecided"), (100, "undecided"), (60_000, "undecided"), (75_000, "kept")],
 )
 def test_a_share_as_it_should_be_is_kept_once_the_sample_can_tell(n, answer):
     assert chance.of_share(n // 100, n, 0.009, 0.011) == answer
@@ -399,7 +406,7 @@ def test_a_mean_think_time_is_held_to_chance(mean, n, answer):
         (12, 1, "undecided"),
         (850, 100, "undecided"),
         (1200, 100, "kept"),
-        (1400, 100, "broken"),
+        (1450, 100, "broken"),
         (0, 100, "broken"),
     ],
 )
@@ -419,7 +426,7 @@ def test_throughput_over_time_adds_up(conforming):
     assert inside["per_minute"].sum() / 2 == pytest.approx(new_orders)
     assert inside["cumulative"][-1] == pytest.approx(new_orders / 120)
     assert inside["minute"][0] == 0.25
-    assert found["minute"].min() > -10.5
+    assert found["minute"].min() > -30.5
     assert found["minute"].max() < 125
 
 

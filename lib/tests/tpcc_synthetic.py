@@ -95,7 +95,14 @@ def records(drawn: Drawn) -> pl.DataFrame:
 
 
 def facts(drawn: Drawn) -> Facts:
-    return Facts(drawn.warehouses, drawn.interval, pacing=1, mix=SHARES, deck=sum(DECK))
+    return Facts(
+        drawn.warehouses,
+        drawn.interval,
+        pacing=1,
+        mix=SHARES,
+        deck=sum(DECK),
+        ramp_up=Interval(BEGIN - drawn.ramp_up * MINUTE, BEGIN),
+    )
 
 
 def recorded(drawn: Drawn) -> Recorded:

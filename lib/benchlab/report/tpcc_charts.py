@@ -14,13 +14,13 @@ _SMALL_WIDTH, _SMALL_HEIGHT = 235, 110
 _BAR, _INK, _FAINT, _LABEL = "#6baed6", "#222222", "#777777", "#555555"
 
 #: Marks of a histogram → dash.
-_DASHES = {"mean": [4, 3], "90th percentile": [1, 0]}
+_DASHES = {"mean": [4, 3], "p90": [1, 0]}
 
 _CUMULATIVE = "since the interval began"
 
 
 def response_times(histogram: pl.DataFrame, responses: pl.DataFrame) -> alt.ConcatChart:
-    """The response times of each type, with their mean and their 90th percentile.
+    """The response times of each type, with their mean and their 90th percentile (p90).
 
     Args:
         histogram: see :func:`benchlab.report.tpcc.response_histogram`.
@@ -32,7 +32,7 @@ def response_times(histogram: pl.DataFrame, responses: pl.DataFrame) -> alt.Conc
         if bins.is_empty():
             continue
         of_type = responses.row(by_predicate=pl.col("type") == name, named=True)
-        marks = {"mean": of_type["mean (s)"], "90th percentile": of_type["90th percentile (s)"]}
+        marks = {"mean": of_type["mean (s)"], "p90": of_type["90th percentile (s)"]}
         title = _heading(name, bins, marks | {"maximum": of_type["maximum (s)"]})
         view = _histogram(bins, marks, "response time (s)", title)
         views.append(view.properties(width=_SMALL_WIDTH, height=_SMALL_HEIGHT))

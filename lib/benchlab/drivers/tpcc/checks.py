@@ -192,6 +192,23 @@ def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Ch
     yield Check(skipping, "2.7.4.2", skipped, None, most, "Deliveries", len(queued), answer)
 
 
+def ramp_up(found: list[Check]) -> Check:
+    """That the mix and the pacing are in ramp-up what they are in the interval.
+
+    Args:
+        found: of ramp-up, the checks of its mix and its keying and think times.
+    """
+    name, clause = "mix and pacing in ramp-up, rules broken", "5.5"
+    if not found:
+        why = "it was not recorded"
+        return Check(name, clause, None, None, 0, "rules", 0, "undecided", why)
+    broken = [one.name for one in found if one.answer == "broken"]
+    undecided = any(one.answer == "undecided" for one in found)
+    answer = "broken" if broken else "undecided" if undecided else "kept"
+    why = ", ".join(broken)
+    return Check(name, clause, len(broken), None, 0, "rules", len(found), answer, why)
+
+
 def throughput(at_us: np.ndarray, interval: Interval, warehouses: int) -> Iterator[Check]:
     """The tpmC of a warehouse, its variation, and the time over which it was measured.
 

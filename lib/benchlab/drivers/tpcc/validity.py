@@ -60,6 +60,8 @@ class Facts:
     """Type → share of the transactions that it is drawn with."""
     deck: int | None = None
     """Cards of a terminal's deck, from which it draws without replacement; ``None``: by weights."""
+    ramp_up: Interval | None = None
+    """Before the interval, with all terminals; ``None``: it was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,25 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
         *rules.responses(ended),
         *rules.menus(ended),
         *rules.deferred(recorded.deliveries, interval),
+        rules.ramp_up(_ramp_up(recorded, facts)),
         *rules.throughput(measured.new_orders_us(records, interval), interval, facts.warehouses),
         *rules.checkpoints(recorded.checkpoints, interval),
         *rules.cardinalities(recorded.cardinalities, facts.warehouses),
         *rules.emulator(ended, measured.unended(records, interval)),
     ]
     return pl.DataFrame([one.row for one in found], schema=CHECKS, orient="row")
+
+
+def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
+    """The checks of what holds in ramp-up, too; none if that was not recorded."""
+    if facts.ramp_up is None:
+        return []
+    ended = measured.ended(recorded.records, facts.ramp_up)
+    return [
+        *rules.mix(ended, facts.mix, facts.deck),
+        *rules.keying(ended),
+        *rules.thinking(ended),
+    ]
 
 
 def tpmc(records: pl.DataFrame, facts: Facts) -> int:
