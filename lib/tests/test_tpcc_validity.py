@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import tpcc_synthetic as synthetic
 from benchlab.drivers.tpcc import chance, limits, measured, validity
+from benchlab.drivers.tpcc.checks import Mix
 from benchlab.drivers.tpcc.limits import NAMES
 from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US, Interval
 from benchlab.drivers.tpcc.records import RECORDS
@@ -381,7 +382,25 @@ def test_a_deck_tells_of_its_mix_sooner_than_weights_do(conforming):
     few = replace(run, records=run.records.filter(pl.col("w_id") <= 10))
     rule = "Payment in the mix"
     assert answers((few, facts))[rule] == "kept"
-    assert answers((few, replace(facts, deck=None)))[rule] == "undecided"
+    weighed = replace(facts, mix=Mix(synthetic.SHARES))
+    assert answers((few, weighed))[rule] == "undecided"
+
+
+@pytest.mark.parametrize(("share", "adjustment"), [(0.431, 0.05), (0.041, 0.2)])
+def test_counts_scatter_as_much_as_is_said_of_adjusted_weights(share, adjustment):
+    """Two ends of an interval, each as far off as its process had come."""
+    draws, processes = 12_000, 300
+    chances = np.random.default_rng(7).random((draws, processes))
+    off, halfway = np.zeros(processes), None
+    for number, chance_of in enumerate(chances):
+        weight = share * np.where(off < 0, 1 + adjustment, 1 - adjustment)
+        off += (chance_of < weight) - share
+        if number == draws // 2:
+            halfway = off.copy()
+    n = draws // 2
+    mix = Mix(synthetic.SHARES, adjustment=adjustment)
+    expected = share * (1 - share) * n**2 / mix.independent(n, terminals=10, share=share)
+    assert (off - halfway).var() == pytest.approx(expected, rel=0.25)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from benchlab.drivers.tpcc.checks import Mix
 from benchlab.drivers.tpcc.limits import KEYING, THINK
 from benchlab.drivers.tpcc.measured import Interval
 from benchlab.drivers.tpcc.records import RECORDS
@@ -99,8 +100,7 @@ def facts(drawn: Drawn) -> Facts:
         drawn.warehouses,
         drawn.interval,
         pacing=1,
-        mix=SHARES,
-        deck=sum(DECK),
+        mix=Mix(SHARES, deck=sum(DECK)),
         ramp_up=Interval(BEGIN - drawn.ramp_up * MINUTE, BEGIN),
     )
 

@@ -24,6 +24,38 @@ _OF_CELL, _UNLIKELY = 5, 0.01
 
 
 @dataclass(frozen=True)
+class Mix:
+    """How terminals draw the types of their transactions (clause 5.2.4.2)."""
+
+    shares: Mapping[str, float]
+    """Type → share that it has on average."""
+    deck: int | None = None
+    """Cards of a terminal's deck, from which it draws without replacement."""
+    adjustment: float | None = None
+    """Share of its weight by which a type is drawn more often while it is behind, and less often
+    while it is ahead; neither this nor a deck: weights stay as they are."""
+    processes: int = 1
+    """Of the emulator, which adjust weights each for itself."""
+
+    def independent(self, n: int, terminals: int, share: float) -> float:
+        """Return how many independent draws scatter as much as ``n`` transactions do.
+
+        A deck, or a weight that is adjusted, keeps a type's count near to what it should be: how far it
+        is off at either end of the interval does not grow with ``n``. Within a deck of D cards a
+        terminal is off by (D² / 4) / (D - 1) of a draw's variance at most. With weights that are
+        adjusted by a, a count drifts back by a of its share p a draw, so that a process is off by
+        (1 - p) / (2 a² p) of it.
+        """
+        if self.deck is not None:
+            off = terminals * (self.deck**2 / 4) / (self.deck - 1)
+        elif self.adjustment is not None:
+            off = self.processes * (1 - share) / (2 * self.adjustment**2 * share)
+        else:
+            return n
+        return max(n, n**2 / (2 * off)) if n else n
+
+
+@dataclass(frozen=True)
 class Check:
     """A rule and its answer; see :data:`benchlab.drivers.tpcc.validity.CHECKS`."""
 
@@ -45,32 +77,21 @@ class Check:
         return self.name, self.clause, self.value, *limits, self.unit, self.n, self.answer, why
 
 
-def mix(ended: pl.DataFrame, drawn: Mapping[str, float], deck: int | None) -> Iterator[Check]:
+def mix(ended: pl.DataFrame, drawn: Mix) -> Iterator[Check]:
     """The least shares of the mix.
 
     Args:
         ended: see :func:`benchlab.drivers.tpcc.measured.ended`; so in all groups.
-        drawn: type → share that it is drawn with.
-        deck: cards of a terminal's deck, if it draws without replacement.
+        drawn: how terminals draw it.
     """
     n, counts = len(ended), dict(ended["type"].value_counts().iter_rows())
-    size = _independent(n, ended["terminal"].n_unique(), deck)
+    terminals = ended["terminal"].n_unique()
     for kind, least in limits.MIX.items():
-        share = counts.get(kind, 0) / n if n else None
-        answer = chance.of_share((share or 0) * size, size, least, 1, drawn[kind])
+        share, expected = counts.get(kind, 0) / n if n else None, drawn.shares[kind]
+        size = drawn.independent(n, terminals, expected)
+        answer = chance.of_share((share or 0) * size, size, least, 1, expected)
         name = f"{NAMES[kind]} in the mix"
         yield Check(name, "5.2.3", _percent(share), 100 * least, None, "%", n, answer)
-
-
-def _independent(n: int, terminals: int, deck: int | None) -> float:
-    """How many independent draws scatter as much as ``n`` cards that terminals deal.
-
-    Whole decks do not scatter at all. At either end of the interval a terminal is within one, of D
-    cards, and what it has dealt of it has (D² / 4) / (D - 1) of a draw's variance at most.
-    """
-    if deck is None or not n:
-        return n
-    return max(n, n**2 / (2 * terminals * (deck**2 / 4) / (deck - 1)))
 
 
 def profiles(ended: pl.DataFrame) -> Iterator[Check]:

@@ -5,13 +5,13 @@ undecided (:mod:`benchlab.drivers.tpcc.chance`). :func:`stated` is the one form 
 of a run is printed: it names its pacing, and how the checks ended.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from benchlab.drivers.tpcc import checks as rules
 from benchlab.drivers.tpcc import measured
+from benchlab.drivers.tpcc.checks import Mix
 from benchlab.drivers.tpcc.measured import Interval
 
 #: Result of a Delivery's deferred part (clause 2.7.2): ``queued_us`` when it was, ``completed_us`` null
@@ -56,10 +56,8 @@ class Facts:
     interval: Interval
     pacing: float
     """Share of the standard's keying and think times that terminals keep: 1 is TPC-C, 0 is none."""
-    mix: Mapping[str, float]
-    """Type → share of the transactions that it is drawn with."""
-    deck: int | None = None
-    """Cards of a terminal's deck, from which it draws without replacement; ``None``: by weights."""
+    mix: Mix
+    """How terminals drew the types of transactions."""
     ramp_up: Interval | None = None
     """Before the interval, with all terminals; ``None``: it was not recorded."""
 
@@ -83,7 +81,7 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
     records, interval = recorded.records, facts.interval
     ended = measured.ended(records, interval)
     found = [
-        *rules.mix(ended, facts.mix, facts.deck),
+        *rules.mix(ended, facts.mix),
         *rules.profiles(ended),
         *rules.keying(ended),
         *rules.thinking(ended),
@@ -105,7 +103,7 @@ def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
         return []
     ended = measured.ended(recorded.records, facts.ramp_up)
     return [
-        *rules.mix(ended, facts.mix, facts.deck),
+        *rules.mix(ended, facts.mix),
         *rules.keying(ended),
         *rules.thinking(ended),
     ]
