@@ -58,8 +58,11 @@ bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (2 h)
 	@$(BIN)/python lib/benchmarks/attribution
 
-lock: $(SETUP)  ## write requirements.lock anew from pyproject.toml
-	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
+COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+lock: $(SETUP)  ## write requirements.lock and requirements-tpcc.lock anew from pyproject.toml
+	@$(COMPILE) --group dev pyproject.toml -o requirements.lock
+	@$(COMPILE) --group pyproject.toml:tpcc -c requirements.lock -o requirements-tpcc.lock
 
 clean:  ## stop everything and delete what can be made again; measured data stays
 	@[ ! -x $(BIN)/benchlab ] || $(BIN)/benchlab teardown $(if $(TARGET),--target $(TARGET))

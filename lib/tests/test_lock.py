@@ -36,9 +36,13 @@ REGISTRIES = [
 
 @pytest.fixture(scope="module")
 def locked() -> dict[str, set[str]]:
+    return versions("requirements.lock")
+
+
+def versions(lock: str) -> dict[str, set[str]]:
     """Name → versions; several where Python or platform decide."""
     found: dict[str, set[str]] = {}
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
+    for line in (ROOT / lock).read_text().splitlines():
         if match := re.match(r"([A-Za-z0-9][\w.-]*)(?:\[.*\])?==([^ ;\\]+)", line):
             found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
     return found
@@ -83,8 +87,16 @@ def test_every_dependency_is_in_both(conda, locked, required):
     assert required - conda.keys() == set()
 
 
-def test_every_locked_package_has_hashes(locked):
-    text = (ROOT / "requirements.lock").read_text()
+def test_hosts_of_tpcc_get_the_locked_versions(locked):
+    for_hosts = versions("requirements-tpcc.lock")
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["tpcc"]
+    assert {canonicalize_name(Requirement(one).name) for one in group} <= for_hosts.keys()
+    assert {name: locked.get(name) for name in for_hosts} == for_hosts
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-tpcc.lock"])
+def test_every_locked_package_has_hashes(lock):
+    text = (ROOT / lock).read_text()
     for entry in re.split(r"\n(?=\S)", text.strip()):
         assert entry.startswith("#") or "--hash=sha256:" in entry, entry.splitlines()[0]
 
