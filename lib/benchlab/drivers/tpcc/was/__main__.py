@@ -1,0 +1,175 @@
+"""Start the application server: ``python -m benchlab.drivers.tpcc.was --help``."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from benchlab.drivers.tpcc.was.null import NULL
+from benchlab.drivers.tpcc.was.pool import ISOLATIONS, Address
+from benchlab.drivers.tpcc.was.serve import LOG_FORMAT, Options, serve
+from benchlab.errors import BenchlabError
+from benchlab.workloads.tpcc.transactions import ENGINES
+from benchlab.workloads.tpcc.transactions import Options as StatementOptions
+
+FORMS = ("procedures", "statements")
+
+_DEFAULTS = StatementOptions()
+
+#: Option of the form ``statements`` → what it means.
+_STATEMENTS = {
+    "batched": "all lines of an order by one statement for each step",
+    "prepared": "statements are parsed once for a connection",
+    "joined": "what takes from the stock reads the item, too",
+}
+
+_DESCRIPTION = """
+Application server of TPC-C: takes the forms of terminals as JSON (POST /api/<type>) and of people as
+HTML (/), runs the transactions on a pool of connections, executes deliveries later, and counts all of
+that (/metrics).
+
+Where the database is, it reads from standard input, so that no process list shows it: one line,
+{"host": ..., "port": ..., "user": ..., "password": ..., "database": ...}.
+
+It prints "ready <Unix time> <URL>" when the pool is full and it serves. It ends on SIGTERM: answers
+that are under way are given, queued deliveries are executed for a while, and the rest of them is
+written to the result file as not executed.
+"""
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"not a whole number of {least} or more: {text!r}")
+        return value
+
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchlab.drivers.tpcc.was",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8080, help="0: any that is free (default: %(default)s)")
+    add(
+        "--database",
+        choices=("engine", NULL),
+        default="engine",
+        help="null: none; answers are made up, to measure everything else alone",
+    )
+    add("--engine", choices=ENGINES, help="of the database")
+    add("--form", choices=FORMS, help="of the transactions: procedures of the database, or SQL")
+    for option, meaning in _STATEMENTS.items():
+        add(
+            f"--{option}",
+            action=argparse.BooleanOptionalAction,
+            default=getattr(_DEFAULTS, option),
+            help=f"of the form statements: {meaning} (default: %(default)s)",
+        )
+    add(
+        "--isolation",
+        choices=ISOLATIONS,
+        default="serializable",
+        help="level of the transactions (default: %(default)s)",
+    )
+    add(
+        "--pool",
+        type=_at_least(1),
+        default=16,
+        help="transactions that run at a time, and connections (default: %(default)s)",
+    )
+    add(
+        "--queue",
+        type=_at_least(0),
+        default=1000,
+        help="transactions that wait; further ones get a 503 (default: %(default)s)",
+    )
+    add(
+        "--repeats",
+        type=_at_least(0),
+        default=10,
+        help="of one transaction, where the database asks for it (default: %(default)s)",
+    )
+    add(
+        "--delivery-workers",
+        type=_at_least(1),
+        default=4,
+        help="deliveries executed at a time (default: %(default)s)",
+    )
+    add(
+        "--delivery-results",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="file that a JSON line of each delivery is added to",
+    )
+    add(
+        "--drain",
+        type=float,
+        default=10,
+        metavar="S",
+        help="seconds for queued deliveries at the end (default: %(default)s)",
+    )
+    add(
+        "--workers",
+        type=_at_least(1),
+        default=1,
+        help="processes, which share all of these; /metrics is of all (default: %(default)s)",
+    )
+    return parser
+
+
+def main() -> None:
+    """Serve as the command line says.
+
+    Exit codes: 0 after SIGTERM or SIGINT, 1 with one line where it cannot serve, 2 for wrong arguments.
+    """
+    parser = _parser()
+    given = parser.parse_args()
+    null = given.database == NULL
+    if not null and not (given.engine and given.form):
+        parser.error("--engine and --form are needed, or --database null")
+    if given.workers > given.pool:
+        parser.error("--workers: each needs a part of --pool")
+    options = Options(
+        host=given.host,
+        port=given.port,
+        engine=NULL if null else given.engine,
+        form="" if null else given.form,
+        statements=StatementOptions(**{option: getattr(given, option) for option in _STATEMENTS}),
+        isolation=given.isolation,
+        pool=given.pool,
+        queue=given.queue,
+        repeats=given.repeats,
+        delivery_workers=given.delivery_workers,
+        delivery_results=given.delivery_results,
+        drain_s=given.drain,
+        workers=given.workers,
+    )
+    logging.basicConfig(format=LOG_FORMAT)
+    try:
+        serve(options, None if null else _address(sys.stdin.buffer.readline()))
+    except BenchlabError as error:
+        sys.exit(f"{parser.prog}: {error}")
+
+
+def _address(line: bytes) -> Address:
+    try:
+        return msgspec.json.decode(line, type=Address)
+    except msgspec.DecodeError as error:
+        raise BenchlabError(f"standard input: where the database is: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

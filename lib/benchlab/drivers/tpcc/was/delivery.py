@@ -1,0 +1,146 @@
+"""Deferred deliveries (clause 2.7.2): queued and answered at once, executed later, told in a file."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from benchlab.drivers.tpcc.was.execute import Done, TransactionFailed
+from benchlab.drivers.tpcc.was.metrics import Metrics
+from benchlab.errors import BenchlabError
+from benchlab.workloads.tpcc.dataset import DISTRICTS
+from benchlab.workloads.tpcc.transactions.contract import Delivery
+
+_log = logging.getLogger(__name__)
+
+#: Executes a delivery.
+Execute = Callable[[Delivery], Awaitable[Done]]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A line of the result file (clause 2.7.2.2). Times are Unix microseconds."""
+
+    queued_us: int
+    completed_us: int
+    w_id: int
+    o_carrier_id: int
+    delivered: dict[int, int] = {}
+    """District → number of the order that was delivered there."""
+    skipped: list[int] = []
+    """Districts without an open order."""
+    retries: int = 0
+    error: str | None = None
+    """Why nothing was delivered; then both of the others are empty."""
+
+
+class Deliveries:
+    """The queue of deliveries, what executes them, and the file of their results.
+
+    The queue is as long as terminals make it: each of them waits for its answer, and its keying and
+    think time, before the next one, and a delivery that was acknowledged is executed.
+    """
+
+    def __init__(
+        self, execute: Execute, results: Path, workers: int, drain_s: float, metrics: Metrics
+    ) -> None:
+        """Know how deliveries are executed.
+
+        Args:
+            execute: one of them.
+            results: the file; lines are added to one that is there, and other processes may do so.
+            workers: how many are executed at a time.
+            drain_s: how long the queue is worked on at the end, before the rest is given up.
+            metrics: in which they are counted.
+        """
+        self._execute, self._path, self._workers = execute, results, workers
+        self._drain_s, self._metrics = drain_s, metrics
+        self._queue: asyncio.Queue[tuple[Delivery, int]] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Begin to execute.
+
+        Raises:
+            BenchlabError: the result file cannot be written.
+        """
+        try:
+            # unbuffered and at the end, so that a line is whole whoever else writes or is killed
+            self._file = self._path.open("ab", buffering=0)
+        except OSError as error:
+            raise BenchlabError(f"delivery results {self._path}: {error.strerror}") from error
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        return self
+
+    def put(self, request: Delivery) -> None:
+        """Queue a delivery."""
+        self._queue.put_nowait((request, _now_us()))
+        self._metrics.deliveries_queued.inc()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Execute what is queued for a while; write down what is not."""
+        try:
+            async with asyncio.timeout(self._drain_s):
+                await self._queue.join()
+        except TimeoutError:
+            _log.warning("%d deliveries were not begun", self._queue.qsize())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while not self._queue.empty():
+            request, queued_us = self._take(self._queue.get_nowait())
+            self._write(request, queued_us, "not executed: the application server has ended")
+        self._file.close()
+
+    async def _work(self) -> None:
+        while True:
+            request, queued_us = self._take(await self._queue.get())
+            await self._deliver(request, queued_us)
+            self._queue.task_done()
+
+    def _take(self, queued: tuple[Delivery, int]) -> tuple[Delivery, int]:
+        self._metrics.deliveries_queued.dec()
+        return queued
+
+    async def _deliver(self, request: Delivery, queued_us: int) -> None:
+        try:
+            done = await self._execute(request)
+        except TransactionFailed as error:
+            self._write(request, queued_us, str(error))
+        except asyncio.CancelledError:
+            self._write(request, queued_us, "broken off: the application server has ended")
+            raise
+        else:
+            self._write(request, queued_us, done)
+
+    def _write(self, request: Delivery, queued_us: int, outcome: Done | str) -> None:
+        """Add the line of a delivery: what was done, or why it was not."""
+        completed_us = _now_us()
+        orders, retries, error = {}, 0, None
+        if isinstance(outcome, Done):
+            orders, retries = outcome.answer.orders, outcome.retries
+            self._metrics.delivery.observe((completed_us - queued_us) / 1e6)
+        else:
+            error = outcome
+        districts = range(1, DISTRICTS + 1) if error is None else ()
+        result = Result(
+            queued_us=queued_us,
+            completed_us=completed_us,
+            w_id=request.w_id,
+            o_carrier_id=request.o_carrier_id,
+            delivered=orders,
+            skipped=[number for number in districts if number not in orders],
+            retries=retries,
+            error=error,
+        )
+        try:
+            self._file.write(msgspec.json.encode(result) + b"\n")
+        except OSError as failed:  # a full disk; terminals must not lose their server by it
+            _log.error("delivery results %s: %s", self._path, failed.strerror)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

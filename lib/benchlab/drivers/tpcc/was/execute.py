@@ -1,0 +1,178 @@
+"""What happens to a transaction in the application server, whichever way it came in."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Protocol
+
+import msgspec
+import psycopg
+import pymysql
+
+from benchlab.drivers.tpcc.was.metrics import Metrics
+from benchlab.drivers.tpcc.was.pool import Connection, Database
+from benchlab.errors import BenchlabError
+from benchlab.workloads.tpcc.transactions import RepeatTransaction
+from benchlab.workloads.tpcc.transactions.contract import Answer, OrderTaken, Request
+
+#: Errors that need no traceback: the database's own, of its connections, and what benchlab raises.
+_EXPECTED = (psycopg.Error, pymysql.MySQLError, OSError, TimeoutError, BenchlabError)
+
+#: A repetition waits for a random time up to this, doubled each time, up to the longest.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
+
+_log = logging.getLogger(__name__)
+
+
+class Refused(BenchlabError):
+    """A transaction that is turned away, since as many wait as may."""
+
+
+class TransactionFailed(BenchlabError):
+    """A transaction that has changed nothing; the message is the database's."""
+
+
+class Runs(Protocol):
+    """What runs the transactions on a connection, see
+    :class:`~benchlab.workloads.tpcc.transactions.Transactions`."""
+
+    async def run(self, connection: Connection, request: Request) -> Answer:
+        """Run the transaction that a request is for."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A transaction that is done. This is the answer of the API, too."""
+
+    answer: Answer | None
+    """``None``: a delivery that is only queued yet."""
+    retries: int = 0
+
+
+class Admission:
+    """At most so many transactions run; at most so many wait to, in the order of their coming."""
+
+    def __init__(self, running: int, waiting: int, metrics: Metrics) -> None:
+        self._running = asyncio.Semaphore(running)
+        self._limit, self._waiting, self._metrics = waiting, 0, metrics
+
+    @asynccontextmanager
+    async def admitted(self, *, refusable: bool) -> AsyncIterator[None]:
+        """Hold one place among those that run.
+
+        Args:
+            refusable: whether it is turned away where too many wait. What is not waits beside them.
+
+        Raises:
+            Refused: too many wait.
+        """
+        if not self._running.locked():
+            await self._running.acquire()  # at once
+            self._metrics.wait.observe(0)
+        elif refusable and self._waiting >= self._limit:
+            raise Refused(f"{self._waiting} transactions wait already, as many as may")
+        else:
+            await self._wait(refusable)
+        self._metrics.running.inc()
+        try:
+            yield
+        finally:
+            self._metrics.running.dec()
+            self._running.release()
+
+    async def _wait(self, counted: bool) -> None:
+        begin = perf_counter()
+        self._waiting += counted
+        self._metrics.waiting.inc()
+        try:
+            await self._running.acquire()
+        finally:
+            self._waiting -= counted
+            self._metrics.waiting.dec()
+        self._metrics.wait.observe(perf_counter() - begin)
+
+
+class Executor:
+    """Runs transactions on the connections of a database."""
+
+    def __init__(
+        self,
+        database: Database,
+        transactions: Runs,
+        admission: Admission,
+        repeats: int,
+        metrics: Metrics,
+    ) -> None:
+        """Know where transactions run.
+
+        Args:
+            database: whose pool has as many connections as admission lets run.
+            transactions: in the form of that database.
+            admission: that all share.
+            repeats: how often one is repeated at most where the database asks for it.
+            metrics: in which all is counted.
+        """
+        self._database, self._transactions = database, transactions
+        self._admission, self._repeats, self._metrics = admission, repeats, metrics
+
+    async def run(self, request: Request, *, refusable: bool = True) -> Done:
+        """Run a transaction to its end, and count what became of it.
+
+        Args:
+            request: the form.
+            refusable: see :meth:`Admission.admitted`.
+
+        Raises:
+            Refused: too many wait.
+            TransactionFailed: it was not done, or repeated too often.
+        """
+        try:
+            async with self._admission.admitted(refusable=refusable):
+                done = await self._on_a_connection(request)
+        except Refused:
+            self._count(request, "refused")
+            raise
+        except Exception as error:  # whatever it is, it ends this transaction and not the server
+            self._count(request, "error")
+            if not isinstance(error, _EXPECTED):
+                _log.exception("%s failed", request.type)
+            raise TransactionFailed(_said(error)) from error
+        rolled_back = isinstance(done.answer, OrderTaken) and done.answer.rolled_back
+        self._count(request, "rolled_back" if rolled_back else "ok")
+        return done
+
+    def _count(self, request: Request, outcome: str) -> None:
+        self._metrics.outcomes[request.type, outcome].inc()
+
+    async def _on_a_connection(self, request: Request) -> Done:
+        connection = await self._database.acquire()
+        try:
+            return await self._repeated(connection, request)
+        finally:
+            if connection.closed:
+                self._metrics.connections_lost.inc()
+            await self._database.release(connection)
+
+    async def _repeated(self, connection: Connection, request: Request) -> Done:
+        repeats = 0
+        while True:
+            try:
+                return Done(await self._transactions.run(connection, request), repeats)
+            except RepeatTransaction as error:
+                if repeats == self._repeats:
+                    said = f"given up after {repeats} repetitions: {error}"
+                    raise TransactionFailed(said) from error
+            self._metrics.repeats[request.type].inc()
+            # two that collided must not meet again
+            await asyncio.sleep(
+                random.uniform(0, min(_FIRST_PAUSE_S * 2**repeats, _LONGEST_PAUSE_S))
+            )
+            repeats += 1
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of what an error says; of one of MySQL's, its number too."""
+    said = " ".join(map(str, error.args)) if isinstance(error, pymysql.MySQLError) else str(error)
+    return said.strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,92 @@
+"""What the application server counts, as Prometheus' text.
+
+Where several processes serve, each keeps its numbers in files of the folder that the environment
+variable ``PROMETHEUS_MULTIPROC_DIR`` names, and the page of any one of them is of all (the client
+library's own way; the variable is set before it is imported).
+"""
+
+import os
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from benchlab.workloads.tpcc.transactions.contract import REQUESTS
+
+#: Environment variable of the client library.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+
+#: What may become of a transaction: answered; rolled back on purpose; turned away, since too many
+#: waited; its form was malformed; the database did not do it, or repeated it too often.
+OUTCOMES = ("ok", "rolled_back", "refused", "malformed", "error")
+
+#: Upper bounds in seconds: 5 and 20 are the limits of answers, 80 that of a deferred delivery.
+_RESPONSE_S = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    *(1, 2, 5, 10, 20, 40, 80),
+)
+
+
+class Metrics:
+    """Counters of one process."""
+
+    def __init__(self, database: str) -> None:
+        """Begin at zero.
+
+        Args:
+            database: what answers, as the page names it.
+        """
+        self._registry = CollectorRegistry()
+        own = {"namespace": "tpcc_was", "registry": self._registry}
+        summed = {"multiprocess_mode": "livesum", **own}
+        known = Gauge(
+            "database",
+            'What answers; "null" is no database.',
+            ["name"],
+            multiprocess_mode="max",
+            **own,
+        )
+        known.labels(database).set(1)
+        outcomes = Counter(
+            "transactions", "Transactions, by what became of them.", ["type", "outcome"], **own
+        )
+        seconds = Histogram(
+            "response_seconds",
+            "From a form's last byte to its answer's first, of those that are answered.",
+            ["type"],
+            buckets=_RESPONSE_S,
+            **own,
+        )
+        repeats = Counter("repeats", "Repetitions that the database asked for.", ["type"], **own)
+        # found once, not by every transaction
+        self.outcomes = {
+            (name, outcome): outcomes.labels(name, outcome)
+            for name in REQUESTS
+            for outcome in OUTCOMES
+        }
+        self.response = {name: seconds.labels(name) for name in REQUESTS}
+        self.repeats = {name: repeats.labels(name) for name in REQUESTS}
+        self.running = Gauge("pool_in_use", "Transactions that run.", **summed)
+        self.waiting = Gauge("queue_length", "Transactions that wait to run.", **summed)
+        self.wait = Histogram(
+            "pool_wait_seconds", "What transactions waited to run.", buckets=_RESPONSE_S, **own
+        )
+        self.connections_lost = Counter(
+            "connections_lost", "Connections that were lost in a transaction.", **own
+        )
+        self.deliveries_queued = Gauge(
+            "deliveries_queued", "Deliveries that are queued, and not yet begun.", **summed
+        )
+        self.delivery = Histogram(
+            "delivery_seconds",
+            "From a delivery's queueing to its completion.",
+            buckets=_RESPONSE_S,
+            **own,
+        )
+
+    def page(self) -> bytes:
+        """Return all numbers, those of the other processes included."""
+        if SHARED not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)
+        return generate_latest(registry)

@@ -1,0 +1,1016 @@
+"""The application server of TPC-C, over real sockets: its API, screens, limits, faults and its end."""
+
+import asyncio
+import html
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+import uvicorn
+from benchlab.drivers.tpcc.was import forms, serve
+from benchlab.drivers.tpcc.was.delivery import Result
+from benchlab.drivers.tpcc.was.forms import MalformedForm
+from benchlab.drivers.tpcc.was.null import NULL, NullDatabase, NullTransactions
+from benchlab.drivers.tpcc.was.pool import Address, MySQLDatabase, PostgresDatabase
+from benchlab.drivers.tpcc.was.screens import TITLES
+from benchlab.drivers.tpcc.was.serve import Options
+from benchlab.errors import EngineError
+from benchlab.workloads.tpcc.transactions import Options as StatementOptions
+from benchlab.workloads.tpcc.transactions import RepeatTransaction
+from benchlab.workloads.tpcc.transactions.contract import (
+    REQUESTS,
+    Delivered,
+    Delivery,
+    LowStock,
+    NewOrder,
+    OrderedItem,
+    OrderStatus,
+    OrderTaken,
+    Payment,
+    PaymentTaken,
+    Request,
+    StatusOfOrder,
+    StockLevel,
+)
+from conftest import wait_for
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+#: A form of each type.
+FORMS: dict[str, Request] = {
+    "new_order": NewOrder(
+        w_id=1, d_id=2, c_id=3, lines=[OrderedItem(7, 1, 5), OrderedItem(9, 2, 1)]
+    ),
+    "payment": Payment(w_id=1, d_id=2, c_w_id=1, c_d_id=2, h_amount=Decimal("12.50"), c_id=3),
+    "order_status": OrderStatus(w_id=1, d_id=2, c_last="BARBARBAR"),
+    "delivery": Delivery(w_id=1, o_carrier_id=4),
+    "stock_level": StockLevel(w_id=1, d_id=2, threshold=15),
+}
+
+ANSWERS = {
+    "new_order": OrderTaken,
+    "payment": PaymentTaken,
+    "order_status": StatusOfOrder,
+    "stock_level": LowStock,
+}
+
+
+@dataclass
+class Fake:
+    """Transactions that do what a test tells them to, and count how many of them run."""
+
+    act: Callable[[Request], object] = lambda request: None
+    held: threading.Event | None = None
+    running: int = 0
+    most: int = 0
+    seen: list[Request] = field(default_factory=list)
+
+    async def run(self, connection: object, request: Request) -> object:
+        self.seen.append(request)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            while self.held and not self.held.is_set():
+                await asyncio.sleep(0.001)
+            return self.act(request) or await NullTransactions().run(connection, request)
+        finally:
+            self.running -= 1
+
+
+@dataclass
+class Server:
+    """A server under test."""
+
+    port: int
+    results: Path
+
+    def ask(
+        self, method: str, path: str, sent: bytes | None = None
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        try:
+            connection.request(method, path, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def api(self, name: str, form: Request | bytes | None = None) -> tuple[int, dict]:
+        form = FORMS[name] if form is None else form
+        sent = form if isinstance(form, bytes) else msgspec.json.encode(form)
+        status, _, said = self.ask("POST", f"/api/{name}", sent)
+        return status, json.loads(said)
+
+    def screen(self, name: str, fields: object) -> tuple[int, str]:
+        sent = urllib.parse.urlencode(fields, doseq=True).encode()
+        status, headers, said = self.ask("POST", f"/{name}", sent)
+        assert headers["content-type"] == "text/html; charset=utf-8"
+        return status, said.decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        _, _, page = self.ask("GET", "/metrics")
+        samples = (
+            sample
+            for family in text_string_to_metric_families(page.decode())
+            for sample in family.samples
+        )
+        found = {
+            tuple(sorted(one.labels.items())): one.value
+            for one in samples
+            if one.name == f"tpcc_was_{name}"
+        }
+        return found[tuple(sorted(labels.items()))]
+
+    def outcome(self, name: str, outcome: str) -> float:
+        return self.metric("transactions_total", type=name, outcome=outcome)
+
+    def delivered(self) -> list[Result]:
+        lines = self.results.read_bytes().splitlines(keepends=True)
+        assert all(line.endswith(b"\n") for line in lines)
+        return [msgspec.json.decode(line, type=Result) for line in lines]
+
+
+def options(folder: Path, **given: object) -> Options:
+    every = Options(
+        host="127.0.0.1",
+        port=0,
+        engine=NULL,
+        form="statements",
+        statements=StatementOptions(),
+        isolation="serializable",
+        pool=4,
+        queue=4,
+        repeats=3,
+        delivery_workers=1,
+        delivery_results=folder / "deliveries.jsonl",
+        drain_s=600,
+        workers=1,
+    )
+    return replace(every, **given)
+
+
+@contextmanager
+def served(given: Options, transactions: object, database: object = None) -> Iterator[Server]:
+    """Serve in a thread of this process, on a real socket."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    started: Future[uvicorn.Server] = Future()
+
+    async def main() -> None:
+        try:
+            async with serve.application(given, database or NullDatabase(), transactions) as app:
+                config = uvicorn.Config(app, lifespan="off", log_config=None, log_level="warning")
+                server = uvicorn.Server(config)
+                started.set_result(server)
+                await server.serve([listening])
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(asyncio.run, main())
+        server = started.result()
+        try:
+            yield Server(listening.getsockname()[1], given.delivery_results)
+        finally:
+            server.should_exit = True
+            ended.result()
+
+
+@pytest.fixture
+def null(tmp_path) -> Iterator[Server]:
+    with served(options(tmp_path), NullTransactions()) as server:
+        yield server
+
+
+# The API
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_each_type_has_a_menu_and_an_answer_of_its_own(null, name):
+    assert null.ask("GET", f"/api/menu/{name}")[::2] == (200, b"{}")
+    status, headers, said = null.ask("POST", f"/api/{name}", msgspec.json.encode(FORMS[name]))
+    assert (status, headers["content-type"]) == (200, "application/json")
+    if name == "delivery":
+        assert json.loads(said) == {"answer": None, "retries": 0}
+        wait_for(lambda: null.outcome(name, "ok") == 1, "the delivery to be executed")
+    else:
+        answer = json.loads(said)
+        assert answer["retries"] == 0
+        msgspec.convert(answer["answer"], ANSWERS[name], strict=False)
+        assert null.outcome(name, "ok") == 1
+    assert null.metric("response_seconds_count", type=name) == 1
+
+
+def test_a_new_order_with_an_unused_item_is_told_as_rolled_back(null):
+    form = NewOrder(w_id=1, d_id=1, c_id=1, lines=[OrderedItem(100_001, 1, 5)])
+    status, said = null.api("new_order", form)
+    assert (status, said["answer"]["rolled_back"], said["answer"]["lines"]) == (200, True, [])
+    assert null.outcome("new_order", "rolled_back") == 1
+
+
+def test_connections_are_kept(null):
+    connection = http.client.HTTPConnection("127.0.0.1", null.port, timeout=600)
+    sockets = set()
+    for name in ("payment", "nothing", "stock_level"):
+        connection.request("POST", f"/api/{name}", msgspec.json.encode(FORMS.get(name, {})))
+        connection.getresponse().read()
+        sockets.add(connection.sock.getsockname())
+    assert len(sockets) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/api/nothing", 404),
+        ("GET", "/api/menu/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/api/new_order", 405),
+        ("POST", "/api/menu/new_order", 405),
+        ("GET", "/a/b/c", 404),
+    ],
+)
+def test_what_there_is_not(null, method, path, status):
+    found, _, said = null.ask(method, path, b"{}")
+    assert found == status
+    if path.startswith("/api") and status == 404:
+        assert json.loads(said)["error"] == (
+            "unknown transaction 'nothing'; choose one of:"
+            " delivery, new_order, order_status, payment, stock_level"
+        )
+
+
+def changed(name: str, **fields: object) -> bytes:
+    """The form of a type with other fields; ``...`` is one that is missing."""
+    form = msgspec.to_builtins(FORMS[name]) | fields
+    return msgspec.json.encode({key: value for key, value in form.items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "reason"),
+    [
+        ("payment", b"", "Input data was truncated"),
+        ("payment", b"{]", "JSON is malformed: object keys must be strings (byte 1)"),
+        ("payment", b"\xff", "JSON is malformed: invalid character (byte 0)"),
+        ("payment", b"[]", "Expected `object`, got `array`"),
+        ("payment", b"x" * 70_000, "a form has 65536 bytes at most"),
+        ("payment", b"[" * 60_000, "Expected `object`, got `array`"),
+        ("payment", changed("payment", d_id=...), "Object missing required field `d_id`"),
+        ("payment", changed("payment", d_id="2"), "Expected `int`, got `str` - at `$.d_id`"),
+        ("payment", changed("payment", x=1), "Object contains unknown field `x`"),
+        ("payment", changed("payment", d_id=11), "d_id must be from 1 to 10, not 11"),
+        ("payment", changed("payment", w_id=1 << 40), "w_id must be from 1 to 2147483647"),
+        ("payment", changed("payment", c_id=...), "either c_id or c_last must name the customer"),
+        ("payment", changed("payment", c_last="A"), "either c_id or c_last must name"),
+        ("payment", changed("payment", h_amount="NaN"), "h_amount must be from 0.01 to 9999.99"),
+        ("payment", changed("payment", h_amount="-1"), "h_amount must be from 0.01 to 9999.99"),
+        ("payment", changed("payment", h_amount="0.001"), "h_amount must be from 0.01 to 9999.99"),
+        ("payment", changed("payment", h_amount="1e999"), "h_amount must be from 0.01 to 9999.99"),
+        ("order_status", changed("order_status", c_last=""), "c_last must be of 1 to 16"),
+        ("order_status", changed("order_status", c_last="A\0"), "c_last must be of 1 to 16"),
+        ("new_order", changed("new_order", lines=[]), "number of lines must be from 1 to 15"),
+        (
+            "new_order",
+            changed("new_order", lines=[OrderedItem(1, 1, 100)]),
+            "quantity of line 1 must be from 1 to 99, not 100",
+        ),
+        ("delivery", changed("delivery", o_carrier_id=0), "o_carrier_id must be from 1 to 10"),
+        ("stock_level", changed("stock_level", threshold=-1), "threshold must be from 0 to 99"),
+    ],
+)
+def test_a_malformed_form_is_refused_with_the_reason(null, name, sent, reason):
+    status, said = null.api(name, sent)
+    assert status == 400
+    assert said["error"].startswith(reason)
+    assert null.outcome(name, "malformed") == 1
+    assert null.api("payment")[0] == 200  # the connection's server goes on
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+_NUMBERS = st.integers(-(2**70), 2**70) | st.integers(-1, 20) | _JSON
+_NEARLY = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("w_id", "d_id", "c_id", "c_w_id", "c_d_id", "threshold"), _NUMBERS),
+        "o_carrier_id": _NUMBERS,
+        "c_last": st.text(max_size=20) | _JSON,
+        "h_amount": st.decimals().map(str) | st.floats() | st.text(),
+        "lines": st.lists(
+            st.fixed_dictionaries(
+                {"i_id": _NUMBERS, "supply_w_id": _NUMBERS, "quantity": _NUMBERS}
+            ),
+            max_size=17,
+        )
+        | _JSON,
+    },
+)
+
+
+@given(
+    name=st.sampled_from(sorted(REQUESTS)),
+    sent=st.binary()
+    | _JSON.map(json.dumps).map(str.encode)
+    | _NEARLY.map(json.dumps).map(str.encode),
+)
+def test_whatever_bytes_are_a_request_or_malformed(name, sent):
+    with suppress(MalformedForm):
+        request = forms.of_json(name, sent)
+        assert isinstance(request, REQUESTS[name])
+        # and of what is one, the null database takes every answer to its end
+        asyncio.run(NullTransactions().run(None, request))
+        assert 1 <= request.w_id < 2**31
+
+
+@given(name=st.text(alphabet=st.characters(codec="ascii"), max_size=12), sent=st.binary())
+def test_whatever_path_and_bytes_never_fail_the_server(name, sent):
+    """Of the API and of the screens, by the application itself."""
+    statuses = asyncio.run(_answered(name, sent))
+    assert set(statuses) <= {200, 400, 404, 405}
+
+
+@given(
+    name=st.sampled_from(sorted(REQUESTS)),
+    sent=st.binary()
+    | st.lists(st.tuples(st.sampled_from(["w_id", "d_id", "c_id", "i_id", "x"]), st.text())).map(
+        lambda fields: urllib.parse.urlencode(fields).encode()
+    ),
+)
+def test_whatever_bytes_never_fail_a_screen(name, sent):
+    assert set(asyncio.run(_answered(name, sent))) <= {200, 400}
+
+
+async def _answered(name: str, sent: bytes) -> list[int]:
+    """What the API and the screens answer to bytes, without a socket."""
+    path = f"/{urllib.parse.quote(name, safe='')}"
+    statuses = []
+    async with serve.application(
+        options(Path("/dev"), delivery_results=Path("/dev/null")),
+        NullDatabase(),
+        NullTransactions(),
+    ) as app:
+        for method, where in (("POST", f"/api{path}"), ("POST", path), ("GET", path)):
+            scope = {
+                "type": "http",
+                "method": method,
+                "path": urllib.parse.unquote(where),
+                "root_path": "",
+                "query_string": sent if method == "GET" else b"",
+                "headers": [],
+            }
+            chunks = [sent[:3], sent[3:]]
+
+            async def receive(chunks: list[bytes] = chunks) -> dict:
+                body = chunks.pop(0)
+                return {"type": "http.request", "body": body, "more_body": bool(chunks)}
+
+            async def send(message: dict) -> None:
+                if message["type"] == "http.response.start":
+                    statuses.append(message["status"])
+
+            await app(scope, receive, send)
+    return statuses
+
+
+# Limits
+
+
+def test_so_many_run_so_many_wait_and_others_are_turned_away(tmp_path):
+    fake = Fake(held=threading.Event())
+    with (
+        served(options(tmp_path, pool=2, queue=3), fake) as server,
+        ThreadPoolExecutor(9) as clients,
+    ):
+        first = [clients.submit(server.api, "payment") for _ in range(5)]
+        wait_for(lambda: server.metric("queue_length") == 3, "three to wait")
+        assert server.metric("pool_in_use") == 2
+        refused = list(clients.map(server.api, ["payment"] * 4))
+        assert {status for status, _ in refused} == {503}
+        assert refused[0][1] == {"error": "3 transactions wait already, as many as may"}
+        # a delivery is queued beside them
+        assert server.api("delivery")[0] == 200
+        fake.held.set()
+        assert [one.result()[0] for one in first] == [200] * 5
+        wait_for(lambda: server.delivered(), "the delivery to be executed")
+        assert fake.most == 2
+        assert (server.outcome("payment", "ok"), server.outcome("payment", "refused")) == (5, 4)
+        assert server.metric("queue_length") == server.metric("pool_in_use") == 0
+        assert server.metric("pool_wait_seconds_count") == 6
+
+
+def test_those_that_wait_run_in_the_order_of_their_coming(tmp_path):
+    fake = Fake(held=threading.Event())
+    with (
+        served(options(tmp_path, pool=1, queue=3), fake) as server,
+        ThreadPoolExecutor(4) as clients,
+    ):
+        sent = []
+        for number in range(1, 5):
+            form = replaced(FORMS["stock_level"], threshold=number)
+            sent.append(clients.submit(server.api, "stock_level", form))
+            wait_for(
+                lambda number=number: server.metric("queue_length") == number - 1, "it to wait"
+            )
+        fake.held.set()
+        assert {one.result()[0] for one in sent} == {200}
+    assert [request.threshold for request in fake.seen] == [1, 2, 3, 4]
+
+
+def replaced(request: Request, **fields: object) -> Request:
+    return msgspec.structs.replace(request, **fields)
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_what_the_database_wants_repeated_is_repeated_and_told(tmp_path, times):
+    fake = Fake(act=repeated(times))
+    with served(options(tmp_path, repeats=3), fake) as server:
+        status, said = server.api("stock_level")
+        assert (status, said["retries"]) == (200, times)
+        assert server.metric("repeats_total", type="stock_level") == times
+    assert len(fake.seen) == 1 + times
+
+
+def test_what_is_repeated_too_often_has_failed(tmp_path):
+    with served(options(tmp_path, repeats=3), Fake(act=repeated(4))) as server:
+        status, said = server.api("stock_level")
+        assert (status, said) == (500, {"error": "given up after 3 repetitions: deadlock"})
+        assert server.outcome("stock_level", "error") == 1
+        assert server.metric("repeats_total", type="stock_level") == 3
+
+
+def repeated(times: int) -> Callable[[Request], None]:
+    """Be asked for so many repetitions."""
+    left = iter(range(times))
+
+    def act(_: Request) -> None:
+        if next(left, None) is not None:
+            raise RepeatTransaction("deadlock", "40P01")
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (psycopg.errors.DiskFull("no space left\nHINT:  buy"), "no space left"),
+        (psycopg.OperationalError(), "OperationalError"),
+        (EngineError("there is no customer 9"), "there is no customer 9"),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "[Errno 104] Connection reset by peer",
+        ),
+        (ZeroDivisionError("a bug"), "a bug"),
+    ],
+)
+def test_an_error_ends_its_transaction_alone(tmp_path, error, said):
+    def fail(_: Request) -> None:
+        raise error
+
+    fake = Fake(act=fail)
+    with served(options(tmp_path, pool=1), fake) as server:
+        assert server.api("payment") == (500, {"error": said})
+        assert server.outcome("payment", "error") == 1
+        fake.act = lambda request: None
+        assert server.api("payment")[0] == 200
+
+
+# Deferred deliveries
+
+
+def test_a_delivery_is_answered_when_it_is_queued_and_told_when_it_is_done(tmp_path):
+    fake = Fake(held=threading.Event(), act=lambda request: Delivered({1: 2101, 3: 2107}))
+    with served(options(tmp_path), fake) as server:
+        assert server.api("delivery") == (200, {"answer": None, "retries": 0})
+        wait_for(lambda: fake.running, "it to be executed")
+        server.api("delivery")
+        assert server.metric("deliveries_queued") == 1
+        assert server.delivered() == []
+        fake.held.set()
+        first, second = wait_for(
+            lambda: len(found := server.delivered()) == 2 and found, "two deliveries"
+        )
+        assert (first.w_id, first.o_carrier_id, first.error) == (1, 4, None)
+        assert first.delivered == {1: 2101, 3: 2107}
+        assert first.skipped == [2, 4, 5, 6, 7, 8, 9, 10]
+        assert first.queued_us <= first.completed_us <= second.completed_us
+        assert server.metric("delivery_seconds_count") == 2
+        assert server.metric("deliveries_queued") == 0
+
+
+def test_a_delivery_that_fails_is_told_with_the_reason(tmp_path):
+    def fail(_: Request) -> None:
+        raise EngineError("disk full")
+
+    with served(options(tmp_path), Fake(act=fail)) as server:
+        assert server.api("delivery")[0] == 200
+        (result,) = wait_for(server.delivered, "its line")
+        assert (result.error, result.delivered, result.skipped) == ("disk full", {}, [])
+        assert server.outcome("delivery", "error") == 1
+
+
+def test_what_is_queued_at_the_end_is_executed(tmp_path):
+    fake = Fake(held=threading.Event())
+    with served(options(tmp_path), fake) as server:
+        for _ in range(5):
+            server.api("delivery")
+        fake.held.set()
+    assert [result.error for result in server.delivered()] == [None] * 5
+
+
+def test_what_the_end_leaves_no_time_for_is_told_as_not_executed(tmp_path):
+    fake = Fake(held=threading.Event())
+    with served(options(tmp_path, drain_s=0), fake) as server:
+        for _ in range(3):
+            server.api("delivery")
+        wait_for(lambda: fake.running, "one to be executed")
+    assert [result.error for result in server.delivered()] == [
+        "broken off: the application server has ended",
+        *["not executed: the application server has ended"] * 2,
+    ]
+
+
+def test_a_result_file_that_is_there_is_kept(tmp_path):
+    (tmp_path / "deliveries.jsonl").write_bytes(msgspec.json.encode(Result(1, 2, 3, 4)) + b"\n")
+    with served(options(tmp_path), NullTransactions()) as server:
+        server.api("delivery")
+    before, after = server.delivered()
+    assert (before.w_id, after.w_id) == (3, 1)
+
+
+# The screens
+
+
+#: What a person enters: the fields of an order, its lines below each other.
+ORDER = {
+    "w_id": "1",
+    "d_id": "2",
+    "c_id": "3",
+    "i_id": ["7", "", "9"],
+    "supply_w_id": ["", "", " 2 "],
+    "quantity": ["5", "", "1"],
+}
+
+
+def test_a_person_enters_an_order_and_sees_it(tmp_path):
+    fake = Fake()
+    with served(options(tmp_path), fake) as server:
+        status, page = server.screen("new_order", ORDER)
+    assert status == 200
+    # blank lines are none; a blank warehouse is the home
+    assert fake.seen == [FORMS["new_order"]]
+    assert "The order is taken." in page
+    # 5 + 1 items at 42 dollars
+    assert "252.00" in page
+    assert 'href="/order_status?w_id=1&amp;d_id=2&amp;c_id=3"' in page
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_each_screen_takes_its_own_form(null, name):
+    fields = {key: value for key, value in msgspec.to_builtins(FORMS[name]).items() if value}
+    lines = fields.pop("lines", [])
+    for column in OrderedItem.__struct_fields__ if lines else ():
+        fields[column] = [line[column] for line in lines]
+    status, page = null.screen(name, fields)
+    assert (status, f"<h1>{TITLES[name][0]}</h1>" in page) == (200, True)
+    assert "card error" not in page
+
+
+def test_a_form_in_error_is_shown_again_as_it_was_entered(null):
+    status, page = null.screen("new_order", ORDER | {"d_id": "eleven", "c_id": '"><script>x'})
+    assert status == 400
+    assert re.search('role="alert">Expected `int`, got `str` - at `[$].(d_id|c_id)`<', page)
+    assert 'name="d_id" value="eleven"' in page
+    assert 'value="&#34;&gt;&lt;script&gt;x"' in page
+    assert re.findall(r'name="i_id" value="(\d*)"', page) == ["7", "", "9", *[""] * 12]
+
+
+def test_what_is_shown_is_escaped(tmp_path):
+    def act(request: Request) -> StatusOfOrder:
+        answer = asyncio.run(NullTransactions().run(None, request))
+        return msgspec.structs.replace(answer, c_first="<script>alert(1)</script>", c_last="O'X&Y")
+
+    with (
+        ThreadPoolExecutor(1) as aside,
+        served(
+            options(tmp_path), Fake(act=lambda request: aside.submit(act, request).result())
+        ) as server,
+    ):
+        _, page = server.screen("order_status", {"w_id": 1, "d_id": 2, "c_last": "<b>"})
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; OE O&#39;X&amp;Y" in page
+
+
+def test_a_failed_and_a_refused_transaction_are_told_on_the_screen(tmp_path):
+    def fail(_: Request) -> None:
+        raise EngineError("disk <full>")
+
+    fake = Fake(act=fail)
+    with served(options(tmp_path, pool=1, queue=0), fake) as server:
+        status, page = server.screen("stock_level", {"w_id": 1, "d_id": 2, "threshold": 15})
+        assert (status, 'role="alert">disk &lt;full&gt;<' in page) == (500, True)
+        fake.held = threading.Event()
+        with ThreadPoolExecutor(1) as client:
+            running = client.submit(server.api, "payment")
+            wait_for(lambda: server.metric("pool_in_use") == 1, "one to run")
+            status, page = server.screen("stock_level", {"w_id": 1, "d_id": 2, "threshold": 15})
+            assert (status, "0 transactions wait already" in page) == (503, True)
+            fake.held.set()
+            running.result()
+
+
+def test_an_order_with_an_unused_item_is_told_on_the_screen(null):
+    _, page = null.screen("new_order", ORDER | {"i_id": ["100001", "", "9"]})
+    assert "Item number is not valid" in page
+
+
+@pytest.mark.parametrize("path", ["/", *(f"/{name}" for name in REQUESTS)])
+def test_a_screen_needs_nothing_else_and_names_its_fields(null, path):
+    status, _, said = null.ask("GET", path)
+    page = said.decode()
+    assert status == 200
+    assert not re.search(r"<script|https?://|src=|url\(|@import", page)
+    labelled = set(re.findall(r'<label for="(\w+)"', page))
+    inputs = re.findall(r"<input[^>]*>", page)
+    assert all(
+        "aria-label=" in one or re.search(r' id="(\w+)"', one)[1] in labelled for one in inputs
+    )
+    # every screen says that nothing is kept
+    assert "<strong>No database.</strong>" in page
+
+
+def test_a_form_is_filled_in_from_its_address(null):
+    _, _, said = null.ask("GET", "/order_status?w_id=1&d_id=2&c_last=%22%3E")
+    page = said.decode()
+    assert 'name="w_id" value="1"' in page
+    assert f'name="c_last" value="{html.escape(chr(34) + ">").replace("quot", "#34")}"' in page
+
+
+def test_a_database_is_named_and_not_denied(tmp_path):
+    given = options(tmp_path, engine="postgres", form="procedures")
+    with served(given, NullTransactions()) as server:
+        page = server.ask("GET", "/")[2].decode()
+        assert ("No database" in page, "postgres, procedures" in page) == (False, True)
+        assert server.metric("database", name="postgres") == 1
+
+
+# The program
+
+
+class Program:
+    """The application server as a process."""
+
+    def __init__(self, results: Path, *arguments: str, stdin: bytes = b""):
+        self.results = results
+        command = [sys.executable, "-m", "benchlab.drivers.tpcc.was"]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", "--delivery-results", str(results), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.process.stdin.write(stdin)
+        self.process.stdin.close()
+
+    def ready(self) -> Server:
+        """Wait until it says that it serves."""
+        line = self.process.stdout.readline().decode()
+        found = re.fullmatch(r"ready \d+\.\d+ http://127\.0\.0\.1:(\d+)\n", line)
+        assert found, (line, self.process.stderr.read())
+        return Server(int(found[1]), self.results)
+
+    def end(self) -> tuple[int, str]:
+        """Wait for its end; return its exit code and what it said."""
+        said = self.process.stderr.read().decode()
+        return self.process.wait(), said
+
+
+@pytest.fixture
+def program(tmp_path) -> Iterator[Callable[..., Program]]:
+    started: list[Program] = []
+
+    def start(*arguments: str, **options: bytes) -> Program:
+        started.append(Program(tmp_path / "deliveries.jsonl", *arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+
+
+def test_it_says_when_it_serves_and_ends_well(program):
+    one = program("--database", "null", "--delivery-workers", "2")
+    server = one.ready()
+    for name in REQUESTS:
+        assert server.api(name)[0] == 200
+    for _ in range(20):
+        server.api("delivery")
+    one.process.send_signal(signal.SIGTERM)
+    assert one.end() == (0, "")
+    results = server.delivered()
+    assert [result.error for result in results] == [None] * 21
+
+
+@pytest.mark.parametrize("workers", [2])
+def test_processes_share_a_port_and_their_counters(program, workers):
+    one = program("--database", "null", "--workers", str(workers), "--pool", "2")
+    server = one.ready()
+    for _ in range(40):  # a connection each
+        assert server.api("stock_level")[0] == 200
+    assert server.outcome("stock_level", "ok") == 40
+    assert server.metric("response_seconds_count", type="stock_level") == 40
+    one.process.send_signal(signal.SIGTERM)
+    assert one.end() == (0, "")
+
+
+def test_the_end_of_one_process_is_the_end_of_all(program):
+    one = program("--database", "null", "--workers", "2")
+    one.ready()
+    killed, other = wait_for(lambda: len(found := children(one)) == 2 and found, "two processes")
+    Process(killed).kill()
+    code, said = one.end()
+    assert code == 1
+    assert said.endswith("has ended by itself; exit codes: -9, 0\n") or "0, -9" in said
+    assert not Process(other).alive()
+
+
+def test_processes_end_with_the_one_that_started_them(program):
+    one = program("--database", "null", "--workers", "2")
+    one.ready()
+    found = wait_for(lambda: len(found := children(one)) == 2 and found, "two processes")
+    one.process.kill()
+    wait_for(lambda: not any(Process(pid).alive() for pid in found), "both to end")
+
+
+@dataclass
+class Process:
+    """A process of this machine."""
+
+    pid: int
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def alive(self) -> bool:
+        with suppress(OSError):
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return False
+
+
+def children(one: Program) -> list[int]:
+    """The processes that serve, of those that a program has started."""
+    pid = one.process.pid
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(child)
+        for child in found
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken(program, workers):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        one = program("--database", "null", "--workers", workers, "--port", str(port))
+        code, said = one.end()
+    assert (code, said.splitlines()) == (
+        1,
+        [
+            "python -m benchlab.drivers.tpcc.was:"
+            f" cannot listen on 127.0.0.1:{port}: Address already in use"
+        ],
+    )
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+def test_a_database_that_does_not_answer(program, engine, workers):
+    port = unused_port()
+    address = {"host": "127.0.0.1", "port": port, "user": "u", "password": "s3cret"}
+    one = program(
+        *("--engine", engine, "--form", "statements", "--workers", workers),
+        stdin=json.dumps(address | {"database": "tpcc"}).encode() + b"\n",
+    )
+    code, said = one.end()
+    assert code == 1
+    (line,) = said.splitlines()
+    assert line.startswith("python -m benchlab.drivers.tpcc.was: ")
+    assert f"tpcc on 127.0.0.1:{port}: " in line
+    assert "s3cret" not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "said"),
+    [
+        (["--engine", "postgres"], b"", 2, "--engine and --form are needed, or --database null"),
+        (["--database", "null", "--pool", "1", "--workers", "2"], b"", 2, "a part of --pool"),
+        (["--database", "null", "--pool", "0"], b"", 2, "not a whole number of 1 or more: '0'"),
+        (["--database", "null", "--queue", "x"], b"", 2, "not a whole number of 0 or more: 'x'"),
+        (
+            ["--engine", "postgres", "--form", "statements"],
+            b'{"host": "h", "password": "s3cret"}\n',
+            1,
+            "standard input: where the database is: Object missing required field `port`",
+        ),
+        (
+            ["--engine", "tidb", "--form", "procedures"],
+            b'{"host": "h", "port": 1, "user": "u", "password": "", "database": "d"}\n',
+            1,
+            "tidb: it has no stored procedures; choose the form: statements",
+        ),
+        (
+            ["--database", "null", "--delivery-results", "/nowhere/at/all"],
+            b"",
+            1,
+            "delivery results /nowhere/at/all: No such file or directory",
+        ),
+    ],
+)
+def test_what_cannot_be_served(program, arguments, stdin, code, said):
+    one = program(*arguments, stdin=stdin)
+    found, line = one.end()
+    assert (found, line.splitlines()[-1].endswith(said)) == (code, True), line
+    assert "s3cret" not in line
+
+
+# A database that dies
+
+
+class Postgres:
+    """A real server of an unprivileged user, which is killed and started again."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.port = folder, unused_port()
+        shutil.chown(folder, "nobody")
+        self._as_user = ("setpriv", "--pdeathsig", "KILL", "--reuid=nobody", "--clear-groups")
+        initdb = ("initdb", "-D", folder / "data", "-U", "owner", "--auth=trust", "--no-sync")
+        subprocess.run([*self._as_user, *self._program(*initdb)], cwd="/", check=True)
+        self.start()
+
+    def _program(self, name: str, *arguments: object) -> list[object]:
+        found = max(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), default=name)
+        return [found, *arguments]
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.port, "owner", "s3cret", "postgres")
+
+    def start(self) -> None:
+        settings = f"-c port={self.port} -c unix_socket_directories= -c fsync=off"
+        command = self._program("postgres", "-D", self.folder / "data", *settings.split())
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [*self._as_user, *command], cwd="/", stdout=log, stderr=log
+            )
+        wait_for(self._answers, "PostgreSQL")
+
+    def run(self, statement: str) -> list[tuple]:
+        where = f"postgresql://owner@127.0.0.1:{self.port}/postgres"
+        with psycopg.connect(where, autocommit=True) as connection:
+            return connection.execute(statement).fetchall()
+
+    def kill(self) -> None:
+        """Kill all of its processes at once."""
+        pid = self.process.pid
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                Process(int(child)).kill()
+        self.process.kill()
+        self.process.wait()
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        with suppress(psycopg.OperationalError):
+            return bool(self.run("SELECT 1"))
+        return False
+
+
+@pytest.fixture
+def postgres(tmp_path_factory) -> Iterator[Postgres]:
+    if not (shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))):
+        pytest.skip("no PostgreSQL server is installed")
+    folder = tmp_path_factory.mktemp("postgres")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    server = Postgres(folder)
+    yield server
+    server.kill()
+
+
+@dataclass
+class Counting:
+    """Transactions on a real connection: what it says of itself."""
+
+    sql: str = "SELECT pg_backend_pid()"
+
+    async def run(self, connection: psycopg.AsyncConnection, request: Request) -> LowStock:
+        cursor = await connection.execute(self.sql)
+        (found,) = await cursor.fetchone()
+        return LowStock(found)
+
+
+@pytest.mark.root
+def test_a_database_that_is_killed_and_comes_back(tmp_path, postgres):
+    given = options(tmp_path, engine="postgres", pool=3)
+    database = PostgresDatabase(postgres.address, 3, "serializable")
+    with served(given, Counting(), database) as server:
+        assert server.api("stock_level")[0] == 200
+        postgres.kill()
+        # what fails, fails with the reason
+        said = wait_for(
+            lambda: "is lost" in (said := server.api("stock_level")[1]).get("error", "") and said,
+            "the loss to be noticed",
+        )
+        assert said["error"].startswith("the database is lost: connection ")
+        assert server.metric("connections_lost_total") >= 1
+        failed = server.outcome("stock_level", "error")
+        assert {server.api("stock_level")[0] for _ in range(20)} == {500}
+        assert server.outcome("stock_level", "error") == failed + 20
+        assert server.api("delivery")[0] == 200
+        (result,) = wait_for(server.delivered, "the delivery's line")
+        assert result.error.startswith("the database is lost: ")
+        postgres.start()
+        wait_for(lambda: server.api("stock_level")[0] == 200, "the connections to be back")
+        with ThreadPoolExecutor(8) as clients:
+            answers = list(clients.map(lambda _: server.api("stock_level")[0], range(50)))
+        # three of eight run, four wait, so one may be turned away; but none fails
+        assert set(answers) <= {200, 503}
+        ours = "FROM pg_stat_activity WHERE application_name = 'tpcc-was'"
+        assert postgres.run(f"SELECT count(*) {ours}") == [(3,)]
+
+
+@pytest.mark.root
+def test_a_connection_that_is_lost_alone_is_replaced(tmp_path, postgres):
+    given = options(tmp_path, engine="postgres", pool=1)
+    database = PostgresDatabase(postgres.address, 1, "serializable")
+    with served(given, Counting(), database) as server:
+        _, first = server.api("stock_level")
+        pid = first["answer"]["low_stock"]
+        postgres.run(f"SELECT pg_terminate_backend({pid}, 60000)")
+        status, said = server.api("stock_level")
+        assert (status, said["error"]) == (
+            500,
+            "terminating connection due to administrator command",
+        )
+        status, said = server.api("stock_level")  # waits for the new connection
+        assert (status, said.get("answer", {}).get("low_stock", pid) != pid) == (200, True), said
+        assert server.metric("connections_lost_total") == 1
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("isolation", ["read-committed", "repeatable-read", "serializable"])
+def test_connections_have_the_isolation_level(tmp_path, postgres, isolation):
+    database = PostgresDatabase(postgres.address, 2, isolation)
+    counting = Counting("SELECT length(current_setting('transaction_isolation'))")
+    with served(options(tmp_path, engine="postgres"), counting, database) as server:
+        assert server.api("stock_level")[1]["answer"]["low_stock"] == len(isolation)
+
+
+@pytest.mark.root
+def test_the_program_serves_a_database_and_says_what_it_lacks(program, postgres):
+    """Without tables, each transaction fails with what PostgreSQL says."""
+    one = program(
+        *("--engine", "postgres", "--form", "statements", "--pool", "2", "--workers", "2"),
+        stdin=msgspec.json.encode(postgres.address) + b"\n",
+    )
+    server = one.ready()
+    status, said = server.api("stock_level")
+    assert (status, said["error"]) == (500, 'relation "district" does not exist')
+    assert b"s3cret" not in Path(f"/proc/{one.process.pid}/cmdline").read_bytes()
+    one.process.send_signal(signal.SIGTERM)
+    assert one.end() == (0, "")
+
+
+def test_mysql_that_is_not_there_is_told(tmp_path):
+    address = Address("127.0.0.1", unused_port(), "u", "s3cret", "tpcc")
+    with pytest.raises(EngineError, match=r"tpcc on 127.0.0.1:\d+: .*Can't connect"):
+        asyncio.run(MySQLDatabase(address, 1, "serializable").open())
+    assert "s3cret" not in repr(address)
