@@ -1,0 +1,100 @@
+"""The five transactions of TPC-C, for each engine in two forms.
+
+``contract``    what a terminal asks for and is answered
+``statements``  as client SQL, a round trip a statement
+``calls``       as stored procedures, which lie in ``procedures/``, a round trip a transaction
+``postgres``, ``mysql``  both of them in the dialects
+"""
+
+from typing import Literal
+
+from benchlab.errors import EngineError, UnknownName
+from benchlab.workloads.tpcc.transactions.base import RepeatTransaction, Transactions
+from benchlab.workloads.tpcc.transactions.calls import procedures
+from benchlab.workloads.tpcc.transactions.mysql import (
+    STOCK_ITEM,
+    MySQLProcedures,
+    MySQLStatements,
+)
+from benchlab.workloads.tpcc.transactions.postgres import PostgresProcedures, PostgresStatements
+from benchlab.workloads.tpcc.transactions.statements import Options
+
+__all__ = [
+    "ENGINES",
+    "Options",
+    "RepeatTransaction",
+    "Transactions",
+    "procedures_sql",
+    "transactions_of",
+    "view_sql",
+]
+
+#: Engines that the transactions are written for.
+ENGINES = ("postgres", "mysql", "mariadb", "oceanbase", "tidb")
+
+_DEFAULTS = Options()
+
+
+def transactions_of(
+    engine: str, form: Literal["procedures", "statements"], options: Options = _DEFAULTS
+) -> Transactions:
+    """Return the transactions for an engine in a form.
+
+    Args:
+        engine: one of :data:`ENGINES`.
+        form: of the transactions.
+        options: of the form ``statements``; procedures have none.
+
+    Raises:
+        UnknownName: they are not written for the engine, or there is no such form.
+        EngineError: the engine lacks what the form or an option needs.
+    """
+    _known(engine)
+    if form not in ("procedures", "statements"):
+        raise UnknownName("form of transactions", form, ("procedures", "statements"))
+    if form == "procedures":
+        if engine == "tidb":
+            raise _without_procedures()
+        return PostgresProcedures() if engine == "postgres" else MySQLProcedures(engine)
+    if engine == "tidb" and options.joined:
+        raise EngineError("tidb: it has no updatable views; choose transactions without them")
+    return PostgresStatements(options) if engine == "postgres" else MySQLStatements(engine, options)
+
+
+def procedures_sql(engine: str) -> list[str]:
+    """Return the statements that create the procedures of an engine, or create them anew.
+
+    Raises:
+        UnknownName: they are not written for the engine.
+        EngineError: the engine has no procedures.
+    """
+    _known(engine)
+    if engine == "tidb":
+        raise _without_procedures()
+    if engine == "postgres":
+        return list(procedures("postgres").values())
+    # MySQL has no CREATE OR REPLACE for them
+    return [
+        statement
+        for name, create in procedures("mysql").items()
+        for statement in (f"DROP PROCEDURE IF EXISTS {name}", create)
+    ]
+
+
+def view_sql(engine: str) -> list[str]:
+    """Return the statements that create the view of the option ``joined``; none where it needs none.
+
+    Raises:
+        UnknownName: they are not written for the engine.
+    """
+    _known(engine)
+    return [STOCK_ITEM] if engine in ("mysql", "mariadb", "oceanbase") else []
+
+
+def _known(engine: str) -> None:
+    if engine not in ENGINES:
+        raise UnknownName("engine of TPC-C's transactions", engine, ENGINES)
+
+
+def _without_procedures() -> EngineError:
+    return EngineError("tidb: it has no stored procedures; choose the form: statements")

@@ -1,0 +1,197 @@
+"""The transactions on PostgreSQL, of any version from 13, over psycopg."""
+
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from benchlab.workloads.tpcc.transactions.base import Line, Row, Transactions, rounds
+from benchlab.workloads.tpcc.transactions.calls import Procedures
+from benchlab.workloads.tpcc.transactions.contract import NewOrder
+from benchlab.workloads.tpcc.transactions.statements import (
+    ITEM,
+    LESS,
+    ORDER_LINE,
+    Options,
+    Statements,
+    less,
+    line_values,
+    matching,
+    stock,
+)
+
+#: SQL states of a serialization failure and of a deadlock.
+_REPEATED = frozenset({"40001", "40P01"})
+
+#: Columns of :data:`ITEM`.
+_ITEM_COLUMNS = len(ITEM.split(","))
+
+#: Lines of a round as a table: five parameters.
+_LINES = (
+    "unnest(%s::int[], %s::int[], %s::int[], %s::int[], %s::int[])"
+    " AS line (number, i_id, supply_w_id, quantity, remote)"
+)
+
+#: The lines' stock.
+_OF_LINES = "s_w_id = line.supply_w_id AND s_i_id = line.i_id"
+
+_ADD_LINES = (
+    f"INSERT INTO order_line ({ORDER_LINE}) SELECT * FROM unnest(%s::int[], %s::int[], %s::int[],"
+    " %s::int[], %s::int[], %s::int[], %s::timestamp[], %s::int[], %s::numeric[], %s::text[])"
+)
+
+_LINE_ARRAYS = ", ".join(["%s::int[]"] * 5)
+
+#: Type → call of its procedure.
+_CALLS = {
+    "new_order": f"CALL tpcc_new_order(%s, %s, %s, {_LINE_ARRAYS}, %s, NULL)",
+    "payment": "CALL tpcc_payment(%s, %s, %s, %s, %s, %s::int, %s::text, NULL)",
+    "order_status": "CALL tpcc_order_status(%s, %s, %s::int, %s::text, NULL)",
+    "delivery": "CALL tpcc_delivery(%s, %s, NULL)",
+    "stock_level": "CALL tpcc_stock_level(%s, %s, %s, NULL)",
+}
+
+
+class Postgres(Transactions[psycopg.AsyncConnection]):
+    """How a connection of psycopg runs SQL."""
+
+    engine = "postgres"
+    #: Whether statements are parsed once for a connection.
+    prepared = True
+
+    async def _rows(
+        self, connection: psycopg.AsyncConnection, sql: str, parameters: Sequence[object] = ()
+    ) -> Sequence[Row]:
+        cursor = connection.cursor(row_factory=tuple_row)
+        await cursor.execute(sql, parameters, prepare=self.prepared)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def _begin(self, connection: psycopg.AsyncConnection) -> None:
+        await connection.execute("BEGIN")
+
+    async def _commit(self, connection: psycopg.AsyncConnection) -> None:
+        await connection.commit()
+
+    async def _rollback(self, connection: psycopg.AsyncConnection) -> None:
+        await connection.rollback()
+
+    def _repeated(self, error: BaseException) -> str | None:
+        code = error.sqlstate if isinstance(error, psycopg.Error) else None
+        return code if code in _REPEATED else None
+
+
+class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
+    """See :class:`Statements`. Lines are arrays, so that a statement is one, however many there are.
+
+    A view that joins stock and item is not updatable here: only one of a single table is by itself,
+    and an INSTEAD OF trigger would run statements of its own for each row. ``joined`` is the UPDATE
+    that joins and returns, by which the same is done without a view.
+
+    What is not ``prepared`` is parsed and planned anew, with its parameters still apart from it.
+    """
+
+    def __init__(self, options: Options):
+        super().__init__(options)
+        self.prepared = options.prepared
+
+    async def _updated(
+        self,
+        connection: psycopg.AsyncConnection,
+        table: str,
+        changes: str,
+        values: Sequence[object],
+        key: Mapping[str, int],
+        columns: str,
+    ) -> Row | None:
+        rows = await self._rows(
+            connection,
+            f"UPDATE {table} SET {changes} WHERE {matching(key)} RETURNING {columns}",
+            (*values, *key.values()),
+        )
+        return rows[0] if rows else None
+
+    async def _take_joined(
+        self, connection: psycopg.AsyncConnection, d_id: int, line: Line
+    ) -> tuple[Row, Row] | None:
+        rows = await self._rows(
+            connection,
+            f"UPDATE stock SET {LESS} FROM item WHERE i_id = s_i_id AND s_w_id = %s AND s_i_id = %s"
+            f" RETURNING {ITEM}, {stock(d_id)}",
+            (*line_values(line), line.supply_w_id, line.i_id),
+        )
+        return (rows[0][:_ITEM_COLUMNS], rows[0][_ITEM_COLUMNS:]) if rows else None
+
+    async def _take_batch(
+        self, connection: psycopg.AsyncConnection, d_id: int, lines: Sequence[Line]
+    ) -> Mapping[int, Row]:
+        rows = await self._rows(
+            connection,
+            f"UPDATE stock SET {less('line.quantity', 'line.remote')} FROM {_LINES}"
+            f" WHERE {_OF_LINES} RETURNING line.number, {stock(d_id)}",
+            _arrays(lines),
+        )
+        return {row[0]: row[1:] for row in rows}
+
+    async def _take_batch_joined(
+        self, connection: psycopg.AsyncConnection, d_id: int, lines: Sequence[Line]
+    ) -> Mapping[int, tuple[Row, Row]]:
+        rows = await self._rows(
+            connection,
+            f"UPDATE stock SET {less('line.quantity', 'line.remote')}"
+            f" FROM {_LINES} JOIN item ON item.i_id = line.i_id"
+            f" WHERE {_OF_LINES} RETURNING line.number, {ITEM}, {stock(d_id)}",
+            _arrays(lines),
+        )
+        first = 1 + _ITEM_COLUMNS
+        return {row[0]: (row[1:first], row[first:]) for row in rows}
+
+    async def _items(
+        self, connection: psycopg.AsyncConnection, ids: Sequence[int]
+    ) -> Mapping[int, Row]:
+        sql = f"SELECT i_id, {ITEM} FROM item WHERE i_id = ANY(%s::int[])"
+        return {row[0]: row[1:] for row in await self._rows(connection, sql, (ids,))}
+
+    async def _add_lines(self, connection: psycopg.AsyncConnection, rows: Sequence[Row]) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        await self._rows(connection, _ADD_LINES, columns)
+
+
+class PostgresProcedures(Postgres, Procedures[psycopg.AsyncConnection]):
+    """See :class:`Procedures`; in PL/pgSQL.
+
+    A call that is in no transaction is one by itself. These are procedures, not functions, since only
+    they can roll back: an error would do it as well, but its locks would be gone before the hook.
+    """
+
+    async def _called(
+        self,
+        connection: psycopg.AsyncConnection,
+        type_: str,
+        arguments: Sequence[object],
+        ends: bool,
+    ) -> str:
+        # the only one that rolls back by itself
+        end = (ends,) if type_ == NewOrder.type else ()
+        ((answer,),) = await self._rows(connection, _CALLS[type_], (*arguments, *end))
+        return answer
+
+    def _lines(self, request: NewOrder) -> Sequence[object]:
+        lines = [(number, line) for number, one in enumerate(rounds(request), 1) for line in one]
+        return (
+            [number for number, _ in lines],
+            [line.number for _, line in lines],
+            [line.i_id for _, line in lines],
+            [line.supply_w_id for _, line in lines],
+            [line.quantity for _, line in lines],
+        )
+
+
+def _arrays(lines: Sequence[Line]) -> Sequence[list[int]]:
+    """Return the parameters of :data:`_LINES`."""
+    return (
+        [line.number for line in lines],
+        [line.i_id for line in lines],
+        [line.supply_w_id for line in lines],
+        [line.quantity for line in lines],
+        [line.remote for line in lines],
+    )
