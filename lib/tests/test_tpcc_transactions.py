@@ -286,7 +286,7 @@ class Database:
                 db=at.database,
                 autocommit=True,
             )
-            with connection:
+            async with connection:
                 yield connection
 
     async def waiting(self, task: asyncio.Task) -> None:

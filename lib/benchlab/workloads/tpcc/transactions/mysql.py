@@ -43,8 +43,6 @@ STOCK_ITEM = (
     " FROM stock, item WHERE s_i_id = i_id"
 )
 
-_ITEM_COLUMNS = len(ITEM.split(","))
-
 #: Type → call of its procedure.
 _CALLS = {
     "new_order": "CALL tpcc_new_order(%s, %s, %s, %s, %s)",
@@ -114,8 +112,8 @@ class MySQLStatements(MySQL, Statements[aiomysql.Connection]):
 
     async def _take_joined(
         self, connection: aiomysql.Connection, d_id: int, line: Line
-    ) -> tuple[Row, Row] | None:
-        row = await self._updated(
+    ) -> Row | None:
+        return await self._updated(
             connection,
             "stock_item",
             LESS,
@@ -123,25 +121,22 @@ class MySQLStatements(MySQL, Statements[aiomysql.Connection]):
             {"s_w_id": line.supply_w_id, "s_i_id": line.i_id},
             f"{ITEM}, {stock(d_id)}",
         )
-        return (row[:_ITEM_COLUMNS], row[_ITEM_COLUMNS:]) if row else None
 
     async def _take_batch(
         self, connection: aiomysql.Connection, d_id: int, lines: Sequence[Line]
     ) -> Mapping[int, Row]:
-        rows = await self._take_all(connection, "stock", stock(d_id), lines)
-        return {row[0]: row[1:] for row in rows}
+        return await self._take_all(connection, "stock", stock(d_id), lines)
 
     async def _take_batch_joined(
         self, connection: aiomysql.Connection, d_id: int, lines: Sequence[Line]
-    ) -> Mapping[int, tuple[Row, Row]]:
-        rows = await self._take_all(connection, "stock_item", f"{ITEM}, {stock(d_id)}", lines)
-        first = 1 + _ITEM_COLUMNS
-        return {row[0]: (row[1:first], row[first:]) for row in rows}
+    ) -> Mapping[int, Row]:
+        columns = f"{ITEM}, {stock(d_id)}"
+        return await self._take_all(connection, "stock_item", columns, lines)
 
     async def _take_all(
         self, connection: aiomysql.Connection, table: str, columns: str, lines: Sequence[Line]
-    ) -> Sequence[Row]:
-        """Take lines of one round by a table or view; return each line's number and columns."""
+    ) -> Mapping[int, Row]:
+        """Take lines of one round by a table or view; return number of a line → columns."""
         first = (
             "SELECT %s AS number, %s AS line_w_id, %s AS line_i_id, %s AS quantity, %s AS remote"
         )
@@ -155,7 +150,8 @@ class MySQLStatements(MySQL, Statements[aiomysql.Connection]):
             for value in (line.number, line.supply_w_id, line.i_id, line.quantity, line.remote)
         ]
         await self._rows(connection, f"UPDATE {joined} SET {less('quantity', 'remote')}", values)
-        return await self._rows(connection, f"SELECT number, {columns} FROM {joined}", values)
+        rows = await self._rows(connection, f"SELECT number, {columns} FROM {joined}", values)
+        return {row[0]: row[1:] for row in rows}
 
 
 class MySQLProcedures(MySQL, Procedures[aiomysql.Connection]):

@@ -23,9 +23,6 @@ from benchlab.workloads.tpcc.transactions.statements import (
 #: SQL states of a serialization failure and of a deadlock.
 _REPEATED = frozenset({"40001", "40P01"})
 
-#: Columns of :data:`ITEM`.
-_ITEM_COLUMNS = len(ITEM.split(","))
-
 #: Lines of a round as a table: five parameters.
 _LINES = (
     "unnest(%s::int[], %s::int[], %s::int[], %s::int[], %s::int[])"
@@ -112,14 +109,14 @@ class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
 
     async def _take_joined(
         self, connection: psycopg.AsyncConnection, d_id: int, line: Line
-    ) -> tuple[Row, Row] | None:
+    ) -> Row | None:
         rows = await self._rows(
             connection,
             f"UPDATE stock SET {LESS} FROM item WHERE i_id = s_i_id AND s_w_id = %s AND s_i_id = %s"
             f" RETURNING {ITEM}, {stock(d_id)}",
             (*line_values(line), line.supply_w_id, line.i_id),
         )
-        return (rows[0][:_ITEM_COLUMNS], rows[0][_ITEM_COLUMNS:]) if rows else None
+        return rows[0] if rows else None
 
     async def _take_batch(
         self, connection: psycopg.AsyncConnection, d_id: int, lines: Sequence[Line]
@@ -134,7 +131,7 @@ class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
 
     async def _take_batch_joined(
         self, connection: psycopg.AsyncConnection, d_id: int, lines: Sequence[Line]
-    ) -> Mapping[int, tuple[Row, Row]]:
+    ) -> Mapping[int, Row]:
         rows = await self._rows(
             connection,
             f"UPDATE stock SET {less('line.quantity', 'line.remote')}"
@@ -142,8 +139,7 @@ class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
             f" WHERE {_OF_LINES} RETURNING line.number, {ITEM}, {stock(d_id)}",
             _arrays(lines),
         )
-        first = 1 + _ITEM_COLUMNS
-        return {row[0]: (row[1:first], row[first:]) for row in rows}
+        return {row[0]: row[1:] for row in rows}
 
     async def _items(
         self, connection: psycopg.AsyncConnection, ids: Sequence[int]

@@ -70,7 +70,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an order line reads of its item and of the stock that it has been taken from."""
+    """What an order line reads: columns :data:`ITEM`, then :func:`stock`."""
 
     i_name: str
     i_price: Decimal
@@ -182,27 +182,31 @@ class Statements(Transactions[ConnectionT]):
         """
 
     @abstractmethod
-    async def _take_joined(
-        self, connection: ConnectionT, d_id: int, line: Line
-    ) -> tuple[Row, Row] | None:
-        """Take one line from its stock; return columns :data:`ITEM` and :func:`stock`.
+    async def _take_joined(self, connection: ConnectionT, d_id: int, line: Line) -> Row | None:
+        """Take one line from its stock by a statement that reads the item, too.
 
-        By a statement that reads the item, too. ``None``: there is no such item.
+        Returns:
+            Columns :data:`ITEM`, then :func:`stock`; ``None``: there is no such item.
         """
 
     @abstractmethod
     async def _take_batch(
         self, connection: ConnectionT, d_id: int, lines: Sequence[Line]
     ) -> Mapping[int, Row]:
-        """Take lines of one round from the stock; return number of a line → columns :func:`stock`."""
+        """Take lines of one round, all of items that there are, from the stock by one statement.
+
+        Returns:
+            Number of a line → columns :func:`stock`.
+        """
 
     @abstractmethod
     async def _take_batch_joined(
         self, connection: ConnectionT, d_id: int, lines: Sequence[Line]
-    ) -> Mapping[int, tuple[Row, Row]]:
-        """Take lines of one round whose items there are: number → :data:`ITEM`, :func:`stock`.
+    ) -> Mapping[int, Row]:
+        """Take lines of one round from the stock by a statement that reads the items, too.
 
-        By a statement that reads the items, too.
+        Returns:
+            Number of a line whose item there is → columns :data:`ITEM`, then :func:`stock`.
         """
 
     async def _items(self, connection: ConnectionT, ids: Sequence[int]) -> Mapping[int, Row]:
@@ -288,7 +292,7 @@ class Statements(Transactions[ConnectionT]):
         """Take lines of one round from the stock: number → what was read. Unused items have none."""
         if self.options.joined and self.options.batched:
             found = await self._take_batch_joined(connection, d_id, lines)
-            return {number: Taken(*item, *rest) for number, (item, rest) in found.items()}
+            return {number: Taken(*row) for number, row in found.items()}
         if self.options.batched:
             items = await self._items(connection, [line.i_id for line in lines])
             valid = [line for line in lines if line.i_id in items]
@@ -296,8 +300,8 @@ class Statements(Transactions[ConnectionT]):
             return {line.number: Taken(*items[line.i_id], *left[line.number]) for line in valid}
         (line,) = lines
         if self.options.joined:
-            both = await self._take_joined(connection, d_id, line)
-            return {line.number: Taken(*both[0], *both[1])} if both else {}
+            row = await self._take_joined(connection, d_id, line)
+            return {line.number: Taken(*row)} if row else {}
         rows = await self._rows(
             connection, f"SELECT {ITEM} FROM item WHERE i_id = %s", (line.i_id,)
         )
@@ -345,27 +349,16 @@ class Statements(Transactions[ConnectionT]):
             c_id, *_ = await self._named(connection, "c_id", c_w_id, c_d_id, request.c_last)
         # what a customer with bad credit owes it to (clause 2.5.2.2)
         reason = f"{c_id} {c_d_id} {c_w_id} {d_id} {w_id} {amount:.2f} "
-        (
-            first,
-            middle,
-            last,
-            *customer,
-            phone,
-            since,
-            credit,
-            limit,
-            discount,
-            balance,
-            data,
-        ) = await self._changed(
+        customer = await self._changed(
             connection,
             "customer",
             "c_balance = c_balance - %s, c_ytd_payment = c_ytd_payment + %s,"
             " c_payment_cnt = c_payment_cnt + 1, c_data = CASE WHEN c_credit = 'BC'"
-            " THEN LEFT(CONCAT(%s, c_data), 500) ELSE c_data END",
+            # the inner LEFT tells PostgreSQL that the parameter is text, which CONCAT does not
+            " THEN LEFT(CONCAT(LEFT(%s, 500), c_data), 500) ELSE c_data END",
             (amount, amount, reason),
             {"c_w_id": c_w_id, "c_d_id": c_d_id, "c_id": c_id},
-            f"c_first, c_middle, c_last, {_address('c')}, c_phone, c_since, c_credit,"
+            f"{_address('c')}, c_id, c_first, c_middle, c_last, c_phone, c_since, c_credit,"
             " c_credit_lim, c_discount, c_balance,"
             " CASE WHEN c_credit = 'BC' THEN LEFT(c_data, 200) END",
         )
@@ -384,23 +377,9 @@ class Statements(Transactions[ConnectionT]):
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
             (c_id, c_d_id, c_w_id, d_id, w_id, now, amount, f"{w_name}    {d_name}"),
         )
-        return PaymentTaken(
-            warehouse=Address(*warehouse),
-            district=Address(*district),
-            customer=Address(*customer),
-            c_id=c_id,
-            c_first=first,
-            c_middle=middle,
-            c_last=last,
-            c_phone=phone,
-            c_since=since,
-            c_credit=credit,
-            c_credit_lim=limit,
-            c_discount=discount,
-            c_balance=balance,
-            h_date=now,
-            c_data=data,
-        )
+        *shown, c_data = customer[5:]
+        addresses = Address(*warehouse), Address(*district), Address(*customer[:5])
+        return PaymentTaken(*addresses, *shown, now, c_data)
 
     async def _named(
         self, connection: ConnectionT, columns: str, w_id: int, d_id: int, c_last: str | None
