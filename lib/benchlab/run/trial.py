@@ -190,6 +190,7 @@ class _Run:
             self.folder.write_json("cold.json", said, node)
         session.engine.tune(point.settings)
         self._check_settings()
+        self.tables.prepare(session.engine, point.workload)
         for name, content in self.tables.files(session.engine).items():
             for node in session.load:
                 node.write(self.tables.folder / name, content)

@@ -81,6 +81,14 @@ class Tables(ABC, Generic[DatasetT]):
         del engine
         return {}
 
+    def prepare(self, engine: Engine, workload: Workload) -> None:
+        """Make in the database what a workload needs there beside the tables, before a run.
+
+        Raises:
+            EngineError: the server refused it.
+        """
+        del engine, workload
+
     def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
         """Return, for each table, statements without end that each change one row of it.
 

@@ -62,7 +62,6 @@ _DEFAULTS = {
     "pacing": 1.0,
     "pool": 8,
     "queue": 1000,
-    "workers": 1,
 }
 
 
@@ -194,7 +193,6 @@ def _server(job: Job) -> Process:
             "isolation": option["isolation"],
             "pool": option["pool"],
             "queue": option["queue"],
-            "workers": option["workers"],
             "delivery-results": MADE / DELIVERIES,
         },
     )

@@ -13,7 +13,6 @@ OPTIONS = {
     "pacing": "factor of keying and think times: 1 is TPC-C's, 0 none",
     "pool": "transactions that the application server runs at a time",
     "queue": "transactions that wait there at a time; further ones are turned away",
-    "workers": "processes of the application server",
 }
 
 

@@ -64,6 +64,9 @@ from benchlab.workloads.tpcc.rules import C_ID_A, C_LAST_A, OL_I_ID_A, Constants
 _LAST_ANSWERS_S = 20
 _CHECK_S = 0.05
 
+#: How long an application server may take to start: it fills its pool before it listens.
+_START_S = 60
+
 #: Connections that are being made at once.
 _CONNECTING = 100
 
@@ -309,10 +312,32 @@ async def run(options: Options) -> Totals:
         loop.add_signal_handler(name, task.cancel)
     _allow_files(options.terminals + _OTHER_FILES)
     options.records.mkdir(parents=True, exist_ok=True)
-    totals = await Emulator(options, await Server.at(options.was).address()).run()
+    address = await Server.at(options.was).address()
+    await _listening(address)
+    totals = await Emulator(options, address).run()
     if bugs:
         raise bugs[0]
     return totals
+
+
+async def _listening(address: tuple[str, int]) -> None:
+    """Wait until the application server, which may have been started at the same time, listens.
+
+    Raises:
+        RunFailed: it does not within :data:`_START_S`.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _START_S
+    while True:
+        try:
+            transport, _ = await loop.create_connection(asyncio.Protocol, *address)
+        except OSError as error:
+            if loop.time() > until:
+                host, port = address
+                raise RunFailed(f"nothing listens on {host}:{port}: {error.strerror}") from error
+        else:
+            return transport.close()
+        await asyncio.sleep(_CHECK_S)
 
 
 def parser() -> argparse.ArgumentParser:

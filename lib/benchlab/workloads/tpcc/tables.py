@@ -8,11 +8,12 @@ from pathlib import Path
 from benchlab.engines import Engine
 from benchlab.errors import DatasetError
 from benchlab.observers.outcomes import Outcome
-from benchlab.study import Scalar
+from benchlab.study import Scalar, Workload
 from benchlab.target.session import Session
 from benchlab.workloads.base import MESSAGE_LIMIT, Tables
 from benchlab.workloads.tpcc import conditions, load, rules, verify
 from benchlab.workloads.tpcc.dataset import Tpcc
+from benchlab.workloads.tpcc.transactions import PROCEDURES, procedures_sql
 
 
 class Warehouses(Tables[Tpcc]):
@@ -36,6 +37,13 @@ class Warehouses(Tables[Tpcc]):
                 f"{engine.name}: {len(failed)} of {len(found)} checks of TPC-C's population failed,"
                 f" the first: {first}; see {kept}"
             )
+
+    def prepare(self, engine: Engine, workload: Workload) -> None:
+        """See :meth:`Tables.prepare`: the procedures, as they are in this checkout."""
+        if workload.options.get("form", PROCEDURES) == PROCEDURES:
+            with engine.asking() as ask:
+                for statement in procedures_sql(engine.name):
+                    ask(statement)
 
     def options(self) -> Mapping[str, Scalar]:
         """See :meth:`Tables.options`: how many warehouses, and C-Run of NURand (clause 2.1.6.1).

@@ -12,10 +12,8 @@ from benchlab.drivers.tpcc.was.null import NULL
 from benchlab.drivers.tpcc.was.pool import ISOLATIONS, Address
 from benchlab.drivers.tpcc.was.serve import LOG_FORMAT, Options, serve
 from benchlab.errors import BenchlabError
-from benchlab.workloads.tpcc.transactions import ENGINES
+from benchlab.workloads.tpcc.transactions import ENGINES, FORMS
 from benchlab.workloads.tpcc.transactions import Options as StatementOptions
-
-FORMS = ("procedures", "statements")
 
 _DEFAULTS = StatementOptions()
 
@@ -127,6 +125,11 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         help="processes, which share all of these; /metrics is of all (default: %(default)s)",
     )
+    add(
+        "--until-left",
+        action="store_true",
+        help="end when all clients have left, once some had connected",
+    )
     return parser
 
 
@@ -142,6 +145,8 @@ def main() -> None:
         parser.error("--engine and --form are needed, or --database null")
     if given.workers > given.pool:
         parser.error("--workers: each needs a part of --pool")
+    if given.until_left and given.workers > 1:
+        parser.error("--until-left: several processes do not know of each other's clients")
     options = Options(
         host=given.host,
         port=given.port,
@@ -156,6 +161,7 @@ def main() -> None:
         delivery_results=given.delivery_results,
         drain_s=given.drain,
         workers=given.workers,
+        until_left=given.until_left,
     )
     logging.basicConfig(format=LOG_FORMAT)
     try:

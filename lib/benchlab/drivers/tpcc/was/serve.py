@@ -77,6 +77,8 @@ class Options:
     drain_s: float
     workers: int
     """Processes, which share ``pool``, ``queue`` and ``delivery_workers``."""
+    until_left: bool = False
+    """Whether it ends when all have left that had connected."""
 
     @property
     def shown(self) -> str:
@@ -154,13 +156,23 @@ def _listen(options: Options) -> list[socket.socket]:
 class _Server(uvicorn.Server):
     """Says when it listens, and ends on a signal with exit code 0, not by that signal."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], until_left: bool
+    ) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._on_ready, self._until_left = on_ready, until_left
+        self._was_used = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        connected = bool(self.server_state.connections)
+        self._was_used |= connected
+        if self._until_left and self._was_used and not connected:
+            self.end()
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -21,6 +21,8 @@ from benchlab.workloads.tpcc.transactions.statements import Options
 
 __all__ = [
     "ENGINES",
+    "FORMS",
+    "PROCEDURES",
     "Options",
     "RepeatTransaction",
     "Transactions",
@@ -31,6 +33,10 @@ __all__ = [
 
 #: Engines that the transactions are written for.
 ENGINES = ("postgres", "mysql", "mariadb", "oceanbase", "tidb")
+
+#: Forms that they are written in.
+PROCEDURES = "procedures"
+FORMS = (PROCEDURES, "statements")
 
 _DEFAULTS = Options()
 
@@ -50,9 +56,9 @@ def transactions_of(
         EngineError: the engine lacks what the form or an option needs.
     """
     _known(engine)
-    if form not in ("procedures", "statements"):
-        raise UnknownName("form of transactions", form, ("procedures", "statements"))
-    if form == "procedures":
+    if form not in FORMS:
+        raise UnknownName("form of transactions", form, FORMS)
+    if form == PROCEDURES:
         if engine == "tidb":
             raise _without_procedures()
         return PostgresProcedures() if engine == "postgres" else MySQLProcedures(engine)
