@@ -169,6 +169,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             totals = measured.totals
             tables["operation"] = measured.operations
             tables["latency_bucket"] = measured.buckets
+            tables["rule"] = driver.rules(folder, record.trial.point.workload)
             tables |= _interventions(record, text, tables["interval"], totals.seconds)
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error

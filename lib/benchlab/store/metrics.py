@@ -53,6 +53,21 @@ _FOREIGN = """
     FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'
 """
 
+# What TPC-C's terminals counted, under the names of its rules (benchlab.drivers.tpcc.checks).
+_RULES = """
+    SELECT run_id,
+        max(value) FILTER ("check" = 'throughput of a warehouse') AS tpmc_per_warehouse,
+        max(value) FILTER ("check" = 'New-Orders with a remote line') AS remote_new_order_percent,
+        max(value) FILTER ("check" = 'Payments of a remote customer') AS remote_payment_percent
+    FROM rule SEMI JOIN chosen USING (run_id) GROUP BY run_id
+"""
+
+# New-Orders that ended well, those among them that rolled back on purpose.
+_NEW_ORDERS = """
+    SELECT run_id, transactions AS new_orders
+    FROM operation SEMI JOIN chosen USING (run_id) WHERE operation = 'new_order'
+"""
+
 # What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on; what
 # TiDB's pages have of it did change.
 _COUNTED = f"""
@@ -98,11 +113,14 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         .join(store.sql(_SPEED, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_FOREIGN, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_COUNTED, chosen=runs["run_id"]), on="run_id", how="left")
+        .join(store.sql(_RULES, chosen=runs["run_id"]), on="run_id", how="left")
+        .join(store.sql(_NEW_ORDERS, chosen=runs["run_id"]), on="run_id", how="left")
         .join(_percentiles(store, runs), on="run_id", how="left")
     )
     return joined.with_columns(
         (pl.col("queries") / pl.col("measured_s")).alias("qps"),
         (pl.col("ignored_errors") / transactions).alias("errors_per_transaction"),
+        (60 * pl.col("new_orders") / pl.col("measured_s")).alias("tpmc"),
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
         (
             (pl.col("engine_cpu_us_per_s") + pl.col("client_cpu_us_per_s"))

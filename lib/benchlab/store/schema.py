@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
@@ -31,6 +31,7 @@ RUN_TABLES = (
     "engine_setting",
     "operation",
     "outcome",
+    "rule",
     "interval",
     "latency_bucket",
     "os_sample",

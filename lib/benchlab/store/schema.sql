@@ -12,6 +12,7 @@
 -- Version 6: gate; runs that go on until they are steady (run.longest_s).
 -- Version 7: single writes into a load that reads (single_write, table_state); the order of outcomes.
 -- Version 8: system calls that write the engine's log (log_latency).
+-- Version 9: rules of a workload's standard (rule).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -154,6 +155,19 @@ CREATE TABLE outcome (
     "check" VARCHAR NOT NULL,           -- what was checked: a consistency condition, what a server refuses
     passed BOOLEAN,                     -- null: there is no right answer, or none came, and it says why
     answer VARCHAR NOT NULL             -- what came out in a few characters, or the server's message
+);
+
+CREATE TABLE rule (
+    run_id VARCHAR NOT NULL,
+    "check" VARCHAR NOT NULL,           -- a rule of the standard that the workload is of
+    clause VARCHAR NOT NULL,            -- of that standard, or who else wants it
+    value DOUBLE,                       -- what was found; null: there was nothing to measure it by
+    least DOUBLE,                       -- what is allowed, from least to most; null: no limit on that side
+    most DOUBLE,
+    unit VARCHAR NOT NULL,
+    n BIGINT,                           -- of how many; null: nothing is counted
+    answer VARCHAR NOT NULL,            -- kept, broken, undecided
+    why VARCHAR NOT NULL
 );
 
 CREATE TABLE os_sample (

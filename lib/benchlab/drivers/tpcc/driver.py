@@ -29,7 +29,8 @@ from benchlab.drivers.base import (
     Stage,
     Totals,
 )
-from benchlab.drivers.tpcc import output
+from benchlab.drivers.tpcc import checks, mix, output, validity
+from benchlab.drivers.tpcc.measured import Interval
 from benchlab.errors import ParseError
 from benchlab.study import Workload
 
@@ -171,6 +172,36 @@ class Tpcc(Driver):
             .collect()
         )
         return Measured(totals, operations, buckets)
+
+    def rules(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and server have recorded it."""
+        printed, kept = _kept(folder)
+        if not kept:
+            raise ParseError("tpcc: the terminals left no records")
+        counted = [output.totals(text) for text in printed]
+        begin_us, end_us = output.measured_part(printed)
+        option = {**_DEFAULTS, **workload.options}
+        deliveries = folder / DELIVERIES
+        recorded = validity.Recorded(
+            output.records(kept).collect(),
+            output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
+        )
+        facts = validity.Facts(
+            warehouses=counted[0].of_warehouses,
+            interval=Interval(begin_us, end_us),
+            pacing=float(option["pacing"]),
+            mix=_mix(str(option["mix"]), len(printed)),
+        )
+        return validity.checks(recorded, facts)
+
+
+def _mix(way: str, processes: int) -> checks.Mix:
+    """Return how terminals drew their transactions, for the check of the mix."""
+    if way == "decks":
+        cards = sum(mix.CARDS.values())
+        return checks.Mix({one: count / cards for one, count in mix.CARDS.items()}, deck=cards)
+    shares = {one: percent / 100 for one, percent in mix.AIMS.items()}
+    return checks.Mix(shares, adjustment=mix.ADJUSTMENT, processes=processes)
 
 
 def _server(job: Job) -> Process:

@@ -13,6 +13,8 @@ import polars as pl
 
 from benchlab.drivers.base import MEASURE, SECONDS
 from benchlab.drivers.tpcc.records import RECORDS
+from benchlab.drivers.tpcc.validity import DELIVERIES
+from benchlab.drivers.tpcc.was.delivery import Result
 from benchlab.errors import ParseError
 from benchlab.raw.text import whole_lines
 
@@ -36,6 +38,7 @@ class Totals(msgspec.Struct):
 
     begun: int | None
     seconds: float
+    of_warehouses: int
     all: int
     refused: int
     errors: int
@@ -142,6 +145,33 @@ def within(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.LazyFrame:
     """Return the records of what was answered, or lost when it was due, from begin to end."""
     at = pl.coalesce("answered_us", "due_us")
     return kept.filter((at >= begin_us) & (at < end_us))
+
+
+def deliveries(content: bytes) -> pl.DataFrame:
+    """Return what became of deferred deliveries (:data:`~benchlab.drivers.tpcc.validity.DELIVERIES`).
+
+    Raises:
+        ParseError: a line is not the application server's.
+    """
+    try:
+        found = [msgspec.json.decode(line, type=Result) for line in content.splitlines()]
+    except msgspec.DecodeError as error:
+        raise ParseError(f"tpcc: results of deliveries: {error}") from error
+    return pl.DataFrame(
+        [
+            (
+                one.w_id,
+                one.o_carrier_id,
+                one.queued_us,
+                None if one.error else one.completed_us,
+                len(one.delivered),
+                len(one.skipped),
+            )
+            for one in found
+        ],
+        schema=DELIVERIES,
+        orient="row",
+    )
 
 
 def of_seconds(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.DataFrame:

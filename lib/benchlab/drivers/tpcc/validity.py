@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from benchlab.drivers.base import RULES
 from benchlab.drivers.tpcc import checks as rules
 from benchlab.drivers.tpcc import measured
 from benchlab.drivers.tpcc.checks import Mix
@@ -30,21 +31,6 @@ CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
 
 #: Rows of the tables before the run.
 CARDINALITIES = {"table": pl.String, "rows": pl.Int64}
-
-#: Of a rule: what was found, of how many (null where there is nothing to count); allowed is from
-#: ``least`` to ``most``, null where there is no limit on that side; all in ``unit``, empty of a plain
-#: number. ``why`` explains an answer that the value does not.
-CHECKS = {
-    "check": pl.String,
-    "clause": pl.String,
-    "value": pl.Float64,
-    "least": pl.Float64,
-    "most": pl.Float64,
-    "unit": pl.String,
-    "n": pl.Int64,
-    "answer": pl.String,
-    "why": pl.String,
-}
 
 
 @dataclass(frozen=True)
@@ -77,7 +63,7 @@ class Recorded:
 
 
 def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
-    """Return a row for each rule; see :data:`CHECKS`."""
+    """Return a row for each rule; see :data:`benchlab.drivers.base.RULES`."""
     records, interval = recorded.records, facts.interval
     ended = measured.ended(records, interval)
     found = [
@@ -94,7 +80,7 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
         *rules.cardinalities(recorded.cardinalities, facts.warehouses),
         *rules.emulator(ended, measured.unended(records, interval)),
     ]
-    return pl.DataFrame([one.row for one in found], schema=CHECKS, orient="row")
+    return pl.DataFrame([one.row for one in found], schema=RULES, orient="row")
 
 
 def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
