@@ -4,9 +4,11 @@ A driver inherits :class:`DriverContract` and brings recordings. ``test_parse_<d
 special of its parser.
 """
 
+import json
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,12 +19,15 @@ from benchlab.drivers.base import (
     BUCKETS,
     MEASURE,
     OPERATIONS,
+    RULES,
     SECONDS,
     Driver,
     Job,
     Phase,
     Process,
+    Stage,
 )
+from benchlab.drivers.tpcc import output
 from benchlab.engines import ENGINES, Endpoint, Engine
 from benchlab.errors import ParseError, UnknownName
 from benchlab.store import ingest, open_store
@@ -31,6 +36,7 @@ from benchlab.workloads import tables_of
 from benchlab.workloads.pgbench.dataset import PgbenchTables
 from benchlab.workloads.spec_tree.dataset import SpecTree
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
+from benchlab.workloads.tpcc.dataset import Tpcc
 from conftest import CAPTURES, DATA
 
 SECRET = "s3cret, with = and spaces"
@@ -482,6 +488,123 @@ class TestPgbench(DriverContract):
         assert "no long name" in kinds.driver_options("pgbench").refusal_of_option("M")
 
 
+class TestTpcc(DriverContract):
+    """Its programs are benchlab's own, and were recorded with no database behind them."""
+
+    name = "tpcc"
+    datasets = (Tpcc(warehouses=2),)
+    mix: ClassVar = {
+        "new_order": 45,
+        "payment": 43,
+        "order_status": 4,
+        "delivery": 4,
+        "stock_level": 4,
+    }
+    whole: ClassVar = {
+        "paced": Workload(driver="tpcc", scripts=mix, writes=True, options={"pacing": 0.01})
+    }
+    broken: ClassVar = {"killed": (-9, "exit code -9"), "refused": (1, "exit code 1")}
+
+    def workload(self, *scripts: str, **options: Scalar) -> Workload:
+        del scripts  # all five, or none
+        return Workload(
+            driver="tpcc", scripts=self.mix, writes=True, options=options, tolerated_error_share=0.1
+        )
+
+    def leave(self, recording: str, workload: Workload, folder: Path) -> None:
+        del workload
+        (folder / "terminals-000001-000002.out").write_bytes(self.recorded(recording))
+        made = [DATA / "tpcc" / f"{recording}.parquet", DATA / "tpcc" / "deliveries.jsonl"]
+        if made[0].exists():
+            (folder / "terminals-000001-000002.parquet").write_bytes(made[0].read_bytes())
+            (folder / made[1].name).write_bytes(made[1].read_bytes())
+
+    def stage(self, **changes: object) -> Stage:
+        (stage,) = self.driver.stages(self.job(self.datasets[0], "postgres", **changes))
+        return stage
+
+    def test_there_is_one_measured_part_and_it_comes_last(self):
+        stage = self.stage()
+        assert [(one.name, one.begin_s) for one in stage.phases] == [("warmup", -5), (MEASURE, 0)]
+        assert stage.duration_s == 65
+        assert [one.name for one in self.stage(warmup_s=0).phases] == [MEASURE]
+
+    def test_what_can_end_early_says_how(self):
+        assert all(process.stop for process in self.stage().processes)
+
+    def test_nothing_secret_is_in_a_process_list(self):
+        server, terminals = self.stage().processes
+        assert not any(SECRET in word for one in (server, terminals) for word in one.argv)
+        assert json.loads(server.stdin)["password"] == SECRET
+        assert not terminals.stdin
+
+    def test_its_own_options_are_no_workloads_options(self):
+        options = kinds.driver_options("tpcc")
+        assert options.refusal_of_scripts(self.mix) is None
+        assert "delivery, new_order" in options.refusal_of_scripts({"new_order": 1})
+        assert options.refusal_of_option("pacing") is None
+        assert "is none of" in options.refusal_of_option("host")
+
+    def test_a_workloads_options_reach_it(self):
+        given = {"form": "statements", "pool": 3, "pacing": 0.5, "mix": "decks"}
+        plain = self.job(self.datasets[0], "mysql")
+        (stage,) = self.driver.stages(replace(plain, options={**plain.options, **given}))
+        words = [" ".join(process.argv) for process in stage.processes]
+        assert "--form statements" in words[0]
+        assert "--pool 3" in words[0]
+        assert "--pacing 0.5 --mix decks" in words[1]
+
+    def test_warmup_and_measured_part_draw_other_numbers(self):
+        """They are of one process, whose generator goes on."""
+        assert len(self.stage().processes) == 2
+
+    def test_nodes_share_the_warehouses_and_draw_other_numbers(self):
+        stage = self.stage(nodes=2, clients=19, application_host="app1", application_role="app")
+        server, *terminals = stage.processes
+        assert (server.role, server.serves) == ("app", True)
+        assert [(one.name, one.node) for one in terminals] == [
+            ("terminals-000001-000001", 0),
+            ("terminals-000002-000002", 1),
+        ]
+        for one, count, seed in zip(terminals, (9, 10), (7, 8), strict=True):
+            words = " ".join(one.argv)
+            assert f"--terminals {count} " in words
+            assert f"--seed {seed} " in words
+            assert "--was http://app1:28080 " in words
+
+    def test_a_server_that_died_is_a_failure(self):
+        ended, process = self.ended("was-died"), Process("terminals-000001-000001", [])
+        said = self.driver.failure(
+            process, ended, self.workload().model_copy(update={"tolerated_error_share": 0})
+        )
+        assert said == (
+            "0 transactions turned away, 0 ended by an error and 10 without an answer, of 96"
+        )
+
+    def test_rules_are_those_of_the_standard(self, tmp_path):
+        self.leave("paced", self.whole["paced"], tmp_path)
+        rules = self.driver.rules(tmp_path, self.whole["paced"])
+        assert dict(rules.schema) == RULES
+        answers = dict(rules.select("check", "answer").iter_rows())
+        assert answers["New-Order, shortest keying time"] == "broken"
+        assert answers["throughput of a warehouse"] == "broken"
+        assert answers["Deliveries that skipped a district"] == "kept"
+        assert answers["New-Orders rolled back"] == "undecided"
+        (tmp_path / "terminals-000001-000002.parquet").unlink()
+        with pytest.raises(ParseError, match="no records"):
+            self.driver.rules(tmp_path, self.whole["paced"])
+
+    def test_records_of_another_shape_are_no_records(self, tmp_path):
+        path = tmp_path / "terminals-000001-000002.parquet"
+        pl.DataFrame({"type": ["payment"]}).write_parquet(path)
+        with pytest.raises(ParseError, match="has the columns type"):
+            output.records([path])
+
+    def test_results_of_deliveries_that_are_none_are_told(self):
+        with pytest.raises(ParseError, match="results of deliveries"):
+            output.deliveries(b'{"w_id": 1}')
+
+
 def test_every_driver_keeps_the_contract():
     tested = {one.name for one in DriverContract.__subclasses__()}
     assert tested == set(kinds.driver_names())
@@ -489,7 +612,7 @@ def test_every_driver_keeps_the_contract():
 
 
 def test_an_unknown_driver_is_answered_with_the_choices():
-    with pytest.raises(UnknownName, match=r"unknown driver 'nosuch'.*: pgbench, sysbench"):
+    with pytest.raises(UnknownName, match=r"unknown driver 'nosuch'.*: pgbench, sysbench, tpcc"):
         drivers.driver("nosuch")
 
 

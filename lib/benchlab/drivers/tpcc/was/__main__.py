@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--until-left",
         action="store_true",
-        help="end when all clients have left, once some had connected",
+        help="end when all clients have left, once they had asked for something",
     )
     return parser
 

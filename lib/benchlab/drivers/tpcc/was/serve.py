@@ -78,7 +78,7 @@ class Options:
     workers: int
     """Processes, which share ``pool``, ``queue`` and ``delivery_workers``."""
     until_left: bool = False
-    """Whether it ends when all have left that had connected."""
+    """Whether it ends when all have left, once something had been asked for."""
 
     @property
     def shown(self) -> str:
@@ -161,16 +161,14 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._on_ready, self._until_left = on_ready, until_left
-        self._was_used = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        connected = bool(self.server_state.connections)
-        self._was_used |= connected
-        if self._until_left and self._was_used and not connected:
+        state = self.server_state
+        if self._until_left and state.total_requests and not state.connections:
             self.end()
         return await super().on_tick(counter)
 
@@ -218,7 +216,7 @@ async def _serve(
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_ANSWERS_S,
         )
-        server = _Server(config, on_ready)
+        server = _Server(config, on_ready, options.until_left)
         if parent := multiprocessing.parent_process():
             # killed, it cannot say so
             asyncio.get_running_loop().add_reader(parent.sentinel, server.end)
