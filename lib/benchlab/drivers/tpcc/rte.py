@@ -294,7 +294,8 @@ async def run(options: Options) -> Totals:
     """Drive the terminals of a process, as :mod:`this module <benchlab.drivers.tpcc.rte>` says.
 
     Raises:
-        RunFailed: the application server cannot be reached, or there are not enough open files.
+        RunFailed: the application server cannot be reached, or not before the task is cancelled; or
+            there are not enough open files.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     bugs: list[BaseException] = []
@@ -313,7 +314,10 @@ async def run(options: Options) -> Totals:
     _allow_files(options.terminals + _OTHER_FILES)
     options.records.mkdir(parents=True, exist_ok=True)
     address = await Server.at(options.was).address()
-    await _listening(address)
+    try:
+        await _listening(address)
+    except asyncio.CancelledError:
+        raise RunFailed("ended before the application server listened") from None
     totals = await Emulator(options, address).run()
     if bugs:
         raise bugs[0]
