@@ -5,6 +5,7 @@ import io
 import tarfile
 from pathlib import Path
 
+from benchlab import __version__
 from benchlab.repo import Repo
 
 #: Lists of the packages that this part needs there, in the checkout: the installer's, and its own.
@@ -29,10 +30,16 @@ def _content() -> bytes:
     """Return the archive; the same files give the same bytes."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as made:
+
+        def add(name: str, content: bytes) -> None:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            made.addfile(entry, io.BytesIO(content))
+
         for path in sorted(_PACKAGE.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
-                entry = tarfile.TarInfo(str(Path("benchlab") / path.relative_to(_PACKAGE)))
-                entry.size, entry.mode = path.stat().st_size, 0o644
-                with path.open("rb") as content:
-                    made.addfile(entry, content)
+                add(f"{_PACKAGE.name}/{path.relative_to(_PACKAGE)}", path.read_bytes())
+        # which version it is, it looks up in the metadata of an installation
+        metadata = f"Metadata-Version: 2.1\nName: benchlab\nVersion: {__version__}\n"
+        add(f"benchlab-{__version__}.dist-info/METADATA", metadata.encode())
     return written.getvalue()
