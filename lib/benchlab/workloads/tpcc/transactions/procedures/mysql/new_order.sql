@@ -97,7 +97,7 @@ BEGIN
             'c_discount', discount, 'w_tax', warehouse_tax, 'd_tax', district_tax,
             'total_amount',
             ROUND(total * (1 - discount) * (1 + warehouse_tax + district_tax), 2),
-            'lines', priced_lines);
+            'lines', JSON_EXTRACT(priced_lines, '$'));  -- MariaDB takes a variable for text
     END IF;
     SELECT reply;
 END
