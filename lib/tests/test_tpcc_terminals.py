@@ -30,6 +30,7 @@ from benchlab.drivers.tpcc.tally import Status, Tally
 from benchlab.drivers.tpcc.terminals import (
     KEYING_S,
     LONGER,
+    SETTLING_S,
     THINK_S,
     Pacing,
     Shared,
@@ -252,11 +253,18 @@ def test_ten_terminals_do_as_many_new_orders_as_the_standard_has_them():
     assert world.shared.tally.new_order > len(rows.filter(pl.col("type") == "new_order"))
 
 
-def test_terminals_begin_at_different_points_of_their_cycles():
-    world = World(terminals=100)
-    world.run(0.5)
-    spread = [(one.first_us - BEGIN_US) / 21.1e6 for one in world.connections]
-    assert stats.kstest(spread, "uniform").pvalue > 0.001
+def test_terminals_begin_anywhere_in_their_cycles_so_that_the_load_is_even_at_once():
+    world = World(terminals=2000, mix_way="weights")
+    rows = world.run(2).filter(pl.col("type") == "new_order")
+    chosen = [at - BEGIN_US for at, message in world.requests if message.startswith(b"GET")]
+    first = [one.first_us - BEGIN_US for one in world.connections]
+    assert len(chosen) > 10_000
+    assert max(first) < 120e6
+    windows = Counter(at // 10_000_000 for at in chosen)
+    assert stats.chisquare([windows[one] for one in range(12)]).pvalue > 0.001
+    settled = (rows["answered_us"] - BEGIN_US) / 1e6 - SETTLING_S
+    windows = Counter(int(at // 10) for at in settled if at >= 0.5)
+    assert stats.chisquare([windows[one] for one in range(1, 10)]).pvalue > 0.001
 
 
 def test_without_waits_nothing_but_the_answers_takes_time():

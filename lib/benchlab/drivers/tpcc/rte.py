@@ -50,6 +50,7 @@ from benchlab.drivers.tpcc.inputs import Draws, Inputs
 from benchlab.drivers.tpcc.tally import BOUND_MS, Tally
 from benchlab.drivers.tpcc.terminals import (
     OF_A_WAREHOUSE,
+    SETTLING_S,
     Pacing,
     Shared,
     Terminal,
@@ -195,6 +196,7 @@ class Emulator:
     async def _ramp_up(self) -> None:
         begin = self._loop.time()
         ramp_up_s, count = self._options.ramp_up_s, len(self._terminals)
+        connecting_s = max(ramp_up_s / 2, ramp_up_s - SETTLING_S * self._options.pacing)
         free = asyncio.Semaphore(_CONNECTING)
 
         async def connect(terminal: Terminal) -> None:
@@ -210,7 +212,7 @@ class Emulator:
         try:
             async with asyncio.TaskGroup() as connecting:
                 for number, terminal in enumerate(self._terminals):
-                    await self._until(begin + number * ramp_up_s / count)
+                    await self._until(begin + number * connecting_s / count)
                     await free.acquire()
                     connecting.create_task(connect(terminal))
         except ExceptionGroup as errors:
@@ -388,7 +390,9 @@ def parser() -> argparse.ArgumentParser:
         type=_factor,
         default=60.0,
         metavar="S",
-        help="over which terminals connect (default: %(default)s)",
+        help="over which terminals connect and their answers become as many as ever after; the last"
+        " part of it, 18.2 s times the pacing but half of it at most, is for the latter"
+        " (default: %(default)s)",
     )
     add(
         "--duration-s",

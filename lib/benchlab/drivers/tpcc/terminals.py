@@ -63,6 +63,13 @@ LONGEST_THINK = 10
 #: How long a browser takes to show a screen (clause 6.6.3.7).
 SHOWN_S = 0.1
 
+#: In that time, some ten cycles, each trace is lost of where in a cycle a terminal began.
+BEFORE_S = 200
+
+#: From a choice to the answer that comes the latest, if it comes at once: when all that are chosen
+#: from now on are as many as ever, so are the answers after this.
+SETTLING_S = 2 * SHOWN_S + max(KEYING_S.values())
+
 #: However little terminals think, the lost ones do not flood a server that is down with
 #: connections.
 _RECONNECT_US = 1_000_000
@@ -86,10 +93,7 @@ class Pacing:
         self.shown_us = round(SHOWN_S * unit)
         self.keying_us = tuple(round(KEYING_S[name] * unit) for name in TYPES)
         self._think_us = tuple(THINK_S[name] * LONGER * unit for name in TYPES)
-        # of a type drawn by weights; of one from decks it is 1 % shorter
-        waits = (2 * SHOWN_S + KEYING_S[name] + THINK_S[name] * LONGER for name in TYPES)
-        shares = (AIMS[name] / 100 for name in TYPES)
-        self._cycle_us = unit * sum(share * wait for share, wait in zip(shares, waits, strict=True))
+        self._before_us = BEFORE_S * unit
 
     def think_us(self, number: int, random: Random) -> int:
         """Draw a think time after a transaction of the type of that number."""
@@ -97,8 +101,17 @@ class Pacing:
         return round(means * self._think_us[number])
 
     def begin_us(self, random: Random) -> int:
-        """Draw how long a terminal waits before its first cycle, up to the mean of a cycle."""
-        return round(random.random() * self._cycle_us)
+        """Draw how long a terminal waits before its first cycle.
+
+        It is as if it had gone round for long and now were anywhere in a cycle: of all terminals as
+        many begin one right away as ever after.
+        """
+        shares = [AIMS[name] for name in TYPES]
+        left = -self._before_us
+        while left < 0:
+            (number,) = random.choices(range(len(TYPES)), shares)
+            left += 2 * self.shown_us + self.keying_us[number] + self.think_us(number, random)
+        return round(left)
 
 
 def unix_clock() -> Callable[[], int]:
