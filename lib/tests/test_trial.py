@@ -96,6 +96,8 @@ def under_way(checkout, batches, tmp_path):
         session = SimpleNamespace(
             engine=Server(error),
             load=("one node",),
+            deployment=SimpleNamespace(having=lambda role: ()),
+            address=lambda role: "127.0.0.1",
             node=lambda role, number=0: Node(made=made),
             client_argv=lambda argv, role, number: argv,
             status=lambda: {"pid": 1},
