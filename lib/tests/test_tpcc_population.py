@@ -279,6 +279,13 @@ def test_rows_of_any_values_are_read_from_the_binary_format(rows):
     assert read == frame.rows() == rows
 
 
+def test_rows_may_be_a_part_of_others():
+    rows = made()["customer"]
+    encoded = binary_copy.encode(rows)
+    parts = [binary_copy.encode(rows[:5]), binary_copy.encode(rows[5:])]
+    assert b"".join(parts) == encoded
+
+
 @pytest.mark.parametrize("table", schema.TABLES)
 def test_every_table_is_read_from_the_binary_format(table):
     rows = made()[table]

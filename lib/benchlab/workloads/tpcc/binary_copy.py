@@ -43,47 +43,47 @@ def encode(rows: pl.DataFrame) -> memoryview:
     joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
     _, offsets, content = joined.buffers()
     begin, end = np.frombuffer(offsets, np.int64)[[0, len(rows)]]
-    return memoryview(content)[begin:end]
+    return memoryview(content).cast("B")[begin:end]
 
 
 def _parts(rows: pl.DataFrame) -> Iterator[pa.LargeBinaryArray]:
     """Yield what the rows are put together from, the first part of every row first."""
     fields: _Fields = [(np.dtype(">i2"), rows.width)]
-    n = len(rows)
     for series in rows.iter_columns():
-        if series.dtype == pl.String:
-            texts = series.to_arrow().cast(pa.large_binary())
-            of_column, lengths = _texts(texts)
-            if of_column:
-                fields += of_column
-                continue
-            varying = texts
-        else:
-            of_column = _value(series)
-            bytes_ = sum(type_.itemsize for type_, _ in of_column)
-            if not series.null_count():
-                fields += [(_LENGTH, bytes_), *of_column]
-                continue
-            is_null = series.is_null().to_numpy()
-            lengths = np.where(is_null, _NULL, bytes_)
-            varying = pc.if_else(pa.array(is_null), _NOTHING, _fixed(of_column, n))
-        yield _fixed([*fields, (_LENGTH, lengths)], n)
-        yield varying
-        fields = []
+        of_column, varying = _column(series)
+        fields += of_column
+        if varying is not None:
+            yield _fixed(fields, len(rows))
+            yield varying
+            fields = []
     if fields:
-        yield _fixed(fields, n)
+        yield _fixed(fields, len(rows))
 
 
-def _texts(texts: pa.LargeBinaryArray) -> tuple[_Fields, np.ndarray]:
-    """Return texts as fields if all are of one length, and their lengths."""
+def _column(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
+    """Return a column as fields, the length first, and what follows it if lengths differ."""
+    if series.dtype == pl.String:
+        return _texts(series)
+    fields = _value(series)
+    length = sum(type_.itemsize for type_, _ in fields)
+    if not series.null_count():
+        return [(_LENGTH, length), *fields], None
+    is_null = series.is_null().to_numpy()
+    values = _fixed(fields, len(series))
+    return [(_LENGTH, np.where(is_null, _NULL, length))], pc.if_else(is_null, _NOTHING, values)
+
+
+def _texts(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
+    """See :func:`_column`; texts that are all of one length are fields, too."""
+    texts = series.to_arrow().cast(pa.large_binary())
     _, offsets, content = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[: len(texts) + 1]
+    ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
     lengths = np.diff(ends)
     length = int(lengths[0])
     if not length or (lengths != length).any():
-        return [], lengths
+        return [(_LENGTH, lengths)], texts
     type_ = np.dtype((np.void, length))
-    return [(_LENGTH, length), (type_, np.frombuffer(content, type_, len(texts), ends[0]))], lengths
+    return [(_LENGTH, length), (type_, np.frombuffer(content, type_, len(texts), ends[0]))], None
 
 
 def _value(series: pl.Series) -> _Fields:
@@ -98,10 +98,9 @@ def _value(series: pl.Series) -> _Fields:
 
 def _numeric(series: pl.Series) -> _Fields:
     """Return decimal numbers as PostgreSQL's numeric, which drops the zeros at both ends."""
-    scale = series.dtype.scale
-    units = np.frombuffer(series.to_arrow().buffers()[1], np.int64)[
-        ::2
-    ]  # the lower half of 128 bits
+    scale, values = series.dtype.scale, series.to_arrow()
+    halves = np.frombuffer(values.buffers()[1], np.int64)[2 * values.offset :]
+    units = halves[: 2 * len(values) : 2]  # the lower ones; 18 digits need no more
     whole, places = np.divmod(np.abs(units), 10**scale)
     digits = [places * (_BASE // 10**scale)]
     while whole.any():
