@@ -256,12 +256,15 @@ def _load_one(unit: int, made: Made, scale: Scale) -> int:
 
 def _make_indexes(engine: Engine, jobs: int) -> None:
     """Make the indexes that are not there yet, those of several tables at once."""
-    there = _indexes(engine)
+    there, before = _indexes(engine), schema.dialect(engine.name).before_indexes
 
     def of_table(statements: Mapping[str, str]) -> None:
-        for index, statement in statements.items():
-            if index not in there:
-                engine.query(statement)
+        with engine.asking() as ask:
+            if before:
+                ask(before)
+            for index, statement in statements.items():
+                if index not in there:
+                    ask(statement)
 
     with ThreadPoolExecutor(jobs) as pool:
         made = schema.indexes(engine.name).values()

@@ -26,6 +26,8 @@ class Dialect:
     key_first: bool = True
     """Whether primary keys are there before the rows: rows lie in the order of the key, and would be
     written anew for it. Otherwise it is made of loaded rows, which is faster."""
+    before_indexes: str | None = None
+    """Statement that a connection begins with which makes indexes."""
 
 
 #: MySQL's ``timestamp`` ends in 2038; clause 1.3.1 asks for dates until 2100. A binary order of text
@@ -37,8 +39,14 @@ _MYSQL = Dialect(
 )
 
 DIALECTS = {
-    # its order of text is that of the database's locale
-    "postgres": Dialect("timestamp", 'varchar(16) COLLATE "C"', key_first=False),
+    # its order of text is that of the database's locale; several tables' indexes are made at once
+    # already, and parallel workers within each take two fifths more of the processors' time
+    "postgres": Dialect(
+        date_and_time="timestamp",
+        name='varchar(16) COLLATE "C"',
+        key_first=False,
+        before_indexes="SET max_parallel_maintenance_workers = 0",
+    ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
     "oceanbase": _MYSQL,
