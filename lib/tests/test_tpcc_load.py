@@ -234,6 +234,15 @@ class CommitsInBetween(LoadContract):
 class TestOceanBase(CommitsInBetween):
     name = "oceanbase"
 
+    def test_a_refused_row_fails_the_load(self, engine):
+        """It says that it took rows which it left out, so only the check of the population counts."""
+        load_tiny(engine, Tpcc(warehouses=1, seed=11))
+        twice = population.items(11, TINY)
+        with engine.transaction() as connection:
+            load.copy(engine, connection, "item", twice)
+        (count,) = engine.query("SELECT COUNT(*) AS n FROM item")
+        assert count["n"] == len(twice)
+
 
 @pytest.mark.skipif(not tidb_server(), reason="no TiDB: BENCHLAB_TIDB names none")
 class TestTiDB(CommitsInBetween):

@@ -134,7 +134,8 @@ def copy(engine: Engine, connection: Any, table: str, rows: pl.DataFrame) -> Non
         _copy_binary(connection, table, rows)
     else:
         taken = _load_data(connection, table, rows)
-        # LOCAL makes a warning of most errors (documentation of MySQL, LOAD DATA)
+        # LOCAL makes a warning of most errors (documentation of MySQL, LOAD DATA); OceanBase counts the
+        # rows that it left out, too, and the check of the population does not
         if taken != len(rows):
             raise EngineError(f"{engine.name}: {table} took {taken} of {len(rows)} rows")
 
