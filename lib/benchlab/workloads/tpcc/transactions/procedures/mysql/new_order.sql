@@ -97,7 +97,8 @@ BEGIN
             'c_discount', discount, 'w_tax', warehouse_tax, 'd_tax', district_tax,
             'total_amount',
             ROUND(total * (1 - discount) * (1 + warehouse_tax + district_tax), 2),
-            'lines', JSON_EXTRACT(priced_lines, '$'));  -- MariaDB takes a variable for text
+            -- in MariaDB a variable is a string, and what JSON_EXTRACT returns is JSON
+            'lines', JSON_EXTRACT(priced_lines, '$'));
     END IF;
     SELECT reply;
 END
