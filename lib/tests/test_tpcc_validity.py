@@ -85,7 +85,7 @@ BROKEN_BY = (
         for kind, name in NAMES.items()
     }
     | {
-        f"{name}, mean think time": only(kind, pl.col("think_us") * 0.9, "think_us")
+        f"{name}, mean think time": only(kind, pl.col("think_us") * 0.8, "think_us")
         for kind, name in NAMES.items()
     }
     | {
