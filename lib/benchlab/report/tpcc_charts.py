@@ -115,9 +115,8 @@ def response_against_throughput(levels: pl.DataFrame) -> alt.LayerChart:
         y=alt.Y("p90_s:Q", title="90th percentile of the response time (s)"),
     )
     color = theme.colors("curve", levels)
-    shape = alt.Shape(
-        "curve:N", title=None, sort=levels["curve"].unique(maintain_order=True).to_list()
-    )
+    curves = levels["curve"].unique(maintain_order=True).to_list()
+    shape = alt.Shape("curve:N", title=None, sort=curves, scale=alt.Scale(domain=curves))
     lines = base.mark_line().encode(color=color)
     points = base.mark_point(filled=True).encode(
         color=color,
