@@ -1,5 +1,6 @@
 """The screens for people: a menu, and of each transaction input and output (clauses 2.4.3 to 2.8.3)."""
 
+import re
 import urllib.parse
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import jinja2
+import msgspec
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -28,7 +30,28 @@ TITLES = {
     "stock_level": ("Stock-Level", "Count recently sold items that are low in stock."),
 }
 
+#: Field of a form → its name on screens.
+LABELS = {
+    "w_id": "Warehouse",
+    "d_id": "District",
+    "c_id": "Customer number",
+    "c_last": "Last name",
+    "c_w_id": "Customer's warehouse",
+    "c_d_id": "Customer's district",
+    "h_amount": "Amount in $",
+    "o_carrier_id": "Carrier",
+    "threshold": "Stock below",
+    "i_id": "Item",
+    "supply_w_id": "Supplying warehouse",
+    "quantity": "Quantity",
+}
+
+_LABELLED = re.compile(rf"\b({'|'.join(LABELS)})\b")
+
 _LINE = OrderedItem.__struct_fields__
+
+#: How numbers are entered; all fields but names are.
+_NUMBER = re.compile(r"[0-9]{1,10}(\.[0-9]+)?")
 
 #: More fields than any screen has.
 _MOST_FIELDS = 100
@@ -59,8 +82,8 @@ _templates.filters |= {"money": _money, "percent": _percent, "time": _time}
 _templates.globals |= {
     "titles": TITLES,
     "invalid_item": INVALID_ITEM,
+    "labels": LABELS,
     "lines": forms.LINES,
-    "carriers": forms.CARRIERS,
 }
 
 
@@ -128,7 +151,8 @@ class Screens:
         error: Exception | None = None,
         status: int = 200,
     ) -> Response:
-        return self._screen(f"{name}.html", status, name=name, entered=entered, error=error)
+        said = error and _labelled(error)
+        return self._screen(f"{name}.html", status, name=name, entered=entered, error=said)
 
     def _screen(self, template: str, status: int = 200, **shown: object) -> Response:
         page = _templates.get_template(template).render(self._shared | shown)
@@ -164,4 +188,16 @@ def _fields(name: str, entered: Mapping[str, list[str]]) -> dict[str, object]:
         given["lines"] = [
             row | {"supply_w_id": row["supply_w_id"] or home} for row in rows if any(row.values())
         ]
+    for row in (given, *given.get("lines", ())):
+        for field, value in row.items():
+            if field not in ("c_last", "lines") and not _NUMBER.fullmatch(value):
+                raise MalformedForm(f"{field} must be a number, not {value!r}")
+    for field in msgspec.structs.fields(REQUESTS[name]):
+        if field.required and field.name not in given:
+            raise MalformedForm(f"{field.name} is missing")
     return given
+
+
+def _labelled(error: Exception) -> str:
+    """Return what an error says, with fields named as on screens."""
+    return _LABELLED.sub(lambda found: LABELS[found[0]], str(error))

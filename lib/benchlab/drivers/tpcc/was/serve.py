@@ -218,9 +218,19 @@ async def _serve(
         )
         server = _Server(config, on_ready, options.until_left)
         if parent := multiprocessing.parent_process():
-            # killed, it cannot say so
-            asyncio.get_running_loop().add_reader(parent.sentinel, server.end)
+            _end_with(parent.sentinel, server)
         await server.serve([listening])
+
+
+def _end_with(sentinel: int, server: _Server) -> None:
+    """Let a server end with the process that has started it, which cannot say so if it is killed."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.remove_reader(sentinel)
+        server.end()
+
+    loop.add_reader(sentinel, end)
 
 
 @asynccontextmanager
