@@ -119,7 +119,8 @@ class Screens:
         if name not in REQUESTS:
             return self._unknown(name)
         try:
-            return self._form(name, _entered(request.url.query))
+            query = request.scope["query_string"].decode(errors="replace")
+            return self._form(name, _entered(query))
         except MalformedForm as error:
             return self._form(name, {}, error, 400)
 
