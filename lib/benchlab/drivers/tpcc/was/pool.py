@@ -95,6 +95,8 @@ class PostgresDatabase(Database):
         self._address, self._size = address, size
         self._level = isolation.replace("-", " ")
         self._pool: psycopg_pool.AsyncConnectionPool | None = None
+        #: Connection that is in use → the pool that it is of, which may have been given up since.
+        self._taken: dict[psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool] = {}
         self._lost: str | None = None
         self._recovery: asyncio.Task[None] | None = None
         # it would report each attempt; what matters of them is reported here
@@ -113,7 +115,10 @@ class PostgresDatabase(Database):
         if self._lost is not None:
             raise EngineError(self._lost)
         try:
-            return await self._pool.getconn()
+            pool = self._pool
+            connection = await pool.getconn()
+            self._taken[connection] = pool
+            return connection
         except psycopg_pool.PoolClosed:
             raise EngineError(self._lost or "the database was lost") from None
 
@@ -121,7 +126,7 @@ class PostgresDatabase(Database):
         """See :meth:`Database.release`."""
         if connection.closed and not (self._recovery and not self._recovery.done()):
             self._recovery = asyncio.create_task(self._recover())
-        await connection.close()  # to the pool that it is of, by `close_returns`
+        await self._taken.pop(connection).putconn(connection)
 
     async def close(self) -> None:
         """See :meth:`Database.close`."""
@@ -138,7 +143,6 @@ class PostgresDatabase(Database):
             max_size=self._size,
             max_lifetime=float("inf"),  # no reconnects within a measurement
             timeout=_CONNECT_S,
-            close_returns=True,
             open=False,
         )
         await pool.open(wait=True, timeout=_FILL_S)
