@@ -3,10 +3,12 @@
 Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
 engine that they watch, how much faster bulk loads are than single INSERTs, what the Lua driver
 costs beside the query that it sends, and what queries cost in a store of 10,000 runs and 10⁸ rows
-beside a small one; how often intervals cover the truth, how many verdicts are wrong, and what the
-gate lets pass, which is simulated, and kept in ``data/simulated`` for the paper. Absolute times
-mean nothing on a shared machine; both sides of a ratio are measured alternately on the same one.
-Names of parts as arguments measure only these.
+beside a small one; how fast TPC-C's warehouses are loaded, how many of its terminals a core drives,
+and what its application server takes of a CPU; how often intervals cover the truth, how many
+verdicts are wrong, how often two reruns agree, and what the gate lets pass, which is simulated, and
+kept in ``data/simulated`` for the paper. Absolute times mean nothing on a shared machine; both
+sides of a ratio are measured alternately on the same one. Names of parts as arguments measure only
+these.
 """
 
 import argparse
@@ -23,6 +25,9 @@ import observer_cost
 import store_queries
 import sweep_cost
 import time_shares
+import tpcc_load
+import tpcc_terminals
+import tpcc_was
 from benchlab import repo, study
 from benchlab.plan import Batch, Trial
 from benchlab.repo import Repo
@@ -54,6 +59,9 @@ TRACED = Selection(
     engines=["remote_log"],
     variants=["local"],
     workloads=["oltp_insert"],
+)
+LOADED = Selection(
+    "tpcc", profile="smoke", engines=["postgres"], variants=["default"], workloads=["tpcc_scaled"]
 )
 
 
@@ -110,6 +118,13 @@ def _lua_driver(checkout: Repo, console: Console) -> Iterator[Row]:
             session.stop()
 
 
+def _tpcc_load(checkout: Repo, console: Console) -> Iterator[Row]:
+    with _loaded(checkout, LOADED, console) as (_, trials, session):
+        point = trials[0].point
+        session.cold(point.variant, restore=f"empty-{point.init_key}")
+        yield from tpcc_load.measure(session.engine, console)
+
+
 #: In the order in which they are measured.
 PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "time_shares": _time_shares,  # first: nothing is measured yet
@@ -118,6 +133,9 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "trace_cost": _trace_cost,
     "bulk_load": _bulk_load,
     "lua_driver": _lua_driver,
+    "tpcc_load": _tpcc_load,
+    "tpcc_terminals": tpcc_terminals.measure,
+    "tpcc_was": tpcc_was.measure,
     "store_queries": store_queries.measure,
     "coverage": coverage.measure,
 }

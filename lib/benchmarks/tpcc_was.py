@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 from benchlab import stats
+from benchlab.repo import Repo
 from benchlab.workloads.tpcc.transactions.contract import (
     Delivery,
     NewOrder,
@@ -24,6 +25,7 @@ from benchlab.workloads.tpcc.transactions.contract import (
     Request,
     StockLevel,
 )
+from rich.console import Console
 from table import Row
 
 #: Measurements, their seconds, and connections, each of which sends as soon as it is answered.
@@ -39,11 +41,12 @@ DECK: list[tuple[Request, int]] = [
 ]
 
 
-def measure() -> Iterator[Row]:
+def measure(checkout: Repo, console: Console) -> Iterator[Row]:
     """Transactions over the CPU seconds of a server that answers them without a database.
 
     The load is made by this process, on a core of its own where there is one.
     """
+    del checkout, console  # nothing of them is needed
     rates = []
     with _server() as (pid, port):
         _load(port)  # nothing is warm yet

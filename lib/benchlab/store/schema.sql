@@ -166,7 +166,7 @@ CREATE TABLE rule (
     most DOUBLE,
     unit VARCHAR NOT NULL,
     n BIGINT,                           -- of how many; null: nothing is counted
-    answer VARCHAR NOT NULL,            -- kept, broken, undecided
+    answer VARCHAR NOT NULL,            -- kept, broken, undecided; no rule: a number that follows from one
     why VARCHAR NOT NULL
 );
 

@@ -122,19 +122,6 @@ def profiles(ended: pl.DataFrame) -> Iterator[Check]:
         0.0095,
         0.0105,
     )
-    # follows from the rule before, and is none by itself: 1 in 100 lines makes it 1 in 10 orders
-    touching = (orders["remote_lines"] > 0).sum()
-    share = touching / len(orders) if len(orders) else None
-    yield Check(
-        "New-Orders with a remote line",
-        "2.4.1.5",
-        _percent(share),
-        None,
-        None,
-        "%",
-        len(orders),
-        "kept",
-    )
     remote = payments["remote"].sum()
     yield _share("Payments of a remote customer", "5.5.1.5", remote, len(payments), 0.14, 0.16)
     for name, found in (("Payments", payments), ("Order-Statuses", statuses)):

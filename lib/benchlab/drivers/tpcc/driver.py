@@ -192,7 +192,8 @@ class Tpcc(Driver):
             pacing=float(option["pacing"]),
             mix=_mix(str(option["mix"]), len(printed)),
         )
-        return validity.checks(recorded, facts)
+        found = validity.checks(recorded, facts)
+        return pl.concat([found, validity.remote_orders(recorded.records, facts)])
 
 
 def _mix(way: str, processes: int) -> checks.Mix:

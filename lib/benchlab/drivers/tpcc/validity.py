@@ -83,6 +83,18 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
     return pl.DataFrame([one.row for one in found], schema=RULES, orient="row")
 
 
+def remote_orders(records: pl.DataFrame, facts: Facts) -> pl.DataFrame:
+    """Return a row as :func:`checks` does for what is no rule: New-Orders with a remote line.
+
+    That 1 in 100 lines is from another warehouse makes it 1 in 10 orders (clause 2.4.1.5).
+    """
+    orders = measured.ended(records, facts.interval).filter(type="new_order")
+    share = (orders["remote_lines"] > 0).mean()
+    percent = None if share is None else 100 * share
+    row = ("New-Orders with a remote line", "2.4.1.5", percent, None, None, "%", len(orders))
+    return pl.DataFrame([(*row, "no rule", "")], schema=RULES, orient="row")
+
+
 def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
     """The checks of what holds in ramp-up, too; none if that was not recorded."""
     if facts.ramp_up is None:
