@@ -82,7 +82,7 @@ def procedures_sql(engine: str) -> list[str]:
     # MySQL has no CREATE OR REPLACE for them
     return [
         statement
-        for name, create in procedures("mysql").items()
+        for name, create in procedures(engine, "mysql").items()
         for statement in (f"DROP PROCEDURE IF EXISTS {name}", create)
     ]
 

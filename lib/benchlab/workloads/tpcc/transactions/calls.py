@@ -44,9 +44,14 @@ class _StatusOfOrder(StatusOfOrder):
     lines: dict[int, OrderedLine]
 
 
-def procedures(dialect: str) -> dict[str, str]:
-    """Return name → statement that creates it, of the procedures in a dialect."""
-    return {f"tpcc_{one}": (_FOLDER / dialect / f"{one}.sql").read_text().strip() for one in TYPES}
+def procedures(*dialects: str) -> dict[str, str]:
+    """Return name → statement that creates it, each procedure in the first dialect that has it."""
+    return {f"tpcc_{one}": _text(dialects, one) for one in TYPES}
+
+
+def _text(dialects: Sequence[str], type_: str) -> str:
+    paths = (_FOLDER / dialect / f"{type_}.sql" for dialect in dialects)
+    return next(path for path in paths if path.exists()).read_text().strip()
 
 
 class Procedures(Transactions[ConnectionT]):

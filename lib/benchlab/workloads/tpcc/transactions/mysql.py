@@ -45,7 +45,7 @@ STOCK_ITEM = (
 
 #: Type → call of its procedure.
 _CALLS = {
-    "new_order": "CALL tpcc_new_order(%s, %s, %s, %s, %s)",
+    "new_order": "CALL tpcc_new_order(%s, %s, %s, %s, %s, %s, %s)",
     "payment": "CALL tpcc_payment(%s, %s, %s, %s, %s, %s, %s, %s)",
     "order_status": "CALL tpcc_order_status(%s, %s, %s, %s, %s)",
     "delivery": "CALL tpcc_delivery(%s, %s, %s)",
@@ -172,4 +172,5 @@ class MySQLProcedures(MySQL, Procedures[aiomysql.Connection]):
             [(line.number, line.i_id, line.supply_w_id, line.quantity) for line in one]
             for one in rounds(request)
         ]
-        return (msgspec.json.encode(listed).decode(),)
+        all_local = int(all(line.supply_w_id == request.w_id for line in request.lines))
+        return len(request.lines), all_local, msgspec.json.encode(listed).decode()

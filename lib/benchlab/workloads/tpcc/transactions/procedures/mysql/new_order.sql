@@ -1,14 +1,14 @@
--- New-Order (TPC-C 5.11, clause 2.4.2). p_rounds is JSON: a list of rounds, each a list of lines
+-- New-Order (TPC-C 5.11, clause 2.4.2) of p_lines lines. p_rounds is JSON: a list of rounds, each a list of lines
 -- [number, item, supplying warehouse, quantity]; no two lines of a round are of the same row of stock, and
 -- within a round they stand in the order in which rows are locked.
 -- p_ends: begin and end the transaction here; else the client does.
 CREATE PROCEDURE tpcc_new_order(
-    p_w_id INT, p_d_id INT, p_c_id INT, p_rounds JSON, p_ends BOOLEAN
+    p_w_id INT, p_d_id INT, p_c_id INT, p_lines INT, p_all_local INT, p_rounds JSON,
+    p_ends BOOLEAN
 )
 BEGIN
     DECLARE entered DATETIME DEFAULT UTC_TIMESTAMP();
-    DECLARE order_id, lines_ordered, lines_taken, current_round INT DEFAULT 0;
-    DECLARE all_local INT DEFAULT 1;
+    DECLARE order_id, lines_taken, current_round INT DEFAULT 0;
     DECLARE district_tax, warehouse_tax, discount DECIMAL(4, 4);
     DECLARE total DECIMAL(12, 2) DEFAULT 0;
     DECLARE last_name VARCHAR(16);
@@ -30,11 +30,9 @@ BEGIN
     FROM customer, warehouse
     WHERE c_w_id = p_w_id AND c_d_id = p_d_id AND c_id = p_c_id AND w_id = p_w_id;
 
-    SELECT COUNT(*), MIN(supply_w_id = p_w_id) INTO lines_ordered, all_local
-    FROM JSON_TABLE(p_rounds, '$[*][*]' COLUMNS (supply_w_id INT PATH '$[2]')) AS line;
     INSERT INTO orders
         (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local)
-    VALUES (order_id, p_d_id, p_w_id, p_c_id, entered, NULL, lines_ordered, all_local);
+    VALUES (order_id, p_d_id, p_w_id, p_c_id, entered, NULL, p_lines, p_all_local);
     INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES (order_id, p_d_id, p_w_id);
 
     WHILE current_round < JSON_LENGTH(p_rounds) DO
@@ -82,7 +80,7 @@ BEGIN
         SET current_round = current_round + 1;
     END WHILE;
 
-    IF lines_taken < lines_ordered THEN  -- an unused item (clause 2.4.2.3)
+    IF lines_taken < p_lines THEN  -- an unused item (clause 2.4.2.3)
         IF p_ends THEN
             ROLLBACK;
         END IF;
