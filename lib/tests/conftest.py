@@ -111,6 +111,14 @@ def set_claims(checkout: Repo, tests: list[dict], kind: str = "order") -> None:
         YAML(typ="safe").dump(spec, stream)
 
 
+def leave_claims_only(checkout: Repo, name: str) -> None:
+    """Let a study be one that is not rerun yet, whose file has its article's claims only."""
+    path, yaml = checkout.studies / f"{name}.yml", YAML(typ="safe")
+    content = yaml.load(path)
+    with path.open("w") as stream:
+        yaml.dump({key: content[key] for key in ("study", "article", "claims")}, stream)
+
+
 def judged(checkout: Repo, found: Rerun, test: dict, kind: str = "mechanism") -> Judgement:
     """Judge the one claim that is decided by a test."""
     set_claims(checkout, [test], kind)

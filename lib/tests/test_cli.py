@@ -11,7 +11,7 @@ from benchlab import cli
 from benchlab.run import sweep
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
-from conftest import STUDY, planned
+from conftest import STUDY, leave_claims_only, planned
 
 COMMANDS = typer.main.get_command(cli._typer).commands
 
@@ -160,6 +160,7 @@ def test_a_mistake_in_a_study_file_is_one_line_with_its_place(
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_study_that_is_not_rerun_yet_is_one_line(benchlab, checkout, command):
+    leave_claims_only(checkout, "tpcc")
     before = tree(checkout.root)
     code, out, err = benchlab(f"{command} tpcc")
     assert (code, out) == (1, "")
@@ -167,7 +168,8 @@ def test_a_study_that_is_not_rerun_yet_is_one_line(benchlab, checkout, command):
     assert tree(checkout.root) == before
 
 
-def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab):
+def test_all_is_every_study_that_is_rerun_and_has_what_is_selected(benchlab, checkout):
+    leave_claims_only(checkout, "tpcc")
     code, out, err = benchlab("plan all --engine postgres")
     assert (code, err) == (0, "")
     assert f"{STUDY}, profile quick" in out

@@ -100,7 +100,7 @@ def test_the_stored_stopping_is_of_this_code(case, found):
 def test_verdicts_are_wrong_as_seldom_as_they_say(found):
     for one in found.verdicts.to_dicts():
         # most points of these have a single trial, or did not pass the gate: hardly one is decided
-        few = one["study"] in ("cached_tables", "remote_wal")
+        few = one["study"] == "cached_tables"
         assert (one["decided"] >= 1) != few
         assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
 
