@@ -30,7 +30,7 @@ from benchlab.drivers.base import (
     Totals,
 )
 from benchlab.drivers.tpcc import checks, mix, output, validity
-from benchlab.drivers.tpcc.measured import Interval
+from benchlab.drivers.tpcc.measured import ENDED, Interval
 from benchlab.errors import ParseError
 from benchlab.study import Workload
 
@@ -140,7 +140,7 @@ class Tpcc(Driver):
             raise ParseError("tpcc: the terminals left no records")
         begin_us, end_us = output.measured_part(printed)
         ended = output.within(output.records(kept), begin_us, end_us)
-        well, response = pl.col("status").is_in(output.WELL), output.response_us()
+        well, response = pl.col("status").is_in(ENDED), output.response_us()
         operations = (
             ended.group_by(operation="type")
             .agg(

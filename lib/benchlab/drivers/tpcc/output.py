@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from benchlab.drivers.base import MEASURE, SECONDS
+from benchlab.drivers.tpcc.measured import ENDED
 from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.validity import DELIVERIES
 from benchlab.drivers.tpcc.was.delivery import Result
@@ -27,10 +28,7 @@ _SECOND = re.compile(
     r" late_p99_ms=(\d+\.\d+)"
 )
 
-#: Statuses of transactions that ended well: those that rolled back on purpose did so, too (clause 5.4).
-WELL = ("ok", "rolled_back")
-
-_ENDED_WELL = pl.col("status").is_in(WELL)
+_ENDED_WELL = pl.col("status").is_in(ENDED)
 
 
 class Totals(msgspec.Struct):
