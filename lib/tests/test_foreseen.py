@@ -33,6 +33,10 @@ FORESEEN = {
         {"test": "change", "start": 4, "end": [256, 1024], "direction": "rises"},
         None,
     ),
+    "an end at a number of clients that none runs": (
+        {"test": "out_of_memory", "at": 20},
+        "5 clients (the article's 20), which no profile runs",
+    ),
     "one client": ({"test": "ratio", "over": SERIES, "at": 1, "value": 1}, None),
     "a range without a point": (
         {"test": "peak", "first": 8, "last": 32},

@@ -8,6 +8,7 @@ from benchlab import study
 from benchlab.claims import judge, stored
 from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
 from benchlab.plan import Trial
+from benchlab.raw import record
 from benchlab.report import verdicts, why
 from benchlab.store import open_store
 from conftest import ROOT, STUDY, editable, rerun, set_claims
@@ -531,6 +532,46 @@ def test_a_version_other_than_the_articles_stands_beside_the_verdict(checkout, m
     assert any(line.endswith(said) for line in why.lines(other))
     # of what was not judged no version matters
     assert still_untested.reason == untested.reason
+
+
+OUT_OF_MEMORY = {"test": "out_of_memory", "of": ONE, "at": 128}
+
+
+def _ending(checkout, measured, trials: list[float | None], error: str) -> judge.Judgement:
+    """Judge by trials at the article's 128 threads, of which those without a value end by an error."""
+    set_claims(checkout, [OUT_OF_MEMORY])
+    store = measured({TUNED: HIGH | {32: trials}})
+    store.connection.execute("UPDATE run SET error = ? WHERE status = 'failed'", [error])
+    return judge.judge(checkout, STUDY, rerun(store))[0]
+
+
+@pytest.mark.parametrize(
+    ("trials", "verdict", "found"),
+    [
+        ([None, None], "reproduced", "2 of 2 runs ended for want of memory"),
+        ([None, 100.0], "inconclusive", "1 of 2 runs ended for want of memory"),
+        ([100.0, 100.0], "not reproduced", "0 of 2 runs ended for want of memory"),
+    ],
+)
+def test_a_load_that_ends_for_want_of_memory_is_an_answer(
+    checkout, measured, trials, verdict, found
+):
+    one = _ending(checkout, measured, trials, f"the load failed ({record.OUT_OF_MEMORY})")
+    assert (one.verdict, one.found) == (verdict, found)
+    assert one.reason == "32 clients (the article's 128)"
+    assert one.confidence is None
+
+
+@pytest.mark.parametrize(
+    ("trials", "reason"),
+    [
+        ([None], "postgres tuned oltp_write_only at 32 clients: failed: it died"),
+        ([], "postgres tuned oltp_write_only: profile standard has no run at 32 clients"),
+    ],
+)
+def test_a_load_that_ends_otherwise_says_nothing_of_memory(checkout, measured, trials, reason):
+    one = _ending(checkout, measured, trials, "it died")
+    assert (one.verdict, one.reason) == ("not testable here", reason)
 
 
 def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):

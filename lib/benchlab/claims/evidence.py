@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from benchlab.gate.similar import dissimilar
+from benchlab.raw.record import OUT_OF_MEMORY
 from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import metrics, results
 from benchlab.store.results import Rerun
@@ -211,6 +212,23 @@ class Evidence:
             dict(of_run.select("check", "answer").iter_rows())
             for _, of_run in found.group_by("run_id", maintain_order=True)
         ]
+
+    def ran_out_of_memory(self, series: Series, at: int) -> list[bool]:
+        """Return of each run at one of our concurrencies whether it ended for want of memory.
+
+        Raises:
+            NotTestable: there is no run, or one failed for another reason.
+        """
+        key = {**_key(series), "concurrency": at}
+        ended = self._not_counted.filter(**key)
+        others = ended.filter(~pl.col("error").str.contains(OUT_OF_MEMORY, literal=True))
+        if not others.is_empty():
+            status, error = others.select("status", "error").row(-1)
+            raise NotTestable(f"{series} at {at:,} clients: {status}: {error}")
+        found = [True] * len(ended) + [False] * len(self._all.filter(**key))
+        if not found:
+            raise NotTestable(f"{series}: profile {self._profile} has no run at {at:,} clients")
+        return found
 
     def here(self, in_article: int) -> float:
         """Return the concurrency here that stands for the article's."""

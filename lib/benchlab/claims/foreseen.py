@@ -18,6 +18,7 @@ from benchlab.study.claims import (
     Limit,
     OfCurves,
     Outcome,
+    OutOfMemory,
     Peak,
     Ratio,
     Series,
@@ -112,6 +113,8 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
             first, last = (clients_here(one, scale) for one in (test.first, test.last))
             inside = any(first <= one <= last for one in there)
             return [] if inside else sorted({test.first, test.last})
+        case OutOfMemory():
+            return _none_of(test.at, there, scale)
         case Above() | Ratio() | Level() | Limit() | Share() | Bound() if not isinstance(
             test.at, str
         ):

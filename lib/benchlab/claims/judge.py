@@ -34,6 +34,7 @@ from benchlab.study.claims import (
     Limit,
     OfCurves,
     Outcome,
+    OutOfMemory,
     Peak,
     Ratio,
     Series,
@@ -465,6 +466,15 @@ def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
     return _Finding(answer, words.outcomes((wrong or runs)[0]), has_chance=False)
 
 
+def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> _Finding:
+    """Every run must have ended so; there is no chance in it."""
+    at = int(evidence.here(test.at))
+    ended = evidence.ran_out_of_memory(test.of, at)
+    found = f"{sum(ended)} of {len(ended)} runs ended for want of memory"
+    answer = Answer.HOLDS if all(ended) else Answer.OPEN if any(ended) else Answer.FAILS
+    return _Finding(answer, found, where=_clients(evidence, at), has_chance=False)
+
+
 #: Test of a claim → what decides it.
 _TESTS: dict[type, Callable[..., _Finding]] = {
     Above: _above,
@@ -477,6 +487,7 @@ _TESTS: dict[type, Callable[..., _Finding]] = {
     Share: _share,
     Bound: _bound,
     Outcome: _outcome,
+    OutOfMemory: _out_of_memory,
 }
 
 

@@ -15,6 +15,7 @@ from benchlab.study.claims import (
     Limit,
     OfCurves,
     Outcome,
+    OutOfMemory,
     Peak,
     Ratio,
     Share,
@@ -54,6 +55,8 @@ def _condition(test: Test) -> str:
             return " or ".join(test.by)
         case Outcome():
             return outcomes(test.answers)
+        case OutOfMemory():
+            return "ends for want of memory"
         case Audit():
             return audited(test, test.value)
     return ""

@@ -43,6 +43,9 @@ SETTINGS = "settings.json"
 #: Capture of how the server carries out the workload's query, where it has one.
 PLAN = "plan.json"
 
+#: In the error of a run during which the kernel's OOM killer ended a process of engine or load.
+OUT_OF_MEMORY = "the kernel killed a process for want of memory"
+
 Status = Literal["ok", "failed", "refused"]
 
 

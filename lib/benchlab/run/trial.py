@@ -29,7 +29,7 @@ from benchlab.observers import (
 )
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
-from benchlab.raw.record import PLAN, RATE, SETTINGS, Record, RunFolder
+from benchlab.raw.record import OUT_OF_MEMORY, PLAN, RATE, SETTINGS, Record, RunFolder
 from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, used, watch
 from benchlab.run.process import Program
@@ -288,7 +288,7 @@ class _Run:
         for observers in self.observers:
             observers.collect(self.folder)
         if error and self._ran_out_of_memory():
-            error += " (the kernel killed a process for want of memory)"
+            error += f" ({OUT_OF_MEMORY})"
         return self.folder.finish("failed" if error else "ok", error)
 
     def _ran_out_of_memory(self) -> bool:

@@ -208,6 +208,14 @@ class Outcome(OfCurves):
     """Check → what its answer has in it."""
 
 
+class OutOfMemory(OfCurves):
+    """The runs at a concurrency end because the host has no memory left."""
+
+    test: Literal["out_of_memory"]
+    of: Series
+    at: Threads
+
+
 class Audit(StrictModel):
     """A number that the article derives from its own tables, or that is a known fact.
 
@@ -254,6 +262,7 @@ Test = Annotated[
     | Share
     | Bound
     | Outcome
+    | OutOfMemory
     | Audit
     | Untested,
     Field(discriminator="test"),
