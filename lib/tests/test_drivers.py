@@ -171,7 +171,7 @@ class DriverContract(ABC):
 
     def test_an_engine_of_another_protocol_is_refused(self):
         for engine in ENGINES.values():
-            refusal = self.driver.refusal(engine)
+            refusal = self.driver.refusal(engine, self.workload("oltp_write_only", form="statements"))
             assert (refusal is None) == (engine.protocol in self.driver.protocols)
             assert refusal is None or self.name in refusal
 
@@ -546,13 +546,30 @@ class TestTpcc(DriverContract):
         assert "is none of" in options.refusal_of_option("host")
 
     def test_a_workloads_options_reach_it(self):
-        given = {"form": "statements", "pool": 3, "pacing": 0.5, "mix": "decks"}
+        given = {"form": "statements", "pool": 3, "pacing": 0.5, "mix": "decks", "batched": False}
         plain = self.job(self.datasets[0], "mysql")
         (stage,) = self.driver.stages(replace(plain, options={**plain.options, **given}))
         words = [" ".join(process.argv) for process in stage.processes]
         assert "--form statements" in words[0]
         assert "--pool 3" in words[0]
+        assert "--no-batched --prepared --no-joined" in words[0]
         assert "--pacing 0.5 --mix decks" in words[1]
+
+    @pytest.mark.parametrize(
+        ("engine", "options", "reason"),
+        [
+            ("oceanbase", {}, None),
+            ("oceanbase", {"form": "statements", "joined": True}, None),
+            ("oceanbase", {"form": "statements", "prepared": False}, "has no prepared statements"),
+            ("oceanbase", {"batched": False}, "choose the form: statements"),
+            ("postgres", {"form": "statements", "prepared": False}, None),
+            ("tidb", {}, "no stored procedures"),
+            ("tidb", {"form": "statements", "joined": True}, "no updatable views"),
+        ],
+    )
+    def test_what_an_engine_lacks_is_refused_beforehand(self, engine, options, reason):
+        refusal = self.driver.refusal(ENGINES[engine], self.workload(**options))
+        assert refusal is None if reason is None else reason in refusal
 
     def test_warmup_and_measured_part_draw_other_numbers(self):
         """They are of one process, whose generator goes on."""

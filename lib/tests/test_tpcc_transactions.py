@@ -383,8 +383,6 @@ class TransactionsContract:
 
     def made(self, name: str) -> Transactions:
         form, options = FORMS[name]
-        if name == "unprepared" and self.engine != "postgres":
-            pytest.skip("its driver has no prepared statements")
         try:
             return transactions.transactions_of(self.engine, form, options)
         except EngineError as error:
@@ -880,6 +878,8 @@ def test_a_row_of_stock_is_in_a_round_once_and_rows_go_by_key():
         ("mysql", "functions", Options(), "unknown form of transactions 'functions'"),
         ("tidb", "procedures", Options(), "tidb: it has no stored procedures"),
         ("tidb", "statements", Options(joined=True), "tidb: it has no updatable views"),
+        ("oceanbase", "statements", Options(prepared=False), "oceanbase: .* no prepared statements"),
+        ("mysql", "procedures", Options(batched=False), "mysql: stored procedures have none of the"),
     ],
 )
 def test_what_an_engine_lacks_is_said(engine, form, options, said):

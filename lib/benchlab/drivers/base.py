@@ -213,8 +213,9 @@ class Driver(ABC):
     warms_connections: ClassVar[bool] = False
     ramps_up: ClassVar[bool] = False
 
-    def refusal(self, engine: type[Engine]) -> str | None:
-        """Return why it cannot load an engine, or ``None``."""
+    def refusal(self, engine: type[Engine], workload: Workload) -> str | None:
+        """Return why it cannot load an engine by a workload, or ``None``."""
+        del workload
         if engine.protocol in self.protocols:
             return None
         return (

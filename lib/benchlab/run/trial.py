@@ -120,7 +120,7 @@ def refusal(session: Session, point: Point) -> str | None:
     return (
         found.refused
         or found.refused_variants.get(point.variant)
-        or drivers.driver(point.workload.driver).refusal(engine)
+        or drivers.driver(point.workload.driver).refusal(engine, point.workload)
     )
 
 

@@ -7,8 +7,8 @@ standard wants no break between them (clause 5.5.1).
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -31,8 +31,11 @@ from benchlab.drivers.base import (
 )
 from benchlab.drivers.tpcc import checks, mix, output, validity
 from benchlab.drivers.tpcc.measured import ENDED, Interval
-from benchlab.errors import ParseError
-from benchlab.study import Workload
+from benchlab.engines import Engine
+from benchlab.errors import BenchlabError, ParseError
+from benchlab.study import Scalar, Workload
+from benchlab.workloads.tpcc.transactions import Options as Mechanisms
+from benchlab.workloads.tpcc.transactions import transactions_of
 
 #: On every node of app and load, by the Ansible role ``tpcc``.
 PYTHON = Path("/opt/benchlab/tpcc/bin/python")
@@ -63,6 +66,7 @@ _DEFAULTS = {
     "pacing": 1.0,
     "pool": 8,
     "queue": 1000,
+    **asdict(Mechanisms()),
 }
 
 
@@ -74,6 +78,17 @@ class Tpcc(Driver):
     protocols = ("postgres", "mysql")
     resolution = 10 ** (1 - _DIGITS)
     ramps_up = True
+
+    def refusal(self, engine: type[Engine], workload: Workload) -> str | None:
+        """See :meth:`Driver.refusal`; it also lacks what the transactions' form or an option needs."""
+        if reason := super().refusal(engine, workload):
+            return reason
+        option = {**_DEFAULTS, **workload.options}
+        try:
+            transactions_of(engine.name, str(option["form"]), _mechanisms(option))
+        except BenchlabError as error:
+            return str(error)
+        return None
 
     def stages(self, job: Job) -> list[Stage]:
         """See :meth:`Driver.stages`: the ramp-up is the warm-up."""
@@ -196,6 +211,11 @@ class Tpcc(Driver):
         return pl.concat([found, validity.remote_orders(recorded.records, facts)])
 
 
+def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
+    """Return how single statements are written."""
+    return Mechanisms(**{one.name: bool(option[one.name]) for one in fields(Mechanisms)})
+
+
 def _mix(way: str, processes: int) -> checks.Mix:
     """Return how terminals drew their transactions, for the check of the mix."""
     if way == "decks":
@@ -228,10 +248,12 @@ def _server(job: Job) -> Process:
             "delivery-results": MADE / DELIVERIES,
         },
     )
+    mechanisms = asdict(_mechanisms(option)).items()
+    switches = [f"--{name}" if on else f"--no-{name}" for name, on in mechanisms]
     return _ended_well(
         Process(
             _WAS,
-            [*argv, "--until-left"],
+            [*argv, *switches, "--until-left"],
             f"{json.dumps(address)}\n".encode(),
             role=job.application_role,
             makes_files=True,

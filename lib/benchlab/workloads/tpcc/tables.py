@@ -13,7 +13,7 @@ from benchlab.target.session import Session
 from benchlab.workloads.base import MESSAGE_LIMIT, Tables
 from benchlab.workloads.tpcc import conditions, load, rules, verify
 from benchlab.workloads.tpcc.dataset import Tpcc
-from benchlab.workloads.tpcc.transactions import PROCEDURES, procedures_sql
+from benchlab.workloads.tpcc.transactions import PROCEDURES, procedures_sql, view_sql
 
 
 class Warehouses(Tables[Tpcc]):
@@ -39,11 +39,15 @@ class Warehouses(Tables[Tpcc]):
             )
 
     def prepare(self, engine: Engine, workload: Workload) -> None:
-        """See :meth:`Tables.prepare`: the procedures, as they are in this checkout."""
+        """See :meth:`Tables.prepare`: the procedures, as they are in this checkout, or the view."""
+        statements: list[str] = []
         if workload.options.get("form", PROCEDURES) == PROCEDURES:
-            with engine.asking() as ask:
-                for statement in procedures_sql(engine.name):
-                    ask(statement)
+            statements += procedures_sql(engine.name)
+        if workload.options.get("joined"):
+            statements += view_sql(engine.name)
+        with engine.asking() as ask:
+            for statement in statements:
+                ask(statement)
 
     def options(self) -> Mapping[str, Scalar]:
         """See :meth:`Tables.options`: how many warehouses, and C-Run of NURand (clause 2.1.6.1).

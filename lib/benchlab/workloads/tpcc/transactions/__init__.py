@@ -6,6 +6,7 @@
 ``postgres``, ``mysql``  both of them in the dialects
 """
 
+from dataclasses import asdict
 from typing import Literal
 
 from benchlab.errors import EngineError, UnknownName
@@ -49,7 +50,7 @@ def transactions_of(
     Args:
         engine: one of :data:`ENGINES`.
         form: of the transactions.
-        options: of the form ``statements``; procedures have none.
+        options: of the form ``statements``; of procedures they are the default.
 
     Raises:
         UnknownName: they are not written for the engine, or there is no such form.
@@ -61,9 +62,19 @@ def transactions_of(
     if form == PROCEDURES:
         if engine == "tidb":
             raise _without_procedures()
+        if options != _DEFAULTS:
+            raise EngineError(
+                f"{engine}: stored procedures have none of the options"
+                f" {', '.join(asdict(options))}; choose the form: statements"
+            )
         return PostgresProcedures() if engine == "postgres" else MySQLProcedures(engine)
     if engine == "tidb" and options.joined:
         raise EngineError("tidb: it has no updatable views; choose transactions without them")
+    if engine != "postgres" and not options.prepared:
+        raise EngineError(
+            f"{engine}: its client (aiomysql) has no prepared statements, so all statements are text"
+            " whatever the option prepared says; leave it out"
+        )
     return PostgresStatements(options) if engine == "postgres" else MySQLStatements(engine, options)
 
 
