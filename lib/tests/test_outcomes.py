@@ -13,7 +13,7 @@ from benchlab.report import outcomes, points
 from benchlab.store import ingest, open_store
 from benchlab.study.intervention import OutcomeChecks
 from benchlab.workloads import tables_of
-from conftest import STUDY, judged, rerun
+from conftest import CAPTURES, STUDY, judged, rerun
 from ruamel.yaml import YAML
 
 REQUESTED = OutcomeChecks(checks=("cache_limits",), about_s=60)
@@ -22,6 +22,7 @@ FOUND = [
     Outcome("cache 200,000 rows", "done"),
     Outcome("cache 300,000 rows", "error 8242: tidb: 'table too large' is unsupported"),
     Outcome("condition 1", "all of 4 warehouses", passed=True),
+    Outcome("condition 3", "undecided: it is gone"),
 ]
 CAPTURE = "".join(map(captured.line, FOUND)).encode()
 
@@ -49,7 +50,7 @@ def test_a_capture_is_read_as_it_was_written():
     ]
     cut = CAPTURE.decode()[:-10]
     assert captured.rows(cut, truncated_ok=True).height == len(FOUND) - 1
-    with pytest.raises(ParseError, match="outcomes: line 3: cut in the middle"):
+    with pytest.raises(ParseError, match="outcomes: line 4: cut in the middle"):
         captured.rows(cut)
     with pytest.raises(ParseError, match="outcomes: line 1: no outcome: "):
         captured.rows('{"t": 1}\n')
@@ -63,13 +64,22 @@ def test_they_are_in_the_store_and_no_trial_of_a_curve(checkout, checked, trials
     assert points.not_counted(checked).is_empty()
     table = outcomes.table(checked)
     assert table["check"].to_list() == [one.check for one in FOUND]
-    assert table["passed"].to_list() == ["", "", "passed"]
+    assert table["passed"].to_list() == ["", "", "passed", ""]
     (run_id,) = checked.outcomes["run_id"].unique()
     record = folders.read(checkout.raw / run_id)
     assert outcomes.read(checkout.raw, record).rows() == table.drop("curve").rows()
     assert record.line().startswith(
         "postgres default oltp_write_only ×16 trial 1 with outcome checks: ok"
     )
+
+
+def test_those_after_a_load_are_beside_its_results(checkout, close_run, trials):
+    close_run(trial=trials[0], **CAPTURES, **{captured.NAME: CAPTURE})
+    assert ingest.ingest_new(checkout).damaged == {}
+    with open_store(checkout.store) as store:
+        found = rerun(store, "quick")
+        assert found.counted["transactions"].null_count() == 0
+        assert found.outcomes["check"].to_list() == [one.check for one in FOUND]
 
 
 def test_a_run_that_failed_says_so(checkout, close_run, trials):
@@ -88,6 +98,7 @@ def test_a_run_that_failed_says_so(checkout, close_run, trials):
         ),
         ({"cache 300,000 rows": "done"}, "not reproduced", "cache 300,000 rows: error 8242"),
         ({"condition 2": "all"}, "not reproduced", "condition 2: not checked"),
+        ({"condition 3": "all"}, "inconclusive", "condition 3: undecided: it is gone"),
     ],
 )
 def test_a_claim_of_outcomes_has_no_chance_in_it(checkout, checked, answers, verdict, shown):

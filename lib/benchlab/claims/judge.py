@@ -21,6 +21,7 @@ from math import inf, log
 from benchlab import stats, study
 from benchlab.claims import audit, words
 from benchlab.claims.evidence import Covered, Evidence, NotTestable
+from benchlab.observers.outcomes import UNDECIDED
 from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Curve, Estimate
 from benchlab.store.results import Rerun
@@ -452,7 +453,10 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
 
 
 def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
-    """Every run must have had these answers; there is no chance in it."""
+    """Every run must have had these answers; there is no chance in it.
+
+    It is open where the only other answers are that nothing was decided.
+    """
     runs = [
         {check: answers.get(check, "not checked") for check in test.answers}
         for answers in evidence.outcomes(test.of)
@@ -462,7 +466,16 @@ def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
         for answers in runs
         if not all(said in answers[check] for check, said in test.answers.items())
     ]
-    answer = Answer.FAILS if wrong else Answer.HOLDS
+    answer = Answer.HOLDS
+    if wrong:
+        others = [
+            said
+            for answers in wrong
+            for check, said in answers.items()
+            if test.answers[check] not in said
+        ]
+        is_open = all(said.startswith(UNDECIDED) for said in others)
+        answer = Answer.OPEN if is_open else Answer.FAILS
     return _Finding(answer, words.outcomes((wrong or runs)[0]), has_chance=False)
 
 

@@ -15,6 +15,9 @@ from benchlab.raw.text import fail, shown, whole_lines
 
 NAME = "outcomes.jsonl"
 
+#: How an answer begins where there is a right one, but an error kept the server from giving any.
+UNDECIDED = "undecided"
+
 SCHEMA = {"number": pl.Int64, "check": pl.String, "passed": pl.Boolean, "answer": pl.String}
 
 

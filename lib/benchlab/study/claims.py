@@ -32,7 +32,7 @@ Names = str | Annotated[list[str], Field(min_length=1)]
 class Series(StrictModel):
     """The runs of one curve, and which number of each run counts; lists of names are several curves."""
 
-    engine: str
+    engine: Names
     variant: Names = "default"
     workload: Names
     metric: Names = "tps"
@@ -41,7 +41,15 @@ class Series(StrictModel):
     def each(self) -> list["Series"]:
         """The curves one by one, each of one metric."""
         return [
-            self.model_copy(update={"variant": variant, "workload": workload, "metric": metric})
+            self.model_copy(
+                update={
+                    "engine": engine,
+                    "variant": variant,
+                    "workload": workload,
+                    "metric": metric,
+                }
+            )
+            for engine in _listed(self.engine)
             for variant in _listed(self.variant)
             for workload in _listed(self.workload)
             for metric in _listed(self.metric)
@@ -49,8 +57,8 @@ class Series(StrictModel):
 
     def __str__(self) -> str:
         """Name the curve, or the curves."""
-        variants, workloads = (" or ".join(_listed(one)) for one in (self.variant, self.workload))
-        return f"{self.engine} {variants} {workloads}"
+        names = (self.engine, self.variant, self.workload)
+        return " ".join(" or ".join(_listed(one)) for one in names)
 
 
 class OfCurves(StrictModel):
@@ -64,7 +72,7 @@ class OfCurves(StrictModel):
     def parts(self) -> list[Self]:
         """The test of each curve, or each pair of curves.
 
-        Where both sides list the same variants, workloads or metrics, each is held against itself.
+        Where both sides list the same engines, variants, workloads or metrics, each is held against itself.
         """
         of, over = self.of, getattr(self, "over", None)
         if over is None:
@@ -73,7 +81,8 @@ class OfCurves(StrictModel):
             self.model_copy(update={"of": one, "over": other})
             for one in of.each
             for other in over.each
-            if (of.variant != over.variant or one.variant == other.variant)
+            if (of.engine != over.engine or one.engine == other.engine)
+            and (of.variant != over.variant or one.variant == other.variant)
             and (of.workload != over.workload or one.workload == other.workload)
             and (of.metric != over.metric or one.metric == other.metric)
         ]
