@@ -171,7 +171,9 @@ class DriverContract(ABC):
 
     def test_an_engine_of_another_protocol_is_refused(self):
         for engine in ENGINES.values():
-            refusal = self.driver.refusal(engine, self.workload("oltp_write_only", form="statements"))
+            refusal = self.driver.refusal(
+                engine, self.workload("oltp_write_only", form="statements")
+            )
             assert (refusal is None) == (engine.protocol in self.driver.protocols)
             assert refusal is None or self.name in refusal
 

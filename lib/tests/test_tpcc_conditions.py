@@ -3,11 +3,13 @@
 The same queries are held against real servers in test_tpcc_load.py.
 """
 
+import re
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 from benchlab.engines.base import Ask
+from benchlab.errors import EngineError
 from benchlab.workloads.tpcc import conditions, population, verify
 from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.population import STANDARD, Scale
@@ -159,6 +161,29 @@ def test_an_outcome_names_condition_clause_and_the_first_row(ask):
         "condition 9 (3.3.2.9)",
     ]
     assert "is broken by 2 rows, the first: w_id = " in failed[0].answer
+
+
+def test_after_a_load_conditions_are_told_with_their_time_and_in_one(ask):
+    *each, of_all = conditions.outcomes_after_a_load(ask, TINY)
+    assert [one.passed for one in each] == [True] * 12
+    assert all(re.fullmatch(r"holds, \d+\.\d\d s", one.answer) for one in each)
+    assert (of_all.check, of_all.passed) == (conditions.ALL, True)
+    assert of_all.answer.startswith("hold, condition 11 until the first delivery; ")
+    ask("UPDATE district SET d_ytd = d_ytd + 1")
+    *_, of_all = conditions.outcomes_after_a_load(ask, TINY)
+    assert (of_all.passed, of_all.answer.partition(";")[0]) == (False, "broken: 1, 9")
+
+
+def test_a_query_that_the_server_refuses_leaves_its_condition_undecided(ask):
+    def refusing(sql: str, parameters: tuple = ()) -> list[dict]:
+        if "FROM history" in sql:
+            raise EngineError("oceanbase: Timeout")
+        return ask(sql, parameters)
+
+    *each, of_all = conditions.outcomes_after_a_load(refusing, TINY)
+    assert [number for number, one in enumerate(each, 1) if one.passed is None] == [8, 9, 10]
+    assert each[7].answer == "oceanbase: Timeout"
+    assert (of_all.passed, of_all.answer.partition(";")[0]) == (None, "undecided: 8, 9, 10")
 
 
 def test_many_violations_are_cut(ask):

@@ -878,8 +878,18 @@ def test_a_row_of_stock_is_in_a_round_once_and_rows_go_by_key():
         ("mysql", "functions", Options(), "unknown form of transactions 'functions'"),
         ("tidb", "procedures", Options(), "tidb: it has no stored procedures"),
         ("tidb", "statements", Options(joined=True), "tidb: it has no updatable views"),
-        ("oceanbase", "statements", Options(prepared=False), "oceanbase: .* no prepared statements"),
-        ("mysql", "procedures", Options(batched=False), "mysql: stored procedures have none of the"),
+        (
+            "oceanbase",
+            "statements",
+            Options(prepared=False),
+            "oceanbase: .* no prepared statements",
+        ),
+        (
+            "mysql",
+            "procedures",
+            Options(batched=False),
+            "mysql: stored procedures have none of the",
+        ),
     ],
 )
 def test_what_an_engine_lacks_is_said(engine, form, options, said):

@@ -1,12 +1,17 @@
 """How a trial runs its driver, and what is reported of one that did not come to its end."""
 
 import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 from benchlab.drivers.base import Phase, Process, Stage
 from benchlab.errors import EngineError, RunFailed
+from benchlab.observers import outcomes
+from benchlab.observers.outcomes import Outcome
 from benchlab.raw.record import RunFolder
 from benchlab.run.trial import _Run
 from conftest import ALONE, DATA
@@ -132,6 +137,28 @@ def test_a_process_may_have_ramp_up_measured_part_and_ramp_down(under_way):
     assert found["rampdown"][0] == found["measure"][1] < found["rampdown"][1]
     assert (counted(run, "begin"), counted(run, "end")) == (1, 2)
     assert (run.folder.path / "load.out").read_text() == "begun\ndone\n"
+
+
+def test_what_the_load_has_left_is_checked_after_it(under_way):
+    run, done = under_way(), []
+    run.session.limit = lambda envelope: done.append("limit")
+
+    def outcomes_after_load(engine: Server) -> Iterator[Outcome]:
+        done.append("check")
+        yield Outcome("condition 1", "holds", True)
+
+    tables = SimpleNamespace(outcomes_after_load=outcomes_after_load)
+    with (
+        patch.object(_Run, "tables", tables),
+        patch.object(_Run, "_host_speed", nullcontext),
+        patch.object(_Run, "_load", lambda run: done.append("load")),
+    ):
+        run.measure()
+    assert done == ["limit", "load", "check"]
+    assert outcomes.rows((run.folder.path / outcomes.NAME).read_text()).row(0)[1:3] == (
+        "condition 1",
+        True,
+    )
 
 
 def test_a_phase_goes_on_in_the_next_stage(under_way):

@@ -46,6 +46,9 @@ PLAN = "plan.json"
 #: In the error of a run during which the kernel's OOM killer ended a process of engine or load.
 OUT_OF_MEMORY = "the kernel killed a process for want of memory"
 
+#: Capture of how many rows each table had before the run, where its tables say so.
+CARDINALITIES = "cardinalities.json"
+
 Status = Literal["ok", "failed", "refused"]
 
 

@@ -1,11 +1,12 @@
 """Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
 
 import importlib
+import itertools
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,7 +30,15 @@ from benchlab.observers import (
 )
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
-from benchlab.raw.record import OUT_OF_MEMORY, PLAN, RATE, SETTINGS, Record, RunFolder
+from benchlab.raw.record import (
+    CARDINALITIES,
+    OUT_OF_MEMORY,
+    PLAN,
+    RATE,
+    SETTINGS,
+    Record,
+    RunFolder,
+)
 from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, used, watch
 from benchlab.run.process import Program
@@ -197,6 +206,8 @@ class _Run:
         if point.start == "prewarm":
             with self._phase("prewarm"):
                 session.engine.prewarm(point.dataset)
+        if found := self.tables.cardinalities(session.engine):
+            self.folder.write_json(CARDINALITIES, found)
         if query := self.tables.example_query(session.engine, point.workload):
             self.folder.write(PLAN, session.engine.explain(query).encode())
 
@@ -211,6 +222,7 @@ class _Run:
             self.folder.write_json(log_probe.NAME, self.session.probe_log())
         with self._host_speed():
             self._load()
+        self._keep_outcomes(self.tables.outcomes_after_load(self.session.engine))
 
     def _load(self) -> None:
         """All stages of the driver, under the observers' eyes."""
@@ -228,15 +240,20 @@ class _Run:
                 observers.stop()
 
     def _check_outcomes(self, requested: OutcomeChecks) -> None:
-        """Make checks in place of a load, and keep what came of them, also of those before an error."""
+        """Make checks in place of a load."""
+        engine = self.session.engine
+        checks = (self.tables.outcomes(check, engine) for check in requested.checks)
+        with self._phase("measure"):
+            self._keep_outcomes(itertools.chain.from_iterable(checks))
+
+    def _keep_outcomes(self, found: Iterable[outcomes.Outcome]) -> None:
+        """Keep outcomes as they come, also those before an error; no file where there are none."""
         lines: list[str] = []
         try:
-            with self._phase("measure"):
-                for check in requested.checks:
-                    for outcome in self.tables.outcomes(check, self.session.engine):
-                        lines.append(outcomes.line(outcome))
+            lines.extend(map(outcomes.line, found))
         finally:
-            self.folder.write(outcomes.NAME, "".join(lines).encode())
+            if lines:
+                self.folder.write(outcomes.NAME, "".join(lines).encode())
 
     def _warm(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point

@@ -41,7 +41,7 @@ from benchlab.store import writer
 from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
-from benchlab.study.intervention import LimitBlocks
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks
 from benchlab.study.roles import LOAD, is_database
 
 #: What benchlab's own captures hold.
@@ -164,7 +164,8 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "raw_file": _raw_files(record, folder),
         }
         totals = None
-        if record.status == "ok" and outcomes.NAME not in text:
+        in_place_of_load = isinstance(record.trial.intervention, OutcomeChecks)
+        if record.status == "ok" and not in_place_of_load:
             measured = driver.measured(folder, workload)
             totals = measured.totals
             tables["operation"] = measured.operations

@@ -103,8 +103,11 @@ class Rerun:
 
     @property
     def outcomes(self) -> pl.DataFrame:
-        """The answers to checks: rows of ``outcome``, with ``engine``, ``variant``, ``workload``."""
-        runs = self._intervened("$.checks")
+        """The answers to checks, in place of a load or after one, of runs that count.
+
+        Columns: those of ``outcome``, with ``engine``, ``variant``, ``workload``.
+        """
+        runs = pl.concat([self._intervened("$.checks"), self.counted])
         found = self.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)", runs)
         named = runs.select("run_id", "engine", "variant", "workload")
         return found.join(named, on="run_id").sort("run_id", "number")

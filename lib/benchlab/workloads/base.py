@@ -114,6 +114,23 @@ class Tables(ABC, Generic[DatasetT]):
         del engine
         raise DatasetError(f"no check {check!r} is known for {self.dataset.kind}")
 
+    def cardinalities(self, engine: Engine) -> Mapping[str, int]:
+        """Return how many rows each table has before a run, as far as that is known without a scan.
+
+        Raises:
+            EngineError: see :meth:`Engine.query`.
+        """
+        del engine
+        return {}
+
+    def outcomes_after_load(self, engine: Engine) -> Iterator[Outcome]:
+        """Check what the load has left, while the server still runs; yield the outcomes as they come.
+
+        An error while asking is an outcome, too, of a check that nothing decided.
+        """
+        del engine
+        return iter(())
+
     def example_query(self, engine: Engine, workload: Workload) -> str | None:
         """Return one of a workload's queries, if its plan is worth keeping."""
         del engine, workload

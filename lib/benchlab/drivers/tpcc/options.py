@@ -8,9 +8,9 @@ _TYPES = {"new_order", "payment", "order_status", "delivery", "stock_level"}
 #: Option → what it is.
 OPTIONS = {
     "form": "procedures (one call a transaction) or statements",
-    "batched": "of statements: all lines of an order by one statement for each step; true is the default",
-    "prepared": "of statements: each is parsed once for a connection; true is the default",
-    "joined": "of statements: what takes from the stock reads the item, too; false is the default",
+    "batched": "of statements: all lines of an order by one for each step (true)",
+    "prepared": "of statements: each is parsed once for a connection (true)",
+    "joined": "of statements: what takes from the stock reads the item, too (false)",
     "isolation": "level of the transactions",
     "mix": "weights or decks (clauses 5.2.3 and 5.2.4.2)",
     "pacing": "factor of keying and think times: 1 is TPC-C's, 0 none",

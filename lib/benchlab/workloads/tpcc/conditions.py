@@ -6,11 +6,12 @@ delivered order has to balance, too. Nothing may write while they run.
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchlab.engines.base import Ask
-from benchlab.observers.outcomes import Outcome
+from benchlab.errors import EngineError
+from benchlab.observers.outcomes import UNDECIDED, Outcome
 from benchlab.workloads.tpcc.population import STANDARD, Scale
 
 #: Rows that break a condition, at most, that are returned of each.
@@ -18,6 +19,9 @@ LIMIT = 10
 
 #: The condition that holds of tables as they are loaded, until the first delivery.
 AS_LOADED = 11
+
+#: All of them in one outcome.
+ALL = "consistency conditions (3.3.2)"
 
 #: Those that hold at any time, before a run and after it.
 ALWAYS = tuple(number for number in range(1, 13) if number != AS_LOADED)
@@ -239,12 +243,45 @@ def outcomes(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
         EngineError: the server refused a query.
     """
     for one in checked(ask, scale=scale):
-        holds = one.violation is None
-        answer = "holds" if holds else str(one.violation)
-        if one.condition.number == AS_LOADED and not holds:
-            yield Outcome(_named(one.condition), "as loaded only, and orders were delivered since")
-        else:
-            yield Outcome(_named(one.condition), answer, holds)
+        yield _outcome(one)
+
+
+def outcomes_after_a_load(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
+    """Yield the outcome of each condition as :func:`outcomes` does, then of all of them in one.
+
+    A query that the server refuses leaves its condition undecided, with what the server said.
+
+    Args:
+        ask: the server; it raises EngineError, and answers after that, too.
+        scale: cardinalities that the tables were loaded with.
+    """
+    begin, undecided, broken = time.monotonic(), [], []
+    for condition in conditions(scale):
+        try:
+            (one,) = checked(ask, [condition.number], scale)
+        except EngineError as error:
+            undecided.append(condition.number)
+            yield Outcome(_named(condition), str(error))
+            continue
+        outcome = _outcome(one)
+        if outcome.passed is False:
+            broken.append(condition.number)
+        yield replace(outcome, answer=f"{outcome.answer}, {one.seconds:.2f} s")
+    took = f"{time.monotonic() - begin:.1f} s"
+    if broken:
+        yield Outcome(ALL, f"broken: {', '.join(map(str, broken))}; {took}", False)
+    elif undecided:
+        yield Outcome(ALL, f"{UNDECIDED}: {', '.join(map(str, undecided))}; {took}")
+    else:
+        yield Outcome(ALL, f"hold, condition {AS_LOADED} until the first delivery; {took}", True)
+
+
+def _outcome(one: Checked) -> Outcome:
+    if one.violation is None:
+        return Outcome(_named(one.condition), "holds", True)
+    if one.condition.number == AS_LOADED:
+        return Outcome(_named(one.condition), "as loaded only, and orders were delivered since")
+    return Outcome(_named(one.condition), str(one.violation), False)
 
 
 def _named(condition: Condition) -> str:

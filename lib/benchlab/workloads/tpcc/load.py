@@ -105,6 +105,19 @@ def load(
             left.discard(unit)
             on_progress(made.warehouses - len(left), made.warehouses)
     _make_indexes(engine, jobs)
+    _count_rows(engine)
+
+
+def cardinalities(engine: Engine) -> dict[str, int]:
+    """Return how many rows each table had when its load ended; nothing where none has counted them.
+
+    Raises:
+        EngineError: see :meth:`Engine.query`.
+    """
+    if "tpcc_rows" not in engine.tables():
+        return {}
+    rows = engine.query("SELECT table_name AS name, row_count AS n FROM tpcc_rows")
+    return {row["name"]: row["n"] for row in rows}
 
 
 def constants(engine: Engine) -> Constants:
@@ -271,6 +284,16 @@ def _make_indexes(engine: Engine, jobs: int) -> None:
         made = schema.indexes(engine.name).values()
         for _ in _results(engine, pool, [pool.submit(of_table, one) for one in made]):
             pass
+
+
+def _count_rows(engine: Engine) -> None:
+    with engine.asking() as ask:
+        ask("DELETE FROM tpcc_rows")
+        for table in schema.TABLES:
+            ask(
+                "INSERT INTO tpcc_rows (table_name, row_count)"
+                f" SELECT '{table}', COUNT(*) FROM {table}"
+            )
 
 
 def _indexes(engine: Engine) -> set[str]:

@@ -1,4 +1,4 @@
-"""The nine tables of TPC-C (clause 1.3), and the two that a load keeps its own state in, as SQL.
+"""The nine tables of TPC-C (clause 1.3), and the three that a load keeps its own state in, as SQL.
 
 Columns have the standard's names in lower case and its types. Generic SQL comes first; a
 :class:`Dialect` has what an engine needs otherwise, each with its reason. Foreign keys are not
@@ -195,7 +195,8 @@ WAREHOUSE_OF = {
     if (prefix := next(iter(table.columns)).partition("_")[0]) != "i"
 }
 
-#: What the rows were made with, one row; and the warehouses that are there whole (0: the items).
+#: What the rows were made with, one row; the warehouses that are there whole (0: the items); and how
+#: many rows each table had when all were, so that a run knows without a scan that fills the caches.
 STATE = {
     "tpcc_load": Table(
         {
@@ -208,6 +209,7 @@ STATE = {
         ("seed",),
     ),
     "tpcc_loaded": Table({"w_id": "integer"}, ("w_id",)),
+    "tpcc_rows": Table({"table_name": "varchar(16)", "row_count": "bigint"}, ("table_name",)),
 }
 
 #: Secondary indexes: for the customers of a last name in the order of their first names (clauses

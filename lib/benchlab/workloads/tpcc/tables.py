@@ -67,6 +67,17 @@ class Warehouses(Tables[Tpcc]):
             return _consistency(engine)
         return super().outcomes(check, engine)
 
+    def cardinalities(self, engine: Engine) -> Mapping[str, int]:
+        """See :meth:`Tables.cardinalities`."""
+        return load.cardinalities(engine)
+
+    def outcomes_after_load(self, engine: Engine) -> Iterator[Outcome]:
+        """See :meth:`Tables.outcomes_after_load`: the conditions of clause 3.3.2.
+
+        Before a load they hold by :meth:`check`, which a dataset has passed before it is kept.
+        """
+        return conditions.outcomes_after_a_load(engine.query)
+
 
 def _consistency(engine: Engine) -> Iterator[Outcome]:
     with engine.asking() as ask:
