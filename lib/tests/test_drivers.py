@@ -602,7 +602,7 @@ class TestTpcc(DriverContract):
 
     def test_rules_are_those_of_the_standard(self, tmp_path):
         self.leave("paced", self.whole["paced"], tmp_path)
-        rules = self.driver.rules(tmp_path, self.whole["paced"])
+        rules = self.driver.rules(tmp_path, self.whole["paced"], "none were logged")
         assert dict(rules.schema) == RULES
         answers = dict(rules.select("check", "answer").iter_rows())
         assert answers["New-Order, shortest keying time"] == "broken"
@@ -611,7 +611,31 @@ class TestTpcc(DriverContract):
         assert answers["New-Orders rolled back"] == "undecided"
         (tmp_path / "terminals-000001-000002.parquet").unlink()
         with pytest.raises(ParseError, match="no records"):
-            self.driver.rules(tmp_path, self.whole["paced"])
+            self.driver.rules(tmp_path, self.whole["paced"], "none were logged")
+
+    def test_what_stands_in_no_record_reaches_the_rules(self, tmp_path):
+        self.leave("paced", self.whole["paced"], tmp_path)
+        ramp_up = output.ramp_up([self.recorded("paced").decode()])
+        begin_us, _ = output.measured_part([self.recorded("paced").decode()])
+        assert ramp_up[0] < ramp_up[1] == begin_us
+        assert output.ramp_up([self.recorded("killed").decode()]) is None
+        checkpoints = pl.DataFrame(
+            {"begin_us": [ramp_up[0], begin_us + 1], "end_us": [begin_us, begin_us + 2]}
+        )
+        (tmp_path / "cardinalities.json").write_text('{"warehouse": 2, "item": 99999}')
+        rules = self.driver.rules(tmp_path, self.whole["paced"], checkpoints)
+        answers = dict(rules.select("check", "answer").iter_rows())
+        values = dict(rules.select("check", "value").iter_rows())
+        assert values["mix and pacing in ramp-up, rules broken"] is not None
+        assert answers["warehouse, rows before the run"] == "kept"
+        assert answers["item, rows before the run"] == "broken"
+        assert answers["stock, rows before the run"] == "undecided"
+        assert values["checkpoints in the interval"] == 1
+        assert answers["time between checkpoints"] == "kept"
+
+    def test_rows_of_tables_that_are_none_are_told(self):
+        with pytest.raises(ParseError, match="rows of the tables"):
+            output.cardinalities(b'{"stock": "many"}')
 
     def test_records_of_another_shape_are_no_records(self, tmp_path):
         path = tmp_path / "terminals-000001-000002.parquet"

@@ -10,7 +10,8 @@ from benchlab.drivers.tpcc import measured, validity
 from benchlab.drivers.tpcc.limits import NAMES
 from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US
 from benchlab.drivers.tpcc.records import RECORDS
-from benchlab.drivers.tpcc.validity import CHECKPOINTS, Facts, Recorded
+from benchlab.drivers.tpcc.validity import Facts, Recorded
+from benchlab.engines.base import CHECKPOINTS
 from benchlab.errors import BenchlabError
 from benchlab.report import theme, tpcc, tpcc_charts, tpcc_cost
 from conftest import ROOT

@@ -11,7 +11,8 @@ from benchlab.drivers.tpcc.checks import Mix
 from benchlab.drivers.tpcc.limits import KEYING, THINK
 from benchlab.drivers.tpcc.measured import Interval
 from benchlab.drivers.tpcc.records import RECORDS
-from benchlab.drivers.tpcc.validity import CARDINALITIES, CHECKPOINTS, DELIVERIES, Facts, Recorded
+from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES, Facts, Recorded
+from benchlab.engines.base import CHECKPOINTS
 from benchlab.workloads.tpcc.dataset import TYPES
 
 #: Cards of each type in a deck.

@@ -283,13 +283,20 @@ class Driver(ABC):
             ParseError: a file is not the driver's, is cut, or is of a run that did not end well.
         """
 
-    def rules(self, folder: Path, workload: Workload) -> pl.DataFrame:
+    def rules(
+        self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str
+    ) -> pl.DataFrame:
         """Return whether a run that ended well kept the rules of the workload's standard.
 
         Columns: :data:`RULES`; no rows where there is no standard.
 
+        Args:
+            folder: the run's.
+            workload: that ran.
+            checkpoints: the engine's; see :meth:`benchlab.engines.base.Engine.checkpoints`.
+
         Raises:
             ParseError: as :meth:`measured`.
         """
-        del folder, workload
+        del folder, workload, checkpoints
         return pl.DataFrame(schema=RULES)

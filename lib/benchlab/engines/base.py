@@ -34,6 +34,9 @@ from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY
 
+#: An engine's checkpoints; ``end_us`` null: not ended. Unix microseconds.
+CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
+
 _CONNECT_TIMEOUT_S = 10
 
 #: Runs a statement on a connection that is held open, and returns its rows.
@@ -324,6 +327,16 @@ class Engine(ABC):
         """
         del ask, pages
         return None
+
+    @classmethod
+    def checkpoints(cls, log: str) -> pl.DataFrame | str:
+        """Return the checkpoints of a run (:data:`CHECKPOINTS`), or why nothing tells them.
+
+        Args:
+            log: what the server logged since it was started for the run.
+        """
+        del log
+        return f"{cls.name} reports no begin and end of checkpoints"
 
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
         """Return what the sessions do now, as the server reports it; ``ask`` runs a statement."""

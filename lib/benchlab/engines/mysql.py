@@ -80,6 +80,12 @@ class InnoDB(MySQLProtocol):
         return float(written[0]["Value"]) / float(size[0]["Value"])
 
     @classmethod
+    def checkpoints(cls, log: str) -> str:
+        """See :meth:`Engine.checkpoints`."""
+        del log
+        return "InnoDB's checkpoints are fuzzy: it writes pages all the time, and none begins or ends"
+
+    @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
         """See :meth:`Engine.wait`; the name is the session's state."""
         sessions, state = row["sessions"], row["state"] or row["command"]

@@ -68,6 +68,15 @@ class OceanBase(MySQLProtocol):
         memory = ask(_MEMSTORE)[0]
         return memory["freeze_cnt"] + memory["active_span"] / memory["freeze_trigger"]
 
+    @classmethod
+    def checkpoints(cls, log: str) -> str:
+        """See :meth:`Engine.checkpoints`; each tablet's memory has a freeze and a flush of its own."""
+        del log
+        return (
+            "OceanBase freezes and flushes the memory of one tablet after the other, and reports no"
+            " moment at which all of it was"
+        )
+
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
         """See :meth:`Engine.sample_sessions`; with how full the memory for new rows is."""
         rows = super().sample_sessions(ask)

@@ -1,10 +1,14 @@
 """PostgreSQL."""
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+import polars as pl
+
 from benchlab.engines import plans
-from benchlab.engines.base import Ask, EngineSetting, Pages, PostgresProtocol
+from benchlab.engines.base import CHECKPOINTS, Ask, EngineSetting, Pages, PostgresProtocol
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY, STANDBY
@@ -31,6 +35,13 @@ _OTHER_WAITS = {
     "IPC:XactGroupUpdate": Wait.LATCH,
     "Timeout:SpinDelay": Wait.LATCH,
 }
+
+#: Date, time and what a checkpoint does then, in the log as the role has it: in UTC.
+_CHECKPOINT = re.compile(
+    r"^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] LOG:  checkpoint"
+    r" (starting|complete):",
+    re.MULTILINE,
+)
 
 # PostgreSQL 17 moved the checkpoint columns of pg_stat_bgwriter to pg_stat_checkpointer
 # (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
@@ -136,6 +147,21 @@ class Postgres(PostgresProtocol):
         """See :meth:`Engine.background_cycles`: checkpoints, each counted when it begins."""
         (row,) = ask(self._checkpoints(ask))
         return float(row["checkpoints"])
+
+    @classmethod
+    def checkpoints(cls, log: str) -> pl.DataFrame | str:
+        """See :meth:`Engine.checkpoints`; with ``log_checkpoints`` the log has a line at each end."""
+        found: list[tuple[int, int | None]] = []
+        for date, time, what in _CHECKPOINT.findall(log):
+            at = datetime.fromisoformat(f"{date} {time}+00:00")
+            at_us = round(at.timestamp() * 1e6)
+            if what == "starting":
+                found.append((at_us, None))
+            elif found:
+                found[-1] = (found[-1][0], at_us)
+        if not found:
+            return "no checkpoint is in the server's log"
+        return pl.DataFrame(found, schema=CHECKPOINTS, orient="row")
 
     def _checkpoints(self, ask: Ask) -> str:
         """Return the query for the number of checkpoints, as the server's version has it."""

@@ -144,7 +144,7 @@ def longest_checkpoints(checkpoints: pl.DataFrame, interval: Interval) -> pl.Dat
     ``duration (s)``.
 
     Args:
-        checkpoints: see :data:`benchlab.drivers.tpcc.validity.CHECKPOINTS`.
+        checkpoints: see :data:`benchlab.engines.base.CHECKPOINTS`.
         interval: of measurement; those count that have a part in it.
     """
     return (

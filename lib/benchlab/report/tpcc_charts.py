@@ -143,7 +143,7 @@ def over_time(
         steps: see :func:`benchlab.drivers.tpcc.measured.over_time`.
         interval: of measurement, which is shaded.
         step_s: length of a step.
-        checkpoints: see :data:`benchlab.drivers.tpcc.validity.CHECKPOINTS`, if there are any; a bar
+        checkpoints: see :data:`benchlab.engines.base.CHECKPOINTS`, if there are any; a bar
             over the axis each.
     """
     series = [f"of each {step_s:g} s", _CUMULATIVE]

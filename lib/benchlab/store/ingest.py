@@ -42,7 +42,7 @@ from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks
-from benchlab.study.roles import LOAD, is_database
+from benchlab.study.roles import LOAD, PRIMARY, is_database
 
 #: What benchlab's own captures hold.
 _FACTS = TypeAdapter(dict[str, Any])
@@ -170,7 +170,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             totals = measured.totals
             tables["operation"] = measured.operations
             tables["latency_bucket"] = measured.buckets
-            tables["rule"] = driver.rules(folder, record.trial.point.workload)
+            tables["rule"] = driver.rules(folder, workload, _checkpoints(record, text))
             tables |= _interventions(record, text, tables["interval"], totals.seconds)
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error
@@ -386,6 +386,14 @@ def _of_its_roles(samples: pl.DataFrame, roles: Collection[str]) -> pl.DataFrame
     if not any(map(is_database, roles)):
         unused += ["engine", "disk"]
     return samples.filter(~((pl.col("observer") == "sample") & pl.col("subject").is_in(unused)))
+
+
+def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
+    """Return the checkpoints of the engine that took the load, or why nothing tells them."""
+    point = record.trial.point
+    nodes = (node for node, roles in record.nodes.items() if PRIMARY in roles)
+    log = text.get(record.captured(next(nodes), "engine.log"), "")
+    return engine_class(point.role or point.engine).checkpoints(log)
 
 
 def _counters(text: Mapping[str, str]) -> pl.DataFrame:

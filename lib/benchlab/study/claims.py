@@ -72,7 +72,8 @@ class OfCurves(StrictModel):
     def parts(self) -> list[Self]:
         """The test of each curve, or each pair of curves.
 
-        Where both sides list the same engines, variants, workloads or metrics, each is held against itself.
+        Where both sides list the same engines, variants, workloads or metrics, each is held against
+        itself.
         """
         of, over = self.of, getattr(self, "over", None)
         if over is None:

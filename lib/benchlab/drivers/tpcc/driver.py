@@ -33,6 +33,7 @@ from benchlab.drivers.tpcc import checks, mix, output, validity
 from benchlab.drivers.tpcc.measured import ENDED, Interval
 from benchlab.engines import Engine
 from benchlab.errors import BenchlabError, ParseError
+from benchlab.raw.record import CARDINALITIES
 from benchlab.study import Scalar, Workload
 from benchlab.workloads.tpcc.transactions import Options as Mechanisms
 from benchlab.workloads.tpcc.transactions import transactions_of
@@ -188,24 +189,30 @@ class Tpcc(Driver):
         )
         return Measured(totals, operations, buckets)
 
-    def rules(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and server have recorded it."""
+    def rules(
+        self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str
+    ) -> pl.DataFrame:
+        """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and servers recorded it."""
         printed, kept = _kept(folder)
         if not kept:
             raise ParseError("tpcc: the terminals left no records")
         counted = [output.totals(text) for text in printed]
         begin_us, end_us = output.measured_part(printed)
         option = {**_DEFAULTS, **workload.options}
-        deliveries = folder / DELIVERIES
+        deliveries, counted_rows = folder / DELIVERIES, folder / CARDINALITIES
         recorded = validity.Recorded(
             output.records(kept).collect(),
             output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
+            checkpoints,
+            output.cardinalities(counted_rows.read_bytes()) if counted_rows.exists() else None,
         )
+        ramp_up = output.ramp_up(printed)
         facts = validity.Facts(
             warehouses=counted[0].of_warehouses,
             interval=Interval(begin_us, end_us),
             pacing=float(option["pacing"]),
             mix=_mix(str(option["mix"]), len(printed)),
+            ramp_up=Interval(*ramp_up) if ramp_up else None,
         )
         found = validity.checks(recorded, facts)
         return pl.concat([found, validity.remote_orders(recorded.records, facts)])

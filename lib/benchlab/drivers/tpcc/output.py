@@ -14,7 +14,7 @@ import polars as pl
 from benchlab.drivers.base import MEASURE, SECONDS
 from benchlab.drivers.tpcc.measured import ENDED
 from benchlab.drivers.tpcc.records import RECORDS
-from benchlab.drivers.tpcc.validity import DELIVERIES
+from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES
 from benchlab.drivers.tpcc.was.delivery import Result
 from benchlab.errors import ParseError
 from benchlab.raw.text import whole_lines
@@ -23,6 +23,7 @@ from benchlab.raw.text import whole_lines
 PERCENTILE = 90  # that of the standard's limits on response times (clause 5.2.5.7)
 
 _BEGUN = re.compile(r"begun (\d+)")
+_CONNECTED = re.compile(r"connected (\d+\.\d{3})")
 _SECOND = re.compile(
     r"(\d+) new_order=(\d+) all=(\d+) rolled_back=(\d+) refused=(\d+) errors=(\d+) lost=(\d+)"
     r" late_p99_ms=(\d+\.\d+)"
@@ -139,6 +140,26 @@ def measured_part(printed: Iterable[str]) -> tuple[int, int]:
     return begin * 1_000_000, end * 1_000_000
 
 
+def ramp_up(printed: Iterable[str]) -> tuple[int, int] | None:
+    """Return the part of the ramp-up in which the terminals of all processes were connected.
+
+    Begin and end in Unix microseconds; ``None`` where a process does not say when its were.
+
+    Args:
+        printed: by each of them.
+
+    Raises:
+        ParseError: see :func:`measured_part`.
+    """
+    begun = []
+    for text in printed:
+        lines = map(_CONNECTED.fullmatch, whole_lines("tpcc", text, truncated_ok=True))
+        if (found := next(filter(None, lines), None)) is None:
+            return None
+        begun.append(round(float(found[1]) * 1e6))
+    return max(begun), measured_part(printed)[0]
+
+
 def within(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.LazyFrame:
     """Return the records of what was answered, or lost when it was due, from begin to end."""
     at = pl.coalesce("answered_us", "due_us")
@@ -170,6 +191,21 @@ def deliveries(content: bytes) -> pl.DataFrame:
         schema=DELIVERIES,
         orient="row",
     )
+
+
+def cardinalities(content: bytes) -> pl.DataFrame:
+    """Return the rows of tables before a run, of a file that a trial keeps of them.
+
+    Columns: :data:`~benchlab.drivers.tpcc.validity.CARDINALITIES`.
+
+    Raises:
+        ParseError: it is none.
+    """
+    try:
+        rows = msgspec.json.decode(content, type=dict[str, int])
+    except msgspec.DecodeError as error:
+        raise ParseError(f"tpcc: rows of the tables: {error}") from error
+    return pl.DataFrame(list(rows.items()), schema=CARDINALITIES, orient="row")
 
 
 def of_seconds(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.DataFrame:

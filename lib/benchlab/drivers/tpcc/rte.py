@@ -12,6 +12,8 @@ prints on standard output, each line at once::
 
 ``deviation``
     One line for each way in which the load is not TPC-C's, before all else.
+``connected <Unix seconds>``
+    All terminals are, and go on as they will in the measured part.
 ``begun``
     All terminals are connected and the ramp-up is over: seconds are counted from here.
 ``<unix second>``
@@ -217,6 +219,7 @@ class Emulator:
                     connecting.create_task(connect(terminal))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        _print(f"connected {self._now() / 1e6:.3f}")
         await self._until(begin + ramp_up_s)
         # what is there by now stays; going through it again and again would make terminals late
         gc.collect()

@@ -26,9 +26,6 @@ DELIVERIES = {
     "skipped": pl.Int8,
 }
 
-#: The engine's checkpoints, those before and after the interval included; ``end_us`` null: not ended.
-CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
-
 #: Rows of the tables before the run.
 CARDINALITIES = {"table": pl.String, "rows": pl.Int64}
 
@@ -56,8 +53,9 @@ class Recorded:
     """See :data:`benchlab.drivers.tpcc.records.RECORDS`; those of other phases may be among them."""
     deliveries: pl.DataFrame | None = None
     """See :data:`DELIVERIES`."""
-    checkpoints: pl.DataFrame | None = None
-    """See :data:`CHECKPOINTS`."""
+    checkpoints: pl.DataFrame | str = "no checkpoints were recorded"
+    """See :data:`benchlab.engines.base.CHECKPOINTS`, those before and after the interval included; or
+    why there are none."""
     cardinalities: pl.DataFrame | None = None
     """See :data:`CARDINALITIES`."""
 
