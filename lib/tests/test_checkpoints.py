@@ -1,0 +1,37 @@
+"""Begin and end of an engine's checkpoints, from what it logged; or why it does not tell them."""
+
+import pytest
+from benchlab.engines import ENGINES
+from benchlab.engines.base import CHECKPOINTS
+from benchlab.engines.postgres import Postgres
+from conftest import DATA
+
+#: Of PostgreSQL 15 under the load of ten warehouses, with ``log_checkpoints``.
+LOG = (DATA / "checkpoints" / "postgres.log").read_text()
+
+
+def test_postgres_logs_begin_and_end_of_each():
+    found = Postgres.checkpoints(LOG)
+    assert dict(found.schema) == CHECKPOINTS
+    assert found.height == LOG.count("checkpoint starting") == 7
+    assert found.row(0) == (1795520591330000, 1795520618227000)
+    assert (found["end_us"] > found["begin_us"]).all()
+    assert found["begin_us"].is_sorted()
+
+
+def test_one_that_goes_on_has_no_end():
+    begun, _, _ = LOG.rpartition("\n2026-11-24 11:48:17")
+    found = Postgres.checkpoints(begun)
+    assert found["end_us"].is_null().to_list() == [False] * 6 + [True]
+
+
+def test_a_log_without_any_is_told():
+    head = "\n".join(LOG.splitlines()[:5])
+    assert Postgres.checkpoints(head) == "no checkpoint is in the server's log"
+    assert Postgres.checkpoints("benchlab: not readable: no such file\n").startswith("no checkpoint")
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"postgres"}))
+def test_an_engine_that_does_not_tell_them_says_why(engine):
+    assert "\n" not in ENGINES[engine].checkpoints(LOG)
+    assert len(ENGINES[engine].checkpoints(LOG)) > 30
