@@ -28,7 +28,9 @@ def test_one_that_goes_on_has_no_end():
 def test_a_log_without_any_is_told():
     head = "\n".join(LOG.splitlines()[:5])
     assert Postgres.checkpoints(head) == "no checkpoint is in the server's log"
-    assert Postgres.checkpoints("benchlab: not readable: no such file\n").startswith("no checkpoint")
+    assert Postgres.checkpoints("benchlab: not readable: no such file\n").startswith(
+        "no checkpoint"
+    )
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"postgres"}))

@@ -83,7 +83,9 @@ class InnoDB(MySQLProtocol):
     def checkpoints(cls, log: str) -> str:
         """See :meth:`Engine.checkpoints`."""
         del log
-        return "InnoDB's checkpoints are fuzzy: it writes pages all the time, and none begins or ends"
+        return (
+            "InnoDB's checkpoints are fuzzy: it writes pages all the time, and none begins or ends"
+        )
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
