@@ -21,6 +21,7 @@ from benchlab.drivers.base import (
     OPERATIONS,
     RULES,
     SECONDS,
+    TIMES,
     Driver,
     Job,
     Phase,
@@ -636,6 +637,24 @@ class TestTpcc(DriverContract):
     def test_rows_of_tables_that_are_none_are_told(self):
         with pytest.raises(ParseError, match="rows of the tables"):
             output.cardinalities(b'{"stock": "many"}')
+
+    def test_times_are_those_of_every_transaction_that_ended_well(self, tmp_path):
+        self.leave("paced", self.whole["paced"], tmp_path)
+        times = self.driver.times(tmp_path, self.whole["paced"])
+        assert dict(times.schema) == TIMES
+        ended = self.driver.measured(tmp_path, self.whole["paced"]).operations["transactions"].sum()
+        counts = dict(times.group_by("what").agg(pl.col("count").sum()).iter_rows())
+        assert counts["keying"] == counts["think"] == counts["late"] == ended
+        assert counts["menu"] <= ended
+        keyed = times.filter(operation="new_order", what="keying")["time_us"]
+        assert keyed.min() == 180_000  # a hundredth of 18 s
+        assert times.filter(what="deferred")["operation"].unique().to_list() == ["delivery"]
+        (tmp_path / "deliveries.jsonl").unlink()
+        without = self.driver.times(tmp_path, self.whole["paced"])
+        assert without.equals(times.filter(pl.col("what") != "deferred"))
+        (tmp_path / "terminals-000001-000002.parquet").unlink()
+        with pytest.raises(ParseError, match="no records"):
+            self.driver.times(tmp_path, self.whole["paced"])
 
     def test_records_of_another_shape_are_no_records(self, tmp_path):
         path = tmp_path / "terminals-000001-000002.parquet"

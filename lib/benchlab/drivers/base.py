@@ -64,6 +64,9 @@ OPERATIONS = {
 #: The histogram of the latencies of each operation, smallest first.
 BUCKETS = {"operation": pl.String, "latency_us": pl.Float64, "count": pl.Int64}
 
+#: Histograms of the times of each operation that are no latencies, such as think times; see
+#: ``time_bucket`` in ``schema.sql``.
+TIMES = {"operation": pl.String, "what": pl.String, "time_us": pl.Float64, "count": pl.Int64}
 
 #: Of each rule of the standard that a workload is of: what was found, what is allowed, and whether it
 #: was kept; see ``rule`` in ``schema.sql``.
@@ -282,6 +285,17 @@ class Driver(ABC):
         Raises:
             ParseError: a file is not the driver's, is cut, or is of a run that did not end well.
         """
+
+    def times(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """Return the times that clients take themselves, of a run that ended well.
+
+        Columns: :data:`TIMES`; no rows where they take none.
+
+        Raises:
+            ParseError: as :meth:`measured`.
+        """
+        del folder, workload
+        return pl.DataFrame(schema=TIMES)
 
     def rules(
         self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str

@@ -170,6 +170,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             totals = measured.totals
             tables["operation"] = measured.operations
             tables["latency_bucket"] = measured.buckets
+            tables["time_bucket"] = driver.times(folder, workload)
             tables["rule"] = driver.rules(folder, workload, _checkpoints(record, text))
             tables |= _interventions(record, text, tables["interval"], totals.seconds)
     except BenchlabError as error:

@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 #: Columns that exports of older schemas lack; they are null there.
 ADDED = {
@@ -34,6 +34,7 @@ RUN_TABLES = (
     "rule",
     "interval",
     "latency_bucket",
+    "time_bucket",
     "os_sample",
     "perf_stack",
     "log_latency",

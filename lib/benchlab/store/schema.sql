@@ -13,6 +13,7 @@
 -- Version 7: single writes into a load that reads (single_write, table_state); the order of outcomes.
 -- Version 8: system calls that write the engine's log (log_latency).
 -- Version 9: rules of a workload's standard (rule).
+-- Version 10: histograms of the times that clients take themselves (time_bucket).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -136,6 +137,15 @@ CREATE TABLE latency_bucket (
     run_id VARCHAR NOT NULL,
     operation VARCHAR,                  -- type of transaction
     latency_us DOUBLE NOT NULL,         -- as the driver names the bucket
+    count BIGINT NOT NULL
+);
+
+CREATE TABLE time_bucket (
+    run_id VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,         -- type of transaction
+    what VARCHAR NOT NULL,              -- keying, think; menu: response time of the menu before it; late: sent so much
+                                        -- after it was due; deferred: from queued to done, of what is done later
+    time_us DOUBLE NOT NULL,            -- to three significant digits
     count BIGINT NOT NULL
 );
 

@@ -189,6 +189,20 @@ class Tpcc(Driver):
         )
         return Measured(totals, operations, buckets)
 
+    def times(self, folder: Path, workload: Workload) -> pl.DataFrame:
+        """See :meth:`Driver.times`; those of what ended well in the measured part."""
+        del workload
+        printed, kept = _kept(folder)
+        if not kept:
+            raise ParseError("tpcc: the terminals left no records")
+        deliveries = folder / DELIVERIES
+        return output.times(
+            output.records(kept),
+            output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
+            Interval(*output.measured_part(printed)),
+            _DIGITS,
+        )
+
     def rules(
         self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str
     ) -> pl.DataFrame:

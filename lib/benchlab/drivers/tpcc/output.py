@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from benchlab.drivers.base import MEASURE, SECONDS
-from benchlab.drivers.tpcc.measured import ENDED
+from benchlab.drivers.base import MEASURE, SECONDS, TIMES
+from benchlab.drivers.tpcc.measured import ENDED, Interval
 from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES
 from benchlab.drivers.tpcc.was.delivery import Result
@@ -236,6 +236,45 @@ def of_seconds(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.DataFrame:
             percentile=pl.lit(PERCENTILE, pl.Int64),
         )
         .sort("second", "operation")
+    )
+
+
+def times(
+    kept: pl.LazyFrame, deliveries: pl.DataFrame | None, interval: Interval, digits: int
+) -> pl.DataFrame:
+    """Return what terminals took themselves, of the transactions that ended well in the interval.
+
+    Columns: :data:`~benchlab.drivers.base.TIMES`. A menu's time is without the browser's delay. A
+    delivery belongs to the interval in which it was queued; one that was never done has no time.
+
+    Args:
+        kept: see :func:`records`.
+        deliveries: see :data:`~benchlab.drivers.tpcc.validity.DELIVERIES`, if there are any.
+        interval: of measurement.
+        digits: to which a time counts.
+    """
+    columns = {
+        "keying": pl.col("keying_us"),
+        "think": pl.col("think_us"),
+        "menu": pl.col("menu_us"),
+        "late": pl.col("sent_us") - pl.col("due_us"),
+    }
+    ended = kept.filter(interval.has("answered_us"), _ENDED_WELL)
+    found = [
+        ended.select(operation="type", what=pl.lit(what), us=us) for what, us in columns.items()
+    ]
+    if deliveries is not None:
+        took = pl.col("completed_us") - pl.col("queued_us")
+        done = deliveries.lazy().filter(interval.has("queued_us"))
+        found.append(done.select(operation=pl.lit("delivery"), what=pl.lit("deferred"), us=took))
+    return (
+        pl.concat(found, how="vertical_relaxed")
+        .drop_nulls("us")
+        .group_by("operation", "what", time_us=pl.col("us").cast(pl.Float64).round_sig_figs(digits))
+        .agg(count=pl.len().cast(pl.Int64))
+        .sort("operation", "what", "time_us")
+        .select(*TIMES)
+        .collect()
     )
 
 
