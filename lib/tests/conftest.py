@@ -56,9 +56,9 @@ ALONE = {"localhost": ("db.primary", "load")}
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    """A checkout with the real studies, published numbers and inventories, no runs; we are in it."""
+    """A checkout with the real studies, their numbers and inventories, no runs; we are in it."""
     root = tmp_path / "checkout"
-    for folder in ("paper/studies", "ansible/inventories", "data/published"):
+    for folder in ("paper/studies", "ansible/inventories", "data/published", "data/prices"):
         shutil.copytree(ROOT / folder, root / folder)
     monkeypatch.chdir(root)
     monkeypatch.delenv("BENCHLAB_DATA", raising=False)

@@ -1,42 +1,104 @@
 """What a report of a TPC-C run discloses: the frames add up, and the charts show all of them."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 import tpcc_synthetic as synthetic
 import vl_convert
-from benchlab.drivers.tpcc import measured, validity
+from benchlab import drivers
+from benchlab.drivers.tpcc import measured
 from benchlab.drivers.tpcc.limits import NAMES
 from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US
-from benchlab.drivers.tpcc.records import RECORDS
-from benchlab.drivers.tpcc.validity import Facts, Recorded
-from benchlab.engines.base import CHECKPOINTS
+from benchlab.drivers.tpcc.validity import Recorded
 from benchlab.errors import BenchlabError
 from benchlab.report import theme, tpcc, tpcc_charts, tpcc_cost
+from benchlab.report.tpcc import Run
+from benchlab.study import Workload
 from conftest import ROOT
 
 DRAWN = synthetic.Drawn(warehouses=4, minutes=30)
+MIX = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[Recorded, Facts]:
-    return synthetic.recorded(DRAWN), synthetic.facts(DRAWN)
+def recorded() -> Recorded:
+    return synthetic.recorded(DRAWN)
 
 
-@pytest.fixture
-def records(run) -> pl.DataFrame:
-    return run[0].records
+@pytest.fixture(scope="module")
+def ended(recorded) -> pl.DataFrame:
+    return measured.ended(recorded.records, DRAWN.interval)
+
+
+def left(recorded: Recorded, folder: Path) -> Path:
+    """Leave in a folder what a run leaves of which that was recorded."""
+    begin_us, end_us = DRAWN.interval.begin_us, DRAWN.interval.end_us
+    totals = {
+        "begun": begin_us // 1_000_000,
+        "seconds": (end_us - begin_us) / 1e6,
+        "of_warehouses": DRAWN.warehouses,
+        **dict.fromkeys(("all", "refused", "errors", "lost"), 0),
+        "is_emulator_bound": False,
+        "late_p99_ms": 1.0,
+        "deviations": [],
+    }
+    (folder / "terminals-000001-000004.out").write_text(json.dumps(totals) + "\n")
+    recorded.records.write_parquet(folder / "terminals-000001-000004.parquet")
+    if recorded.deliveries is not None:
+        lines = [
+            {**row, "o_carrier_id": row["carrier"], "delivered": {"1": 1}, "skipped": []}
+            for row in recorded.deliveries.iter_rows(named=True)
+        ]
+        (folder / "deliveries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    return folder
+
+
+def read(folder: Path, pacing: float = 1) -> Run:
+    """Read such a folder as an ingest does."""
+    driver, options = drivers.driver("tpcc"), {"mix": "decks", "pacing": pacing}
+    workload = Workload(driver="tpcc", scripts=MIX, writes=True, options=options)
+    found = driver.measured(folder, workload)
+    at = [DRAWN.interval.begin_us / 1e6 + second for second in (-60, 0, 300, 301, 1200, 1900)]
+    return Run(
+        "PostgreSQL",
+        "paced",
+        pacing,
+        10 * DRAWN.warehouses,
+        DRAWN.warehouses,
+        found.totals.seconds,
+        DRAWN.interval.begin_us / 1e6,
+        driver.rules(folder, workload),
+        found.operations,
+        found.buckets,
+        driver.times(folder, workload),
+        driver.seconds(folder, workload),
+        pl.DataFrame({"t": at, "value": [0.2, 0.9, 1.0, 1.5, 3.1, 4.0]}),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(recorded, tmp_path_factory) -> Run:
+    return read(left(recorded, tmp_path_factory.mktemp("run")))
+
+
+# Pacing
+
+
+def test_every_pacing_but_the_standards_is_told_to_be_none_of_tpcc():
+    assert tpcc.paced(1) == "TPC-C pacing"
+    assert tpcc.paced(0.02) == "not TPC-C pacing, 50 times as fast"
+    assert tpcc.paced(0).startswith("not TPC-C pacing")
 
 
 # Frames
 
 
 def test_checks_are_shown_with_what_is_allowed(run):
-    found = validity.checks(*run)
-    shown = tpcc.checks(found)
-    assert len(shown) == len(found)
-    assert shown.null_count().drop("of").sum_horizontal().item() == 0
+    shown = tpcc.checks(run.rules)
+    assert len(shown) == len(run.rules)
     allowed = dict(shown.select("rule", "allowed").iter_rows())
     assert allowed["Payment in the mix"] == "≥ 43 %"
     assert allowed["New-Orders rolled back"] == "0.9–1.1 %"
@@ -49,18 +111,20 @@ def test_checks_are_shown_with_what_is_allowed(run):
     assert (interval["measured"], interval["answer"], interval["of"]) == ("30 min", "broken", None)
 
 
-def test_what_was_not_measured_is_shown_as_such(run):
-    nothing = Recorded(pl.DataFrame(schema=RECORDS))
-    shown = tpcc.checks(validity.checks(nothing, run[1]))
-    skipped = shown.filter(rule="Deliveries that skipped a district").row(0, named=True)
-    assert (skipped["measured"], skipped["allowed"]) == ("–", "–")
-    assert skipped["why"] == "no deliveries were recorded"
+def test_what_was_not_measured_is_shown_as_such(recorded, tmp_path):
+    without = read(left(replace(recorded, deliveries=None), tmp_path))
+    skipped = tpcc.checks(without.rules).filter(rule="Deliveries that skipped a district")
+    assert skipped.select("measured", "allowed", "why").row(0) == (
+        "–",
+        "–",
+        "no deliveries were recorded",
+    )
+    found = dict(tpcc.counts([without]).select("what", "count").iter_rows())
+    assert found["Deliveries queued"] is None
 
 
-def test_responses_are_of_all_that_ended_in_the_interval(run, records):
-    facts = run[1]
-    found = tpcc.responses(records, facts.interval)
-    ended = measured.ended(records, facts.interval)
+def test_responses_are_of_all_that_ended_in_the_interval(run, ended):
+    found = tpcc.responses([run])
     assert found["type"].to_list() == [*NAMES.values(), "menu"]
     types = found.filter(pl.col("type") != "menu")
     assert types["transactions"].sum() == len(ended)
@@ -73,8 +137,8 @@ def test_responses_are_of_all_that_ended_in_the_interval(run, records):
     assert found["mean (s)"].min() > BROWSER_DELAY_US / 1e6
 
 
-def test_keying_and_think_times_of_each_type(run, records):
-    found = tpcc.times(records, run[1].interval)
+def test_keying_and_think_times_of_each_type(run):
+    found = tpcc.times([run])
     assert found["type"].to_list() == list(NAMES.values())
     assert found["keying, least (s)"].to_list() == [18, 3, 2, 2, 2]
     assert found["keying, greatest (s)"].to_list() == [18, 3, 2, 2, 2]
@@ -82,71 +146,76 @@ def test_keying_and_think_times_of_each_type(run, records):
     assert found["think, greatest (s)"][0] <= 121.2
 
 
-def test_counts_tell_what_was_not_recorded_from_none(run):
-    recorded, facts = run
-    found = dict(tpcc.counts(recorded, facts).iter_rows())
-    assert found["transactions refused"] == found["terminals lost"] == 0
+def test_counts_tell_how_transactions_ended(run, ended):
+    found = dict(tpcc.counts([run]).select("what", "count").iter_rows())
+    assert found["transactions that ended well"] == len(ended)
+    assert found["New-Orders"] == run.new_orders == len(ended.filter(type="new_order"))
+    rolled_back = len(ended.filter(status="rolled_back"))
+    assert found["New-Orders rolled back on purpose"] == rolled_back > 0
+    assert found["transactions refused, in error or lost"] == 0
     assert found["Deliveries queued"] > 0
+
+
+def test_terminals_that_were_lost_are_counted(recorded, tmp_path):
     status = pl.when(pl.col("terminal") == 7).then(pl.lit("lost")).otherwise("status")
-    lost = recorded.records.with_columns(status=status)
-    found = dict(tpcc.counts(Recorded(lost), facts).iter_rows())
-    assert found["terminals lost"] == 1
-    assert found["Deliveries queued"] is None
-    assert found["New-Orders"] == len(measured.new_orders_us(lost, facts.interval))
+    lost = replace(recorded, records=recorded.records.with_columns(status=status))
+    found = dict(tpcc.counts([read(left(lost, tmp_path))]).select("what", "count").iter_rows())
+    assert found["transactions refused, in error or lost"] > 0
 
 
-def test_the_four_longest_checkpoints_that_touch_the_interval():
-    minutes = [(-20, -10), (-5, 1), (2, 4), (5, 10), (12, 13), (20, None), (40, 60), (29, 32)]
-    at = [
-        [None if one is None else synthetic.BEGIN + one * synthetic.MINUTE for one in row]
-        for row in minutes
-    ]
-    found = tpcc.longest_checkpoints(
-        pl.DataFrame(at, schema=CHECKPOINTS, orient="row"), DRAWN.interval
-    )
-    assert found["duration (s)"].to_list() == [360, 300, 180, 120]
-    assert found["begin (min)"].to_list() == [-5, 5, 29, 2]
-
-
-def test_a_response_histogram_has_each_transaction_once(run, records):
-    interval = run[1].interval
-    found = tpcc.response_histogram(records, interval)
-    responses = tpcc.responses(records, interval)
+def test_a_response_histogram_has_each_transaction_once(run):
+    found = tpcc.response_histogram(run)
+    responses = tpcc.responses([run])
+    delay = BROWSER_DELAY_US / 1e6
     for name in NAMES.values():
         bins = found.filter(type=name)
         of_type = responses.row(by_predicate=pl.col("type") == name, named=True)
         assert bins["count"].sum() == of_type["transactions"]
         inside = bins.drop_nulls("to_s")
         assert len(inside) >= 20  # clause 5.6.1
-        assert inside["from_s"][0] == 0
+        assert inside["from_s"][0] == delay
         assert inside["from_s"][1:].to_list() == pytest.approx(inside["to_s"][:-1].to_list())
-        assert inside["to_s"][-1] == pytest.approx(4 * of_type["90th percentile (s)"])
-        p90 = inside.filter(pl.col("from_s") <= of_type["90th percentile (s)"])["count"].sum()
-        assert p90 >= 0.9 * of_type["transactions"]
+        p90 = of_type["90th percentile (s)"]
+        assert inside["to_s"][-1] == pytest.approx(delay + 4 * (p90 - delay))
+        assert inside.filter(pl.col("from_s") <= p90)["count"].sum() >= 0.9 * bins["count"].sum()
 
 
-def test_a_histogram_keeps_what_lies_beyond_its_end(run, records):
-    interval = run[1].interval
-    found = tpcc.think_histogram(records, interval)
-    thought = measured.ended(records.filter(type="new_order"), interval)["think_us"]
+def test_a_histogram_keeps_what_lies_beyond_its_end(run, ended):
+    found = tpcc.think_histogram(run)
+    thought = ended.filter(type="new_order")["think_us"].cast(pl.Float64).round_sig_figs(3)
     end = found["to_s"].max()
     assert end == pytest.approx(4 * thought.mean() / 1e6)
     beyond = found.filter(pl.col("to_s").is_null())["count"].item()
     assert beyond == (thought / 1e6 >= end).sum() > 0
+    assert found["count"].sum() == len(thought)
 
 
-def test_of_a_run_without_think_times_there_is_no_histogram_of_them(run, records):
-    rushed = records.with_columns(think_us=pl.lit(0, dtype=pl.Int32))
-    assert tpcc.think_histogram(rushed, run[1].interval).is_empty()
+def test_of_a_run_without_think_times_there_is_no_histogram_of_them(recorded, tmp_path):
+    rushed = recorded.records.with_columns(think_us=pl.lit(0, dtype=pl.Int32))
+    found = read(left(replace(recorded, records=rushed), tmp_path), pacing=0)
+    assert tpcc.think_histogram(found).is_empty()
+    assert not shown(tpcc_charts.think_times([found]))["concat"]
 
 
-def test_a_level_is_of_all_new_orders(run):
-    recorded, facts = run
-    found = tpcc.level(recorded, facts, 0.5).row(0, named=True)
-    assert found["load"] == 0.5
-    assert int(found["per_minute"]) == validity.tpmc(recorded.records, facts)
-    responses = tpcc.responses(recorded.records, facts.interval)
-    assert found["p90_s"] == responses["90th percentile (s)"][0]
+def test_throughput_over_time_adds_up(run):
+    found = tpcc.over_time(run)
+    assert tpcc.step_s(run) == 30
+    assert len(found) == 60
+    assert found["minute"][0] == 0.25
+    assert found["per_minute"].sum() / 2 == pytest.approx(run.new_orders)
+    assert found["cumulative"][-1] == pytest.approx(run.per_minute)
+    assert run.tpmc == int(run.per_minute)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step"), [(7200, 30), (28800, 30), (600, 30), (300, 15), (60, 3), (15, 1)]
+)
+def test_a_short_interval_has_shorter_steps(run, seconds, step):
+    assert tpcc.step_s(replace(run, seconds=seconds)) == step
+
+
+def test_a_cycle_is_where_it_was_done_within_the_interval(run):
+    assert tpcc.cycles(run)["minute"].to_list() == pytest.approx([5, 20])
 
 
 # Charts
@@ -164,60 +233,35 @@ def rows(spec: dict) -> list[dict]:
     return [row for data in spec["datasets"].values() for row in data]
 
 
-def test_response_times_are_drawn_by_type(run, records):
-    interval = run[1].interval
-    histogram = tpcc.response_histogram(records, interval)
-    spec = shown(tpcc_charts.response_times(histogram, tpcc.responses(records, interval)))
+def test_response_times_are_drawn_by_type(run):
+    spec = shown(tpcc_charts.response_times(run))
     assert [view["title"]["text"] for view in spec["concat"]] == list(NAMES.values())
     bars = [row for row in rows(spec) if "count" in row]
-    assert len(bars) == len(histogram.drop_nulls("to_s"))
+    assert len(bars) == len(tpcc.response_histogram(run).drop_nulls("to_s"))
+    assert spec["title"]["text"] == "PostgreSQL, 40 terminals: TPC-C pacing"
 
 
-def test_a_type_without_transactions_has_no_view(run, records):
-    interval, some = run[1].interval, records.filter(pl.col("type") != "delivery")
-    spec = shown(
-        tpcc_charts.response_times(
-            tpcc.response_histogram(some, interval), tpcc.responses(some, interval)
-        )
-    )
-    assert len(spec["concat"]) == len(NAMES) - 1
+def test_a_type_without_transactions_has_no_view(recorded, tmp_path):
+    some = recorded.records.filter(pl.col("type") != "delivery")
+    run = read(left(replace(recorded, records=some), tmp_path))
+    assert len(shown(tpcc_charts.response_times(run))["concat"]) == len(NAMES) - 1
 
 
-def test_think_times_say_how_many_are_not_shown(run, records):
-    interval = run[1].interval
-    histogram = tpcc.think_histogram(records, interval)
-    spec = shown(tpcc_charts.think_times(histogram, tpcc.times(records, interval)))
-    beyond = histogram.filter(pl.col("to_s").is_null())["count"].item()
-    assert spec["title"]["subtitle"][1].startswith(f"{beyond} of ")
+def test_think_times_say_how_many_are_not_shown(run):
+    (view,) = shown(tpcc_charts.think_times([run]))["concat"]
+    beyond = tpcc.think_histogram(run).filter(pl.col("to_s").is_null())["count"].item()
+    assert view["title"]["subtitle"][-1].startswith(f"{beyond} of ")
 
 
-@pytest.mark.parametrize("has_checkpoints", [True, False])
-def test_throughput_over_time_has_every_step_and_checkpoint(run, has_checkpoints):
-    recorded, facts = run
-    steps = measured.over_time(recorded.records, facts.interval, 30)
-    checkpoints = recorded.checkpoints if has_checkpoints else None
-    spec = shown(tpcc_charts.over_time(steps, facts.interval, 30, checkpoints))
-    drawn = [row for row in rows(spec) if row.get("throughput") == "of each 30 s"]
-    assert [row["per_minute"] for row in drawn] == steps["per_minute"].to_list()
-    assert "measurement interval" in str(spec)
-    assert ("'checkpoints'" in str(spec)) is has_checkpoints
-
-
-def test_response_against_throughput_has_a_point_for_each_level(run):
-    recorded, facts = run
-    levels = pl.concat(
-        [
-            tpcc.level(
-                replace(recorded, records=recorded.records.filter(pl.col("w_id") <= load * 4)),
-                facts,
-                load,
-            )
-            for load in (0.5, 0.75, 1.0)
-        ]
-    ).with_columns(pl.lit("PostgreSQL").alias("curve"))
-    spec = shown(tpcc_charts.response_against_throughput(levels))
-    assert len(rows(spec)) == 3
-    assert levels["per_minute"].is_sorted()
+def test_throughput_over_time_has_every_step_and_cycle(run):
+    spec = shown(tpcc_charts.over_time([run, replace(run, cycles=run.cycles.clear())]))
+    steps = [row for row in rows(spec) if row.get("throughput") == "within a step"]
+    each = tpcc.over_time(run)["per_minute"].to_list()
+    assert [row["per_minute"] for row in steps] == each  # of both, which are the same
+    marks = [row["minute"] for row in rows(spec) if "throughput" not in row]
+    assert marks == pytest.approx([5, 20])
+    titles = [view["title"]["subtitle"][1] for view in spec["concat"]]
+    assert [one.rpartition(": ")[2] for one in titles] == ["2", "0"]
 
 
 # Space and price
@@ -225,7 +269,7 @@ def test_response_against_throughput_has_a_point_for_each_level(run):
 
 def test_60_days_of_space_by_the_formulas_of_the_standard():
     # 100 warehouses at 12.5 tpmC each: a day grows the dynamic space by a fifth
-    found = dict(tpcc_cost.space(1000, 500, 0, 100, 1250).iter_rows())
+    found = tpcc_cost.sixty_days(1000, 500, 0, 100, 1250)
     assert found["daily growth"] == pytest.approx(200)
     assert found["daily spread"] == 0
     assert found["60-day space"] == pytest.approx(500 + 60 * 200)
@@ -233,23 +277,16 @@ def test_60_days_of_space_by_the_formulas_of_the_standard():
 
 @pytest.mark.parametrize(("free", "spread"), [(0, 0), (300, 0), (310, 10), (1000, 700)])
 def test_free_space_beyond_a_day_and_a_half_of_growth_is_spread(free, spread):
-    found = dict(tpcc_cost.space(1000, 500, free, 100, 1250).iter_rows())
+    found = tpcc_cost.sixty_days(1000, 500, free, 100, 1250)
     assert found["daily spread"] == pytest.approx(spread)
     assert found["60-day space"] == pytest.approx(500 + 60 * (200 + spread))
 
 
-def test_a_run_that_grows_by_what_loaded_orders_take_grows_as_the_formula_says():
-    loaded = 30_000 * 100 * 610  # bytes of 100 warehouses' orders
-    by_formula = dict(tpcc_cost.space(loaded, 0, 0, 100, 1250).iter_rows())
-    by_run = dict(tpcc_cost.measured_growth(610 * 7_000, 7_000, 1250).iter_rows())
-    assert by_run["growth by New-Order"] == 610
-    assert by_run["daily growth, measured"] == pytest.approx(by_formula["daily growth"])
-
-
-def test_without_prices_there_is_no_price_performance():
-    found = tpcc_cost.prices(ROOT / "data" / "prices" / "tpcc.csv")
+def test_without_prices_there_is_no_price_performance_and_it_is_said(run):
+    found = tpcc_cost.prices(ROOT / tpcc_cost.FILE)
     assert found.is_empty()
-    assert tpcc_cost.price_performance(found, 1260).is_empty()
+    assert tpcc_cost.price_performance(found, [run]).is_empty()
+    assert "data/prices/README.md" in tpcc_cost.unpriced(found, [run])
 
 
 def priced(tmp_path, *lines: str):
@@ -258,14 +295,22 @@ def priced(tmp_path, *lines: str):
     return path
 
 
-def test_a_users_prices_give_price_performance_and_shares(tmp_path):
+def test_a_users_prices_give_price_performance_and_shares(tmp_path, run):
     path = priced(tmp_path, "server,hardware,2,900.5,199,X", "licence,software,1,8000,0,X")
-    found = tpcc_cost.price_performance(tpcc_cost.prices(path), 1000)
-    values = {what: (value, unit) for what, value, unit in found.iter_rows()}
+    prices = tpcc_cost.prices(path)
+    found = tpcc_cost.price_performance(prices, [run])
+    values = {what: (value, unit) for _, what, value, unit in found.iter_rows()}
     assert values["total over three years"] == (10_000, "X")
-    assert values["price/performance"] == (10, "X/tpmC")
+    assert values["price/performance"] == (10_000 / run.tpmc, "X/tpmC")
     assert values["share of hardware"] == (20, "%")
-    assert tpcc_cost.price_performance(tpcc_cost.prices(path), 0).is_empty()
+    assert not tpcc_cost.unpriced(prices, [run])
+
+
+def test_what_is_no_tpmc_has_no_price(tmp_path, run):
+    prices = tpcc_cost.prices(priced(tmp_path, "server,hardware,2,900.5,199,X"))
+    faster = replace(run, pacing=0.02)
+    assert tpcc_cost.price_performance(prices, [faster]).is_empty()
+    assert "no tpmC" in tpcc_cost.unpriced(prices, [faster])
 
 
 @pytest.mark.parametrize(

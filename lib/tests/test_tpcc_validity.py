@@ -227,29 +227,12 @@ def test_without_a_checkpoint_before_the_interval_they_may_be_too_far_apart(conf
 # A run that takes no account of keying and think times is no TPC-C
 
 
-def test_without_pacing_rules_are_broken_and_its_throughput_is_no_tpmc(conforming):
+def test_without_pacing_rules_are_broken(conforming):
     run, facts = conforming
     rushed = replace(run, records=run.records.with_columns(keying_us=pl.lit(0), think_us=pl.lit(0)))
-    facts = replace(facts, pacing=0)
     found = validity.checks(rushed, facts)
     broken = found.filter(answer="broken")["check"].to_list()
     assert len(broken) == 2 * len(TYPES) + 1  # and in ramp-up
-    text = validity.stated(1234, found, facts)
-    assert text.startswith("1,234 New-Orders per minute, which are no tpmC; without keying and")
-    assert all(name in text for name in broken)
-
-
-def test_throughput_is_printed_with_pacing_and_checks(conforming):
-    run, facts = conforming
-    found = validity.checks(run, facts)
-    tpmc = validity.tpmc(run.records, facts)
-    assert 9 * 60 < tpmc < 12.86 * 60
-    assert validity.stated(tpmc, found, facts) == (
-        f"{tpmc} tpmC; with the standard's keying and think times; of 51 rules 51 kept"
-    )
-    assert validity.pacing(replace(facts, pacing=0.1)) == (
-        "with 0.1 of the standard's keying and think times"
-    )
 
 
 # What belongs to the interval
@@ -431,26 +414,3 @@ def test_a_mean_think_time_is_held_to_chance(mean, n, answer):
 )
 def test_a_rate_is_held_to_chance(count, minutes, answer):
     assert chance.of_rate(count, minutes, 9, 12.86) == answer
-
-
-# Over time
-
-
-def test_throughput_over_time_adds_up(conforming):
-    run, facts = conforming
-    found = measured.over_time(run.records, facts.interval, 30)
-    inside = found.drop_nulls("cumulative")
-    new_orders = len(measured.new_orders_us(run.records, facts.interval))
-    assert len(inside) == 240
-    assert inside["per_minute"].sum() / 2 == pytest.approx(new_orders)
-    assert inside["cumulative"][-1] == pytest.approx(new_orders / 120)
-    assert inside["minute"][0] == 0.25
-    assert found["minute"].min() > -30.5
-    assert found["minute"].max() < 125
-
-
-@pytest.mark.parametrize(
-    ("minutes", "step"), [(120, 30), (480, 30), (10, 30), (5, 15), (1, 3), (0.25, 1)]
-)
-def test_a_short_interval_has_shorter_steps(minutes, step):
-    assert measured.step_s(Interval(0, round(minutes * 60e6))) == step

@@ -1,16 +1,25 @@
 """What a report of a TPC-C run discloses (TPC-C 5.11, clauses 5.6, 8.1.6 and appendix C), as frames.
 
-All are of one run and its measurement interval. Response times have the browser's delay in them
-(:data:`benchlab.drivers.tpcc.measured.BROWSER_DELAY_US`).
+All are of runs of a store and their measurement intervals. Response times have the browser's delay in
+them (:data:`benchlab.drivers.tpcc.measured.BROWSER_DELAY_US`), which the store's latencies have not.
 """
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
-from benchlab.drivers.tpcc import measured
+from benchlab.drivers.base import MEASURE
 from benchlab.drivers.tpcc.limits import NAMES
-from benchlab.drivers.tpcc.measured import Interval
-from benchlab.drivers.tpcc.validity import Facts, Recorded
+from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US
 from benchlab.numbers import NOTHING, number
+from benchlab.observers import background
+from benchlab.report import points
+from benchlab.report.points import with_curve
+from benchlab.store.results import POINT, Rerun
+from benchlab.study import Study
 
 #: Bins of a histogram; clause 5.6.1 requires 20 or more.
 _BINS = 40
@@ -18,8 +27,154 @@ _BINS = 40
 #: ``to_s`` is null of what lies beyond the histogram's end.
 _HISTOGRAM = {"from_s": pl.Float64, "to_s": pl.Float64, "count": pl.Int64}
 
-#: How many of the longest checkpoints are disclosed.
-_LONGEST = 4
+_DELAY_S = BROWSER_DELAY_US / 1e6
+
+#: Of the throughput over time: longest step in s, and steps of a short interval (clause 5.6 requires
+#: 240 of 30 s at most, which are an interval of two hours).
+_STEP_S, _STEPS = 30, 20
+
+_MENU = "menu"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: what it is of, and its rows of the store."""
+
+    curve: str
+    workload: str
+    """Its label."""
+    pacing: float
+    """Share of the standard's keying and think times that terminals keep: 1 is TPC-C, 0 is none."""
+    terminals: int
+    warehouses: int
+    seconds: float
+    """Length of the interval."""
+    begin_s: float
+    """Its begin, in Unix seconds."""
+    rules: pl.DataFrame = field(repr=False)
+    operations: pl.DataFrame = field(repr=False)
+    latencies: pl.DataFrame = field(repr=False)
+    """Rows of ``latency_bucket``."""
+    times: pl.DataFrame = field(repr=False)
+    """Rows of ``time_bucket``."""
+    intervals: pl.DataFrame = field(repr=False)
+    cycles: pl.DataFrame = field(repr=False)
+    """Cycles of the engine's work in the background: ``t`` in Unix seconds, ``value``."""
+
+    @property
+    def heading(self) -> str:
+        """Whose it is, and how its terminals were paced."""
+        return f"{self.curve}, {self.terminals} terminals: {paced(self.pacing)}"
+
+    @property
+    def new_orders(self) -> int:
+        """How many ended well in the interval; a rollback on purpose counts (clause 5.4)."""
+        return self.operations.filter(operation="new_order")["transactions"].sum()
+
+    @property
+    def per_minute(self) -> float:
+        """New-Orders per minute, which are tpmC at TPC-C's pacing alone."""
+        return 60 * self.new_orders / self.seconds
+
+    @property
+    def tpmc(self) -> int:
+        """New-Orders per minute, truncated (clause 5.4): the tpmC of a run at TPC-C's pacing alone."""
+        return math.floor(self.per_minute)
+
+    def rule(self, check: str) -> dict[str, object]:
+        """Return the row of a rule.
+
+        Raises:
+            polars.exceptions.NoRowsReturnedError: there is no such rule.
+        """
+        return self.rules.row(by_predicate=pl.col("check") == check, named=True)
+
+
+def pacing(study: Study, workload: str) -> float:
+    """Return which share of the standard's keying and think times a workload's terminals keep."""
+    return float(study.workloads[workload].options.get("pacing", 1))
+
+
+def paced(pacing: float) -> str:
+    """Say how terminals are paced; of every pacing but the standard's, that it is not TPC-C's."""
+    if pacing == 1:
+        return "TPC-C pacing"
+    if pacing == 0:
+        return "not TPC-C pacing, no keying and think times"
+    return f"not TPC-C pacing, {1 / pacing:.3g} times as fast"
+
+
+def plain(study: Study) -> list[str]:
+    """Return the workloads that differ from the standard's in their pacing at most, and have one."""
+    return [
+        name
+        for name, one in study.workloads.items()
+        if one.options.keys() <= {"pacing"} and pacing(study, name) > 0
+    ]
+
+
+def reported(rerun: Rerun) -> list[Run]:
+    """Return the runs that are reported: of each curve of a plain workload the best point's.
+
+    The best point is the one with the greatest median of New-Orders per minute, and its run the one
+    in the middle.
+    """
+    study = rerun.study
+    metrics = rerun.metrics.drop_nulls("tpmc").filter(pl.col("workload").is_in(plain(study)))
+    best = (
+        median_runs(metrics)
+        .sort("tpmc", "concurrency", descending=True)
+        .unique(["engine", "variant", "workload"], keep="first", maintain_order=True)
+    )
+    return read(rerun, points.in_order(best, study))
+
+
+def nearest(runs: Sequence[Run]) -> Run:
+    """Return the first of some runs at TPC-C's pacing or, if there is none, the first of all."""
+    return min(runs, key=lambda run: run.pacing != 1)
+
+
+def median_runs(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Return the run of each point whose New-Orders per minute are the middle ones.
+
+    Args:
+        metrics: rows of :attr:`benchlab.store.results.Rerun.metrics`.
+    """
+    rank = pl.col("tpmc").rank("ordinal").over(POINT)
+    middle = (pl.len().over(POINT) + 1) // 2
+    return metrics.drop_nulls("tpmc").filter(rank == middle)
+
+
+def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
+    """Return runs with their rows of the store, in the order in which they are given.
+
+    Args:
+        rerun: with the runs.
+        runs: rows of ``run``.
+    """
+    study = rerun.study
+    found = {
+        table: rerun.of_runs(f'SELECT * FROM "{table}" SEMI JOIN chosen USING (run_id)', runs)
+        for table in ("rule", "operation", "latency_bucket", "time_bucket", "interval")
+    }
+    found["cycles"] = rerun.of_runs(
+        "SELECT run_id, t, value FROM os_sample SEMI JOIN chosen USING (run_id)"
+        f" WHERE observer = '{background.OBSERVER}' AND metric = '{background.METRIC}' ORDER BY t",
+        runs,
+    )
+    return [
+        Run(
+            row["curve"],
+            study.workload_label(row["workload"]),
+            pacing(study, row["workload"]),
+            row["concurrency"],
+            json.loads(row["dataset"])["warehouses"],
+            row["measured_s"],
+            row["measure_begin"],
+            *(frame.filter(run_id=row["run_id"]).drop("run_id") for frame in found.values()),
+        )
+        for row in with_curve(runs, study).iter_rows(named=True)
+    ]
 
 
 def checks(found: pl.DataFrame) -> pl.DataFrame:
@@ -27,7 +182,7 @@ def checks(found: pl.DataFrame) -> pl.DataFrame:
     ``answer``, ``why``.
 
     Args:
-        found: see :func:`benchlab.drivers.tpcc.validity.checks`.
+        found: rows of ``rule``.
     """
     rows = [
         {
@@ -70,154 +225,267 @@ def _limit(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() else f"{value:g}"
 
 
-def responses(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
+def responses(runs: Iterable[Run]) -> pl.DataFrame:
     """Return the share of each type of transaction, and its response times.
 
-    Columns: ``type``, ``transactions``, ``mix (%)``, ``mean (s)``, ``90th percentile (s)``,
-    ``maximum (s)``; the last row is of the menu.
+    Columns: ``curve``, ``pacing``, ``type``, ``transactions``, ``mix (%)``, ``mean (s)``,
+    ``90th percentile (s)``, ``maximum (s)``; the last row of a run is of the menu. What a run has not
+    is null.
     """
-    ended = measured.ended(records, interval)
-    of_type = {name: ended.filter(type=kind)["response_us"] for kind, name in NAMES.items()}
-    menus = ended["menu_us"].drop_nulls().cast(pl.Int64) + measured.BROWSER_DELAY_US
-    rows = [
-        (
-            name,
-            len(times),
-            None if name == "menu" or not len(ended) else 100 * len(times) / len(ended),
-            *map(_seconds, (times.mean(), measured.percentile(times, 90), times.max())),
+    rows = []
+    for run in runs:
+        every = run.operations["transactions"].sum()
+        for kind, name in NAMES.items():
+            of_type = run.operations.filter(operation=kind)
+            count = of_type["transactions"].sum()
+            rows.append(
+                (
+                    *(run.curve, paced(run.pacing), name, count),
+                    100 * count / every if every else None,
+                    _response(of_type["latency_mean_us"].max()),
+                    _p90(run, name),
+                    _response(of_type["latency_max_us"].max()),
+                )
+            )
+        menus = run.times.filter(what=_MENU)
+        rows.append(
+            (
+                *(run.curve, paced(run.pacing), _MENU, menus["count"].sum(), None),
+                _response(_mean(menus["time_us"], menus["count"])),
+                _p90(run, _MENU),
+                _response(menus["time_us"].max()),
+            )
         )
-        for name, times in (of_type | {"menu": menus}).items()
-    ]
+    text = dict.fromkeys(("curve", "pacing", "type"), pl.String)
     names = ("mix (%)", "mean (s)", "90th percentile (s)", "maximum (s)")
-    schema = {"type": pl.String, "transactions": pl.Int64} | dict.fromkeys(names, pl.Float64)
+    schema = text | {"transactions": pl.Int64} | dict.fromkeys(names, pl.Float64)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def times(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
+def _response(latency_us: float | None) -> float | None:
+    """Return the response time, in s, of a latency of the store."""
+    return None if latency_us is None else (latency_us + BROWSER_DELAY_US) / 1e6
+
+
+def _p90(run: Run, name: str) -> float | None:
+    return run.rule(f"{name}, response time, 90th percentile")["value"]
+
+
+def _mean(values: pl.Series, counts: pl.Series) -> float | None:
+    return (values * counts).sum() / counts.sum() if counts.sum() else None
+
+
+def times(runs: Iterable[Run]) -> pl.DataFrame:
     """Return the least, mean and greatest keying and think time of each type, in s.
 
-    Columns: ``type``; ``keying, least (s)``, ``keying, mean (s)``, ``keying, greatest (s)``; and the
-    same of ``think``.
+    Columns: ``curve``, ``pacing``, ``type``; ``keying, least (s)``, ``keying, mean (s)``,
+    ``keying, greatest (s)``; and the same of ``think``.
     """
-    ended = measured.ended(records, interval)
-    columns = {
-        f"{what}, {name} (s)": getattr(pl.col(f"{what}_us"), function)() / 1e6
-        for what in ("keying", "think")
-        for name, function in (("least", "min"), ("mean", "mean"), ("greatest", "max"))
-    }
-    found = ended.group_by("type").agg(**columns)
-    types = pl.DataFrame({"type": list(NAMES)})
-    return types.join(found, on="type", how="left", maintain_order="left").with_columns(
-        pl.col("type").replace_strict(NAMES)
-    )
+    rows = []
+    for run in runs:
+        for kind, name in NAMES.items():
+            row: dict[str, object] = {
+                "curve": run.curve,
+                "pacing": paced(run.pacing),
+                "type": name,
+            }
+            for what in ("keying", "think"):
+                found = run.times.filter(operation=kind, what=what)
+                mean = _mean(found["time_us"], found["count"])
+                for which, value in (
+                    ("least", found["time_us"].min()),
+                    ("mean", mean),
+                    ("greatest", found["time_us"].max()),
+                ):
+                    row[f"{what}, {which} (s)"] = None if value is None else value / 1e6
+            rows.append(row)
+    return pl.DataFrame(rows)
 
 
-def counts(recorded: Recorded, facts: Facts) -> pl.DataFrame:
-    """Return how many transactions of the interval ended how: ``what``, ``count``.
+def counts(runs: Iterable[Run]) -> pl.DataFrame:
+    """Return how many transactions of the interval ended how.
 
-    What was not recorded is null.
+    Columns: ``curve``, ``pacing``, ``what``, ``count``. What was not recorded is null.
     """
-    ended = measured.ended(recorded.records, facts.interval)
-    unended = measured.unended(recorded.records, facts.interval)
-    lost = unended.filter(status="lost")
-    queued = None
-    if recorded.deliveries is not None:
-        queued = recorded.deliveries.filter(facts.interval.has("queued_us"))
-    rows = {
-        "transactions that ended well": len(ended),
-        "New-Orders": len(ended.filter(type="new_order")),
-        "New-Orders rolled back on purpose": len(ended.filter(status="rolled_back")),
-        "repeats of transactions that the database broke off": ended["retries"].sum(),
-        "transactions refused": len(unended.filter(status="refused")),
-        "transactions in error": len(unended.filter(status="error")),
-        "terminals lost": lost["terminal"].n_unique(),
-        "Deliveries queued": None if queued is None else len(queued),
-        "districts skipped by Deliveries": None if queued is None else queued["skipped"].sum(),
-    }
-    return pl.DataFrame(
-        {"what": list(rows), "count": list(rows.values())}, schema_overrides={"count": pl.Int64}
-    )
+    rows = []
+    for run in runs:
+        rolled_back = run.rule("New-Orders rolled back")
+        deferred = run.rule("Delivery, deferred part, 90th percentile")
+        skipped = run.rule("Deliveries that skipped a district")
+        was_recorded = skipped["value"] is not None
+        found = {
+            "transactions that ended well": run.operations["transactions"].sum(),
+            "New-Orders": run.new_orders,
+            "New-Orders rolled back on purpose": round(
+                (rolled_back["value"] or 0) / 100 * rolled_back["n"]
+            ),
+            "repeats of transactions that the database broke off": run.operations["retries"].sum(),
+            "transactions refused, in error or lost": run.rule(
+                "transactions refused, in error or lost"
+            )["value"],
+            "Deliveries queued": deferred["n"] if was_recorded else None,
+            "Deliveries that skipped a district": skipped["value"],
+        }
+        rows += [
+            (run.curve, paced(run.pacing), what, None if count is None else int(count))
+            for what, count in found.items()
+        ]
+    text = dict.fromkeys(("curve", "pacing", "what"), pl.String)
+    return pl.DataFrame(rows, schema=text | {"count": pl.Int64}, orient="row")
 
 
-def longest_checkpoints(checkpoints: pl.DataFrame, interval: Interval) -> pl.DataFrame:
-    """Return the longest checkpoints, longest first: ``begin (min)`` (from the interval's begin),
-    ``duration (s)``.
+def response_histogram(run: Run) -> pl.DataFrame:
+    """Return how many response times of each type lie where.
 
-    Args:
-        checkpoints: see :data:`benchlab.engines.base.CHECKPOINTS`.
-        interval: of measurement; those count that have a part in it.
-    """
-    return (
-        checkpoints.drop_nulls()
-        .filter(pl.col("end_us") > interval.begin_us, pl.col("begin_us") < interval.end_us)
-        .select(
-            ((pl.col("begin_us") - interval.begin_us) / 60e6).alias("begin (min)"),
-            ((pl.col("end_us") - pl.col("begin_us")) / 1e6).alias("duration (s)"),
-        )
-        .sort("duration (s)", descending=True)
-        .head(_LONGEST)
-    )
-
-
-def response_histogram(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
-    """Return how many response times of each type lie where, from 0 to four times the 90th percentile.
+    From the browser's delay, which none is shorter than, to four times the 90th percentile of what was
+    measured beyond it.
 
     Columns: ``type`` (as the standard calls it), ``from_s``, ``to_s`` (null: all beyond), ``count``.
     """
-    ended = measured.ended(records, interval)
-    return pl.concat(
-        [
-            _histogram(found, 4 * (measured.percentile(found, 90) or 0)).select(
-                pl.lit(name).alias("type"), *_HISTOGRAM
-            )
-            for kind, name in NAMES.items()
-            for found in (ended.filter(type=kind)["response_us"],)
-        ]
-    )
+    found = []
+    for kind, name in NAMES.items():
+        of_type, p90 = run.latencies.filter(operation=kind), _p90(run, name)
+        bins = _histogram(
+            of_type["latency_us"] / 1e6, of_type["count"], 4 * ((p90 or _DELAY_S) - _DELAY_S)
+        )
+        shifted = pl.col("from_s", "to_s") + _DELAY_S
+        found.append(bins.with_columns(shifted, type=pl.lit(name)).select("type", *_HISTOGRAM))
+    return pl.concat(found)
 
 
-def think_histogram(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
+def think_histogram(run: Run) -> pl.DataFrame:
     """Return how many think times of New-Orders lie where, from 0 to four times their mean.
 
     Columns: ``from_s``, ``to_s`` (null: all beyond), ``count``.
     """
-    found = measured.ended(records.filter(type="new_order"), interval)["think_us"].drop_nulls()
-    return _histogram(found, 4 * (found.mean() or 0))
+    found = run.times.filter(operation="new_order", what="think")
+    seconds = found["time_us"] / 1e6
+    return _histogram(seconds, found["count"], 4 * (_mean(seconds, found["count"]) or 0))
 
 
-def _histogram(values_us: pl.Series, end_us: float) -> pl.DataFrame:
-    if not end_us:
+def _histogram(seconds: pl.Series, counts: pl.Series, end_s: float) -> pl.DataFrame:
+    if end_s <= 0:
         return pl.DataFrame(schema=_HISTOGRAM)
-    width = end_us / _BINS
-    number = (values_us / width).floor().cast(pl.Int64).clip(0, _BINS).alias("bin")
-    counted = number.value_counts(name="count")
+    width = end_s / _BINS
+    counted = (
+        pl.DataFrame({"bin": (seconds / width).floor().cast(pl.Int64), "count": counts})
+        .group_by(pl.col("bin").clip(0, _BINS))
+        .agg(pl.col("count").sum())
+    )
     bins = pl.DataFrame({"bin": range(_BINS + 1)}, schema={"bin": pl.Int64})
-    bound = pl.col("bin") * width / 1e6
+    bound = pl.col("bin") * width
     return bins.join(counted, on="bin", how="left", maintain_order="left").select(
         bound.alias("from_s"),
-        pl.when(pl.col("bin") < _BINS).then(bound + width / 1e6).alias("to_s"),
+        pl.when(pl.col("bin") < _BINS).then(bound + width).alias("to_s"),
         pl.col("count").fill_null(0).cast(pl.Int64),
     )
 
 
-def level(recorded: Recorded, facts: Facts, load: float) -> pl.DataFrame:
-    """Return a run's row for the chart of response times against throughput.
+def levels(rerun: Rerun) -> pl.DataFrame:
+    """Return response times of New-Orders against their throughput (clause 5.6.2).
 
-    Columns: ``load``, ``per_minute`` (New-Orders), ``p90_s`` (of them).
-
-    Args:
-        recorded: of the run.
-        facts: of the run.
-        load: its load as a share of the reported run's; clause 5.6.2 requires about 0.5, 0.8 and 1.
+    A row for each point of a plain workload that has several; columns: ``engine``, ``variant``,
+    ``curve``, ``workload``, ``pacing``, ``concurrency``, ``load`` (share of the most terminals of the
+    workload's runs, those that failed included; about 0.5, 0.8 and 1), ``per_minute`` and ``p90_s``
+    (medians over the trials), ``valid``.
     """
-    orders = measured.ended(recorded.records.filter(type="new_order"), facts.interval)
-    row = {
-        "load": load,
-        "per_minute": len(orders) / facts.interval.minutes,
-        "p90_s": _seconds(measured.percentile(orders["response_us"], 90)),
-    }
-    return pl.DataFrame([row], schema=dict.fromkeys(row, pl.Float64))
+    study = rerun.study
+    p90 = rerun.of_runs(
+        'SELECT run_id, value AS p90_s FROM rule SEMI JOIN chosen USING (run_id) WHERE "check" ='
+        f" '{NAMES['new_order']}, response time, 90th percentile'"
+    )
+    found = (
+        rerun.metrics.filter(pl.col("workload").is_in(plain(study)))
+        .join(p90, on="run_id")
+        .group_by(*POINT, "valid")
+        .agg(pl.col("tpmc").median().alias("per_minute"), pl.col("p90_s").median())
+    )
+    curve = ["engine", "variant", "workload"]
+    most = rerun.runs.group_by("workload").agg(pl.col("concurrency").max().alias("most"))
+    paces = {name: pacing(study, name) for name in plain(study)}
+    several = found.filter(pl.len().over(curve) > 1)
+    shown = with_curve(several.join(most, on="workload"), study)
+    return points.in_order(shown, study, "concurrency").select(
+        "engine",
+        "variant",
+        "curve",
+        "workload",
+        pl.col("workload").replace_strict(paces, return_dtype=pl.Float64).alias("pacing"),
+        "concurrency",
+        (pl.col("concurrency") / pl.col("most")).alias("load"),
+        "per_minute",
+        "p90_s",
+        "valid",
+    )
 
 
-def _seconds(microseconds: float | None) -> float | None:
-    return None if microseconds is None else microseconds / 1e6
+def step_s(run: Run) -> int:
+    """Return the length of a step of :func:`over_time`, shorter than 30 s of a short interval."""
+    return min(_STEP_S, max(1, math.floor(run.seconds / _STEPS)))
+
+
+def over_time(run: Run) -> pl.DataFrame:
+    """Return the throughput of New-Orders, step by step, within the measured part.
+
+    Columns: ``minute`` (a step's middle), ``per_minute`` within the step, ``cumulative`` (New-Orders
+    per minute from the interval's begin to the step's end). A last step that is not whole is left out.
+    """
+    step = step_s(run)
+    minutes = step / 60
+    return (
+        run.intervals.filter(operation="new_order", phase=MEASURE)
+        .group_by(step=(pl.col("second") - 1) // step)
+        .agg(pl.col("tps").sum().alias("count"), pl.len().alias("seconds"))
+        .filter(seconds=step)
+        .sort("step")
+        .select(
+            ((pl.col("step") + 0.5) * minutes).alias("minute"),
+            (pl.col("count") / minutes).alias("per_minute"),
+            (pl.col("count").cum_sum() / ((pl.col("step") + 1) * minutes)).alias("cumulative"),
+        )
+    )
+
+
+def cycles(run: Run) -> pl.DataFrame:
+    """Return when the engine had done a cycle of its work in the background, in the interval.
+
+    A checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is
+    from the interval's begin; it is as exact as the engine was asked, once a second.
+    """
+    minute = (pl.col("t") - run.begin_s) / 60
+    done = pl.col("value").floor()
+    return (
+        run.cycles.sort("t")
+        .filter(done > done.shift())
+        .select(minute.alias("minute"))
+        .filter(pl.col("minute").is_between(0, run.seconds / 60))
+    )
+
+
+def conditions(rerun: Rerun) -> pl.DataFrame:
+    """Return what was checked before and after the load of each curve's runs.
+
+    Columns: ``curve``, ``workload``, ``check``, ``passed`` (``3 of 3``: so many of those with a
+    right answer; null if there is none), ``answer`` (of the first that did not pass, else of the
+    first).
+    """
+    study = rerun.study
+    names = ["run_id", "engine", "variant", "workload"]
+    found = (
+        rerun.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)")
+        .join(rerun.counted.select(names), on="run_id")
+        .sort("run_id", "number")
+        .group_by(*names[1:], "check", maintain_order=True)
+        .agg(
+            pl.col("passed").sum().alias("kept"),
+            pl.col("passed").count().alias("of"),
+            pl.col("answer").sort_by(pl.col("passed").fill_null(True), maintain_order=True).first(),
+        )
+    )
+    return points.in_order(with_curve(found, study), study).select(
+        "curve",
+        points.named(study),
+        "check",
+        pl.when(pl.col("of") > 0).then(pl.format("{} of {}", "kept", "of")).alias("passed"),
+        "answer",
+    )

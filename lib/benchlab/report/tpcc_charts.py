@@ -1,72 +1,98 @@
-"""The charts that a report of a TPC-C run discloses (TPC-C 5.11, clause 5.6), each from one frame."""
+"""The charts that a report of a TPC-C run discloses (TPC-C 5.11, clause 5.6).
+
+Over each stands how its terminals were paced.
+"""
+
+from collections.abc import Iterable
 
 import altair as alt
 import polars as pl
 
 from benchlab.drivers.tpcc.limits import NAMES
-from benchlab.drivers.tpcc.measured import Interval
 from benchlab.numbers import number
-from benchlab.report import theme
+from benchlab.report import theme, tpcc
+from benchlab.report.tpcc import Run
+from benchlab.study import Study
 
 _WIDTH, _HEIGHT = 560, 220
-_SMALL_WIDTH, _SMALL_HEIGHT = 235, 110
+_SMALL_WIDTH, _SMALL_HEIGHT = 150, 100
+_HALF_WIDTH, _HALF_HEIGHT = 245, 130
 
 _BAR, _INK, _FAINT, _LABEL = "#6baed6", "#222222", "#777777", "#555555"
 
 #: Marks of a histogram → dash.
-_DASHES = {"mean": [4, 3], "p90": [1, 0]}
+_DASHES = {"mean": [4, 3], "90th percentile": [1, 0]}
 
 _CUMULATIVE = "since the interval began"
 
+#: From that length in s on, an interval is shown in minutes.
+_LONG_S = 600
 
-def response_times(histogram: pl.DataFrame, responses: pl.DataFrame) -> alt.ConcatChart:
-    """The response times of each type, with their mean and their 90th percentile (p90).
 
-    Args:
-        histogram: see :func:`benchlab.report.tpcc.response_histogram`.
-        responses: see :func:`benchlab.report.tpcc.responses`.
-    """
+def response_times(run: Run) -> alt.ConcatChart:
+    """The response times of each type, with their mean and their 90th percentile."""
+    histogram, found = tpcc.response_histogram(run), tpcc.responses([run])
     views = []
     for name in NAMES.values():
         bins = histogram.filter(type=name)
         if bins.is_empty():
             continue
-        of_type = responses.row(by_predicate=pl.col("type") == name, named=True)
-        marks = {"mean": of_type["mean (s)"], "p90": of_type["90th percentile (s)"]}
-        title = _heading(name, bins, marks | {"maximum": of_type["maximum (s)"]})
-        view = _histogram(bins, marks, "response time (s)", title)
+        of_type = found.row(by_predicate=pl.col("type") == name, named=True)
+        marks = {"mean": of_type["mean (s)"], "90th percentile": of_type["90th percentile (s)"]}
+        lines = [
+            f"mean {number(marks['mean'])} s, maximum {number(of_type['maximum (s)'])} s",
+            f"90th percentile {number(marks['90th percentile'])} s",
+        ]
+        view = _histogram(bins, marks, "response time (s)", _heading(name, lines, bins))
         views.append(view.properties(width=_SMALL_WIDTH, height=_SMALL_HEIGHT))
+    return alt.concat(*views, columns=3, spacing=14, title=_title(run.heading))
+
+
+def think_times(runs: Iterable[Run]) -> alt.ConcatChart:
+    """The think times of New-Orders of each run, with their mean; a run without them has no view."""
+    views = []
+    for run in runs:
+        bins = tpcc.think_histogram(run)
+        if bins.is_empty():
+            continue
+        of_type = tpcc.times([run]).row(
+            by_predicate=pl.col("type") == NAMES["new_order"], named=True
+        )
+        marks = {"mean": of_type["think, mean (s)"]}
+        lines = [
+            tpcc.paced(run.pacing),
+            f"mean {number(marks['mean'])} s, maximum {number(of_type['think, greatest (s)'])} s",
+        ]
+        view = _histogram(bins, marks, "think time (s)", _heading(run.curve, lines, bins))
+        views.append(view.properties(width=_HALF_WIDTH, height=_HALF_HEIGHT))
     return alt.concat(*views, columns=2, spacing=18)
 
 
-def think_times(histogram: pl.DataFrame, times: pl.DataFrame) -> alt.LayerChart:
-    """The think times of New-Orders, with their mean.
-
-    Args:
-        histogram: see :func:`benchlab.report.tpcc.think_histogram`.
-        times: see :func:`benchlab.report.tpcc.times`.
-    """
-    of_type = times.row(by_predicate=pl.col("type") == NAMES["new_order"], named=True)
-    marks = {"mean": of_type["think, mean (s)"]}
-    title = _heading("New-Order", histogram, marks | {"maximum": of_type["think, greatest (s)"]})
-    view = _histogram(histogram, marks, "think time (s)", title)
-    return view.properties(width=_WIDTH, height=_HEIGHT)
+def _title(text: str) -> alt.Title:
+    return alt.Title(text, fontSize=13, anchor="start", frame="group", offset=8)
 
 
-def _heading(name: str, bins: pl.DataFrame, seconds: dict[str, float]) -> alt.Title:
-    """A view's name, the numbers that it marks, and how many are not shown."""
-    lines = [", ".join(f"{what} {number(value)}" for what, value in seconds.items()) + " s"]
+def _heading(name: str, lines: list[str], bins: pl.DataFrame) -> alt.Title:
+    """A view's name, what is to be said of it, and how many are not shown."""
     if beyond := bins.filter(pl.col("to_s").is_null())["count"].sum():
-        lines.append(f"{number(beyond)} of {number(bins['count'].sum())} beyond the axis")
-    return alt.Title(name, subtitle=lines, fontSize=13, frame="group", offset=6)
+        lines = [*lines, f"{number(beyond)} of {number(bins['count'].sum())} beyond the axis"]
+    return alt.Title(
+        name, subtitle=lines, fontSize=13, subtitleFontSize=11, frame="group", offset=6
+    )
 
 
 def _histogram(
     bins: pl.DataFrame, marks: dict[str, float], title: str, heading: alt.Title
 ) -> alt.LayerChart:
     shown = bins.drop_nulls("to_s")
-    end = shown["to_s"].max()
-    x = alt.X("from_s:Q", bin="binned", title=title, scale=alt.Scale(domain=[0, end], nice=False))
+    ends = [shown["from_s"].min(), shown["to_s"].max()]
+    x = alt.X(
+        "from_s:Q",
+        bin="binned",
+        title=title,
+        scale=alt.Scale(domain=ends, nice=False, zero=False),
+        axis=alt.Axis(tickCount=3, format=".4~r", labelFlush=False),
+    )
     bars = (
         alt.Chart(shown)
         .mark_bar(color=_BAR, stroke="white", strokeWidth=0.4)
@@ -76,7 +102,7 @@ def _histogram(
             y=alt.Y(
                 "count:Q",
                 title="transactions",
-                axis=alt.Axis(format=",d", tickCount=4, tickMinStep=1),
+                axis=alt.Axis(format=",d", tickCount=min(4, shown["count"].max())),
             ),
             tooltip=[
                 alt.Tooltip("from_s:Q", format=".4~f"),
@@ -86,7 +112,6 @@ def _histogram(
         )
     )
     lines = pl.DataFrame({"mark": list(marks), "at_s": list(marks.values())})
-    dashes = {mark: _DASHES[mark] for mark in marks}
     rules = (
         alt.Chart(lines)
         .mark_rule(color=_INK, strokeWidth=1.5)
@@ -95,8 +120,8 @@ def _histogram(
             strokeDash=alt.StrokeDash(
                 "mark:N",
                 title=None,
-                sort=list(dashes),
-                scale=alt.Scale(domain=list(dashes), range=list(dashes.values())),
+                sort=list(marks),
+                scale=alt.Scale(domain=list(marks), range=[_DASHES[mark] for mark in marks]),
             ),
             tooltip=["mark", alt.Tooltip("at_s:Q", format=".4~f")],
         )
@@ -104,109 +129,101 @@ def _histogram(
     return alt.layer(bars, rules, title=heading)
 
 
-def response_against_throughput(levels: pl.DataFrame) -> alt.LayerChart:
+def response_against_throughput(study: Study, levels: pl.DataFrame) -> alt.VConcatChart:
     """The 90th percentile of the response times of New-Orders against their throughput.
 
-    Args:
-        levels: a row per run, of :func:`benchlab.report.tpcc.level`, with ``curve``: whose it is.
-    """
-    base = alt.Chart(levels).encode(
-        x=alt.X("per_minute:Q", title="New-Orders per minute", scale=alt.Scale(zero=True)),
-        y=alt.Y("p90_s:Q", title="90th percentile of the response time (s)"),
-    )
-    color = theme.colors("curve", levels)
-    curves = levels["curve"].unique(maintain_order=True).to_list()
-    shape = alt.Shape("curve:N", title=None, sort=curves, scale=alt.Scale(domain=curves))
-    lines = base.mark_line().encode(color=color)
-    points = base.mark_point(filled=True).encode(
-        color=color,
-        shape=shape,
-        tooltip=[
-            "curve",
-            alt.Tooltip("load:Q", format=".0%"),
-            alt.Tooltip("per_minute:Q", format=",.1f"),
-            alt.Tooltip("p90_s:Q", format=".3f"),
-        ],
-    )
-    labels = base.mark_text(dy=-12, color=_INK, fontSize=11).encode(
-        text=alt.Text("load:Q", format=".0%")
-    )
-    return alt.layer(lines, points, labels).properties(width=_WIDTH, height=_HEIGHT)
-
-
-def over_time(
-    steps: pl.DataFrame, interval: Interval, step_s: float, checkpoints: pl.DataFrame | None
-) -> alt.LayerChart:
-    """The throughput of New-Orders over the run, with the interval and the checkpoints.
+    A view for each pacing; labels are shares of the most terminals.
 
     Args:
-        steps: see :func:`benchlab.drivers.tpcc.measured.over_time`.
-        interval: of measurement, which is shaded.
-        step_s: length of a step.
-        checkpoints: see :data:`benchlab.engines.base.CHECKPOINTS`, if there are any; a bar
-            over the axis each.
+        study: whose labels and styles the curves have.
+        levels: see :func:`benchlab.report.tpcc.levels`.
     """
-    series = [f"of each {step_s:g} s", _CUMULATIVE]
-    shown = steps.rename(dict(zip(("per_minute", "cumulative"), series, strict=True))).unpivot(
-        on=series, index="minute", variable_name="throughput", value_name="per_minute"
+    views = []
+    for (pacing,), of_workload in levels.group_by("pacing", maintain_order=True):
+        base = alt.Chart(of_workload).encode(
+            x=alt.X("per_minute:Q", title="New-Orders per minute", scale=alt.Scale(zero=True)),
+            y=alt.Y(
+                "p90_s:Q",
+                title=["90th percentile of the", "response time (s)"],
+                scale=alt.Scale(zero=False, padding=16),
+            ),
+            tooltip=[
+                "curve",
+                alt.Tooltip("load:Q", format=".0%"),
+                alt.Tooltip("per_minute:Q", format=",.1f"),
+                alt.Tooltip("p90_s:Q", format=".3f"),
+            ],
+        )
+        styles = theme.styles_of(study, of_workload)
+        curves = theme.curves(base, styles, crossed=not of_workload["valid"].all())
+        labels = base.mark_text(dy=-12, color=_INK, fontSize=11).encode(
+            text=alt.Text("load:Q", format=".0%")
+        )
+        title = _title(theme.sentence(tpcc.paced(pacing)))
+        views.append(
+            alt.layer(curves, labels).properties(width=_WIDTH, height=_HEIGHT, title=title)
+        )
+    return alt.vconcat(*views, spacing=18)
+
+
+def over_time(runs: Iterable[Run]) -> alt.ConcatChart:
+    """The throughput of New-Orders over the measured part of each run, and its cycles.
+
+    A cycle of the engine's work in the background is a line where it was done; see
+    :func:`benchlab.report.tpcc.cycles`.
+    """
+    return alt.concat(*map(_over_time, runs), columns=2, spacing=18)
+
+
+def _over_time(run: Run) -> alt.LayerChart:
+    names = {"per_minute": "within a step", "cumulative": _CUMULATIVE}
+    shown = (
+        tpcc.over_time(run)
+        .rename(names)
+        .unpivot(
+            on=list(names.values()),
+            index="minute",
+            variable_name="throughput",
+            value_name="per_minute",
+        )
     )
-    x = alt.X("minute:Q", title="minutes since the interval began", scale=alt.Scale(nice=False))
-    color = alt.Color(
-        "throughput:N",
-        title=None,
-        sort=series,
-        scale=alt.Scale(domain=series, range=[_BAR, _INK]),
+    series = list(names.values())
+    unit, of_minute = ("minutes", 1) if run.seconds >= _LONG_S else ("seconds", 60)
+    x = alt.X(
+        "at:Q",
+        title=f"{unit} of the measured part",
+        scale=alt.Scale(domain=[0, run.seconds / 60 * of_minute], nice=False),
+        axis=alt.Axis(tickCount=5, labelFlush=False),
     )
+    at = (pl.col("minute") * of_minute).alias("at")
     lines = [
-        alt.Chart(shown.filter(throughput=name).drop_nulls("per_minute"))
+        alt.Chart(shown.filter(throughput=name).with_columns(at))
         .mark_line(strokeWidth=width)
         .encode(
             x=x,
             y=alt.Y("per_minute:Q", title="New-Orders per minute", scale=alt.Scale(zero=True)),
-            color=color,
+            color=alt.Color(
+                "throughput:N",
+                title=None,
+                sort=series,
+                scale=alt.Scale(domain=series, range=[_BAR, _INK]),
+            ),
             tooltip=[
                 "throughput",
-                alt.Tooltip("minute:Q", format=".2f"),
+                alt.Tooltip("at:Q", title=unit, format=".1f"),
                 alt.Tooltip("per_minute:Q", format=",.1f"),
             ],
         )
         for name, width in zip(series, (1.25, 2), strict=True)
     ]
-    layers = [*_interval(interval), *lines]
-    if checkpoints is not None and len(checkpoints):
-        layers += _checkpoints(checkpoints, interval, steps["minute"].max())
-    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT)
-
-
-def _interval(interval: Interval) -> list[alt.Chart]:
-    """A shade behind the interval, with its name in the upper corner."""
-    part = alt.Chart(pl.DataFrame({"minute": [0.0], "end": [interval.minutes]})).encode(
-        x="minute:Q"
-    )
-    name = part.mark_text(align="left", baseline="bottom", dx=4, dy=-24, color=_LABEL, fontSize=11)
-    return [
-        part.mark_rect(color="black", opacity=0.06).encode(x2="end:Q"),
-        name.encode(y=alt.value(_HEIGHT), text=alt.value("measurement interval")),
-    ]
-
-
-def _checkpoints(checkpoints: pl.DataFrame, interval: Interval, last: float) -> list[alt.Chart]:
-    """A bar over the axis for each checkpoint, from its begin to its end, and a line at its begin."""
-    at = [
-        ((pl.col(column) - interval.begin_us) / 60e6).alias(name)
-        for column, name in (("begin_us", "minute"), ("end_us", "end"))
-    ]
-    spans = checkpoints.select(at).with_columns(pl.col("end").fill_null(last))
-    bottom, x = alt.value(_HEIGHT), alt.X("minute:Q")
-    tooltip = [alt.Tooltip("minute:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
-    return [
-        alt.Chart(spans)
+    found = tpcc.cycles(run)
+    marks = (
+        alt.Chart(found.with_columns(at))
         .mark_rule(color=_FAINT, strokeDash=[3, 3], strokeWidth=1)
-        .encode(x=x, tooltip=tooltip),
-        alt.Chart(spans)
-        .mark_rect(color=_FAINT)
-        .encode(x=x, x2="end:Q", y=bottom, y2=alt.value(_HEIGHT - 7), tooltip=tooltip),
-        alt.Chart(spans.head(1))
-        .mark_text(align="left", baseline="bottom", dx=3, dy=-9, color=_LABEL, fontSize=11)
-        .encode(x=x, y=bottom, text=alt.value("checkpoints")),
-    ]
+        .encode(x=x, tooltip=[alt.Tooltip("at:Q", title=unit, format=".1f")])
+    )
+    steps = f"steps of {tpcc.step_s(run)} s; cycles of background work: {len(found)}"
+    said = [tpcc.paced(run.pacing), steps]
+    title = alt.Title(run.curve, subtitle=said, fontSize=13, subtitleFontSize=11, frame="group")
+    layers = [marks, *lines] if len(found) else lines
+    return alt.layer(*layers, title=title).properties(width=_HALF_WIDTH, height=_HALF_HEIGHT)

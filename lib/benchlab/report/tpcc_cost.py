@@ -3,19 +3,34 @@
 Nobody's prices are part of benchlab: without a file of them there is no price/performance.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
+from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
 from benchlab.errors import BenchlabError
+from benchlab.report import points
+from benchlab.report.tpcc import Run
+from benchlab.store.results import Rerun
+from benchlab.store.schema import quoted
+from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS
 
 #: Days for which space is to be priced, and what a day of 8 hours comes to (TPC-C 5.11, clause 4.2.3):
 #: of the orders that a warehouse begins with, 30,000, one per tpmC is entered in each of 480 minutes.
 _DAYS, _OF_DAY = 60, 62.5
-_DAY_MINUTES = 480
 
 #: Free space that growth may take before it is spread (clause 4.2.3).
 _HEADROOM = 1.5
+
+#: The file of a user's prices, in the checkout.
+FILE = Path("data", "prices", "tpcc.csv")
+
+#: Counters of the engines that tell how large the tables are.
+_SIZES = ("dataset_bytes", "pg_database_size")
+
+#: What of the space is shown.
+_SHOWN = ("dynamic space", "static space", "daily growth", "60-day space")
 
 #: A file of prices. ``maintenance_3_years`` is of all units together; ``category`` is a word of the
 #: user's, such as hardware or software, by which shares of the total are told.
@@ -29,12 +44,70 @@ PRICES = {
 }
 
 
-def space(
-    dynamic_bytes: float, static_bytes: float, free_bytes: float, warehouses: int, tpmc: float
-) -> pl.DataFrame:
-    """Return the space that the tables take in 60 days of 8 hours (clause 4.2.3).
+def space(rerun: Rerun) -> pl.DataFrame:
+    """Return the space that each engine's tables take in 60 days of 8 hours, from measured growth.
 
-    Columns: ``what``, ``bytes``.
+    What the tables grew by in all runs, by the New-Orders of these, is what the rows take that an order
+    adds to HISTORY, ORDERS and ORDER_LINE, with their indexes, and what its updates leave behind; so it
+    says how much of the loaded tables is dynamic. New-Orders of the ramp-up, in which the tables grow,
+    too, are taken for as many a second as in the interval. The tpmC is the most that the warehouses
+    give at TPC-C's pacing, since an order's rows do not depend on the pace. Free space is not known,
+    and so never spread.
+
+    Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``, ``growth of a New-Order
+    (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``, ``60-day space``; null
+    where the tables did not grow, or by more a New-Order than the loaded ones are large, as in runs so
+    short that they grow by a single extent.
+    """
+    warehouses = rerun.study.profile(rerun.profile).dataset.warehouses
+    tpmc = PER_WAREHOUSE[1] * warehouses
+    names = ", ".join(map(quoted, _SIZES))
+    sizes = rerun.of_runs(
+        "SELECT run_id, at_begin, at_end FROM engine_counter SEMI JOIN chosen USING (run_id)"
+        f" WHERE name IN ({names})"
+    )
+    begun = rerun.of_runs(
+        "SELECT run_id, min(begin_s) AS begun_s FROM phase SEMI JOIN chosen USING (run_id)"
+        " WHERE phase IN ('warmup', 'measure') GROUP BY run_id"
+    )
+    meanwhile = pl.col("tpmc") / 60 * (pl.col("measure_end") - pl.col("begun_s"))
+    found = (
+        rerun.metrics.drop_nulls("tpmc")
+        .join(sizes.drop_nulls(), on="run_id")
+        .join(begun, on="run_id")
+        .group_by("engine", pl.col("engine_version").alias("version"))
+        .agg(
+            pl.len().alias("runs"),
+            pl.col("at_begin").median().alias("loaded"),
+            ((pl.col("at_end") - pl.col("at_begin")).sum() / meanwhile.sum()).alias("of_order"),
+        )
+    )
+    orders = DISTRICTS * CUSTOMERS * warehouses
+    rows = []
+    for one in points.in_order(found, rerun.study, "version").iter_rows(named=True):
+        dynamic = one["of_order"] * orders
+        tells = 0 < dynamic <= one["loaded"]
+        after = sixty_days(dynamic, one["loaded"] - dynamic, 0, warehouses, tpmc)
+        rows.append(
+            {
+                "engine": rerun.study.label(one["engine"]),
+                "version": one["version"],
+                "runs": one["runs"],
+                "tpmC": tpmc,
+                "loaded (MB)": one["loaded"] / 1e6,
+                "growth of a New-Order (bytes)": one["of_order"] if tells else None,
+                **{f"{what} (MB)": after[what] / 1e6 if tells else None for what in _SHOWN},
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def sixty_days(
+    dynamic_bytes: float, static_bytes: float, free_bytes: float, warehouses: int, tpmc: float
+) -> dict[str, float]:
+    """Return the space that the tables take in 60 days of 8 hours, in bytes (clause 4.2.3).
+
+    Keys: ``dynamic space``, ``static space``, ``daily growth``, ``daily spread``, ``60-day space``.
 
     Args:
         dynamic_bytes: of HISTORY, ORDERS and ORDER_LINE with their indexes, as loaded.
@@ -45,40 +118,13 @@ def space(
     """
     growth = dynamic_bytes / (warehouses * _OF_DAY) * tpmc
     spread = max(0.0, free_bytes - _HEADROOM * growth)
-    return _bytes(
-        {
-            "dynamic space": dynamic_bytes,
-            "static space": static_bytes,
-            "free space": free_bytes,
-            "daily growth": growth,
-            "daily spread": spread,
-            "60-day space": static_bytes + _DAYS * (growth + spread),
-        }
-    )
-
-
-def measured_growth(grown_bytes: float, new_orders: int, tpmc: float) -> pl.DataFrame:
-    """Return what the tables grow by, as a run made them grow: ``what``, ``bytes``.
-
-    It takes the place of ``dynamic space`` in nothing that is disclosed; beside the daily growth of
-    :func:`space` it says whether rows that are entered take what loaded ones do.
-
-    Args:
-        grown_bytes: by which all tables grew over the run.
-        new_orders: that were entered meanwhile, one or more.
-        tpmc: of the run.
-    """
-    of_order = grown_bytes / new_orders
-    return _bytes(
-        {"growth by New-Order": of_order, "daily growth, measured": of_order * tpmc * _DAY_MINUTES}
-    )
-
-
-def _bytes(rows: dict[str, float]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"what": list(rows), "bytes": [float(value) for value in rows.values()]},
-        schema={"what": pl.String, "bytes": pl.Float64},
-    )
+    return {
+        "dynamic space": dynamic_bytes,
+        "static space": static_bytes,
+        "daily growth": growth,
+        "daily spread": spread,
+        "60-day space": static_bytes + _DAYS * (growth + spread),
+    }
 
 
 def prices(path: Path) -> pl.DataFrame:
@@ -102,24 +148,45 @@ def prices(path: Path) -> pl.DataFrame:
     return found
 
 
-def price_performance(prices: pl.DataFrame, tpmc: float) -> pl.DataFrame:
+def price_performance(prices: pl.DataFrame, runs: Iterable[Run]) -> pl.DataFrame:
     """Return the price of a tpmC over three years, and what shares of the total are for.
 
-    Columns: ``what``, ``value``, ``unit``. It is empty without prices, and of a run without throughput.
+    Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices, and of runs whose
+    terminals did not keep the standard's keying and think times: these have no tpmC.
 
     Args:
         prices: see :func:`prices`.
-        tpmc: of a run in which terminals kept the standard's keying and think times.
+        runs: see :func:`benchlab.report.tpcc.reported`.
     """
-    schema = {"what": pl.String, "value": pl.Float64, "unit": pl.String}
-    if prices.is_empty() or not tpmc:
+    schema = {"curve": pl.String, "what": pl.String, "value": pl.Float64, "unit": pl.String}
+    priced = [run for run in runs if run.pacing == 1 and run.new_orders]
+    if prices.is_empty() or not priced:
         return pl.DataFrame(schema=schema)
     cost = pl.col("quantity") * pl.col("unit_price") + pl.col("maintenance_3_years")
     by_category = prices.group_by("category", maintain_order=True).agg(cost.sum().alias("cost"))
     total, currency = by_category["cost"].sum(), prices["currency"][0]
+    shares = [(f"share of {name}", 100 * cost / total, "%") for name, cost in by_category.rows()]
     rows = [
-        ("total over three years", total, currency),
-        ("price/performance", total / tpmc, f"{currency}/tpmC"),
-        *((f"share of {name}", 100 * value / total, "%") for name, value in by_category.rows()),
+        (run.curve, *row)
+        for run in priced
+        for row in (
+            ("total over three years", total, currency),
+            ("price/performance", total / run.tpmc, f"{currency}/tpmC"),
+            *shares,
+        )
     ]
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def unpriced(prices: pl.DataFrame, runs: Iterable[Run]) -> str:
+    """Say why there is no price/performance; empty if there is one.
+
+    Args:
+        prices: see :func:`prices`.
+        runs: as of :func:`price_performance`.
+    """
+    if prices.is_empty():
+        return "No price is given: data/prices/README.md says how to give one."
+    if price_performance(prices, runs).is_empty():
+        return "No run kept TPC-C's pacing, so there is no tpmC to divide a price by."
+    return ""

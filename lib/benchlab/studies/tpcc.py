@@ -3,12 +3,12 @@
 import polars as pl
 
 from benchlab.claims import published
-from benchlab.numbers import number
 from benchlab.repo import Repo
-from benchlab.report import sections, tpcc
+from benchlab.report import cpu, points, sections, tpcc, tpcc_charts, tpcc_cost, tpcc_ratios
 from benchlab.report.points import in_order, with_curve
 from benchlab.report.sections import Content, Source
-from benchlab.store.results import POINT, Rerun
+from benchlab.store.results import Rerun
+from benchlab.study import Study
 
 #: Terminals of a warehouse (TPC-C 5.11, clause 4.2.2).
 _TERMINALS = 10
@@ -18,29 +18,78 @@ _TERMINALS = 10
 #: Delivery, Stock-Level (clauses 5.2.3 and 5.2.5.7); New-Order has the share that the others leave.
 _PACING = ((0.45, 18 + 12), (0.43, 3 + 12), (0.04, 2 + 10), (0.04, 2 + 5), (0.04, 2 + 5))
 
+#: Rules that no run keeps at another pacing than TPC-C's.
+_OF_PACING = "keying time|think time|throughput of a warehouse|pacing in ramp-up"
+
+#: Columns of numbers of different sizes.
+_TIMES = tuple(
+    f"{what}, {which} (s)"
+    for what in ("keying", "think")
+    for which in ("least", "mean", "greatest")
+)
+
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/tpcc.md`` places: what all sections have, and the rules."""
+    """Gather what ``paper/sections/tpcc.md`` places: what all sections have, and what is disclosed."""
+    rerun, repo = source.rerun, source.repo
     made = sections.default(source)
-    runs = _median_runs(source.rerun)
-    made.tables["rules-kept"] = rules_kept(source.rerun, runs)
-    one = runs.filter(concurrency=runs["concurrency"].max()).head(1)
-    found = source.rerun.of_runs("SELECT * FROM rule SEMI JOIN chosen USING (run_id)", one)
-    made.tables["rules"] = tpcc.checks(found)
-    made.context["rules_of"] = " ".join(one.select("engine", "workload").row(0)) if len(one) else ""
+    for one in made.context["throughputs"] + made.context["latencies"]:
+        one["workload"] = _said(rerun.study, one["figure"].partition("-")[2])
+    used = cpu.used(rerun).filter(pl.col("workload").is_in(tpcc.plain(rerun.study)))
+    if not used.is_empty():  # a view for each workload has no room for its name
+        made.figures["cpu"] = cpu.chart(rerun.study, used)
+    runs = tpcc.reported(rerun)
+    responses = [(f"responses-{place}", run) for place, run in enumerate(runs)]
+    made.figures |= {name: tpcc_charts.response_times(run) for name, run in responses}
+    made.context["responses"] = [{"figure": name, "of": run.heading} for name, run in responses]
+    if runs:
+        made.figures["thinking"] = tpcc_charts.think_times(runs)
+        made.figures["over-time"] = tpcc_charts.over_time(runs)
+    levels = tpcc.levels(rerun)
+    if not levels.is_empty():
+        made.figures["against"] = tpcc_charts.response_against_throughput(rerun.study, levels)
+    made.tables |= {
+        "rules-kept": rules_kept(rerun),
+        "responses": tpcc.responses(runs),
+        "times": sections.digits(tpcc.times(runs), *_TIMES),
+        "counts": tpcc.counts(runs),
+        "conditions": tpcc.conditions(rerun),
+        "space": tpcc_cost.space(rerun),
+        "mechanisms": tpcc_ratios.mechanisms(rerun),
+        "baseline": tpcc_ratios.baseline(rerun),
+        "chain": chain(repo).with_columns(
+            pl.col("published", "found").map_elements(_written, return_dtype=pl.String)
+        ),
+    }
+    prices = tpcc_cost.prices(repo.root / tpcc_cost.FILE)
+    made.tables["price"] = tpcc_cost.price_performance(prices, runs)
+    made.context["unpriced"] = tpcc_cost.unpriced(prices, runs)
+    if runs:
+        one = tpcc.nearest(runs)
+        made.tables["rules"] = tpcc.checks(one.rules)
+        made.context["rules_of"] = one.heading
     return made
 
 
-def rules_kept(rerun: Rerun, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row a run: its New-Orders, its pacing, and how many rules it kept.
+def _said(study: Study, workload: str) -> str:
+    """Return a workload's label, and how its terminals are paced."""
+    return f"{study.workload_label(workload)} ({tpcc.paced(tpcc.pacing(study, workload))})"
 
-    Columns: ``curve``, ``terminals``, ``New-Orders/min``, ``pacing``, ``kept``, ``broken``,
-    ``undecided``, ``which`` (those that it broke).
 
-    Args:
-        rerun: with the runs.
-        runs: rows of its metrics.
+def _written(value: float) -> str:
+    """A number with its own digits."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def rules_kept(rerun: Rerun) -> pl.DataFrame:
+    """Return a row for each point's median run: its New-Orders, its pacing, and the rules it kept.
+
+    Columns: ``curve``, ``workload``, ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated,
+    at TPC-C's pacing; null at any other), ``pacing``, ``kept``, ``broken``, ``undecided``, ``broken at
+    any pace`` (names of those that it broke and that another pacing than TPC-C's does not break by
+    itself).
     """
+    runs = tpcc.median_runs(rerun.metrics)
     answers = (
         rerun.of_runs("SELECT * FROM rule SEMI JOIN chosen USING (run_id)", runs)
         .group_by("run_id")
@@ -50,39 +99,28 @@ def rules_kept(rerun: Rerun, runs: pl.DataFrame) -> pl.DataFrame:
                 for one in ("kept", "broken", "undecided")
             ),
             pl.col("check")
-            .filter(pl.col("answer") == "broken")
+            .filter(pl.col("answer") == "broken", ~pl.col("check").str.contains(_OF_PACING))
             .sort()
             .str.join(", ")
-            .alias("which"),
+            .alias("broken at any pace"),
         )
     )
-    paces = {
-        name: float(one.options.get("pacing", 1)) for name, one in rerun.study.workloads.items()
-    }
-    shown = in_order(with_curve(runs.join(answers, on="run_id"), rerun.study), rerun.study)
+    paces = {name: tpcc.paced(tpcc.pacing(rerun.study, name)) for name in rerun.study.workloads}
+    found = with_curve(runs.join(answers, on="run_id"), rerun.study)
+    shown = in_order(found, rerun.study, "concurrency")
+    pace = pl.col("workload").replace_strict(paces, return_dtype=pl.String)
     return shown.select(
         "curve",
+        points.named(rerun.study),
         pl.col("concurrency").alias("terminals"),
         pl.col("tpmc").round().cast(pl.Int64).alias("New-Orders/min"),
-        pl.col("workload").replace_strict(paces).map_elements(_pace, pl.String).alias("pacing"),
+        pl.when(pace == tpcc.paced(1)).then(pl.col("tpmc").floor().cast(pl.Int64)).alias("tpmC"),
+        pace.alias("pacing"),
         "kept",
         "broken",
         "undecided",
-        "which",
+        "broken at any pace",
     )
-
-
-def _pace(pacing: float) -> str:
-    if pacing == 1:
-        return "TPC-C's"
-    return f"× {number(1 / pacing)}, not TPC-C's" if pacing else "none, not TPC-C's"
-
-
-def _median_runs(rerun: Rerun) -> pl.DataFrame:
-    """Return the run of each point whose throughput is the middle one."""
-    rank = pl.col("tpmc").rank("ordinal").over(POINT)
-    middle = (pl.len().over(POINT) + 1) // 2
-    return rerun.metrics.drop_nulls("tpmc").filter(rank == middle)
 
 
 def chain(repo: Repo) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 A transaction belongs to the measurement interval in which it was answered (TPC-C 5.11, clause 5.4).
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,8 +89,7 @@ def new_orders_us(records: pl.DataFrame, interval: Interval) -> np.ndarray:
 def tpmc(new_orders: int, interval: Interval) -> int:
     """Return the New-Orders per minute, truncated (clause 5.4).
 
-    It is the *tpmC* only of a run that keeps the rules: see
-    :func:`benchlab.drivers.tpcc.validity.stated`.
+    It is the *tpmC* only of a run that keeps the standard's keying and think times.
     """
     return new_orders * _MINUTE_US // (interval.end_us - interval.begin_us)
 
@@ -118,61 +116,3 @@ def variation(at_us: np.ndarray, interval: Interval) -> float | None:
         [[before], np.arange(before, total), np.arange(before, total) + 1, [total]]
     )
     return float(np.abs(counts / moments * (length / total) - 1).max())
-
-
-def over_time(records: pl.DataFrame, interval: Interval, step_s: float) -> pl.DataFrame:
-    """Return the throughput of New-Orders, step by step.
-
-    Columns: ``minute`` (a step's middle, from the interval's begin; negative before it), ``per_minute``
-    within the step, ``cumulative`` (New-Orders per minute from the interval's begin to the step's end;
-    null outside the interval). Steps are counted from the interval's begin; what is left over at
-    either end of the run, shorter than a step, is dropped.
-
-    Args:
-        records: of the whole run, ramp-up included.
-        interval: of measurement.
-        step_s: length of a step; 30 s at most (clause 5.6).
-    """
-    step_us = round(step_s * 1e6)
-    at = records.filter(pl.col("type") == "new_order", pl.col("status").is_in(ENDED))["answered_us"]
-    answered = records["answered_us"].drop_nulls()
-    if at.is_empty():
-        return pl.DataFrame(schema=dict.fromkeys(_OVER_TIME, pl.Float64))
-    first = -((interval.begin_us - answered.min()) // step_us)
-    last = (max(answered.max(), interval.end_us) - interval.begin_us) // step_us
-    steps = pl.DataFrame({"step": pl.Series(range(first, last), dtype=pl.Int64)})
-    counts = (
-        at.to_frame()
-        .select(((pl.col("answered_us") - interval.begin_us) // step_us).alias("step"))
-        .group_by("step")
-        .agg(pl.len().alias("count"))
-    )
-    whole = pl.col("step").is_between(
-        0, (interval.end_us - interval.begin_us) // step_us, closed="left"
-    )
-    minutes = step_us / _MINUTE_US
-    return (
-        steps.join(counts, on="step", how="left")
-        .sort("step")
-        .with_columns(pl.col("count").fill_null(0))
-        .with_columns(pl.when(whole).then("count").otherwise(0).cum_sum().alias("so_far"))
-        .select(
-            ((pl.col("step") + 0.5) * minutes).alias("minute"),
-            (pl.col("count") / minutes).alias("per_minute"),
-            pl.when(whole)
-            .then(pl.col("so_far") / ((pl.col("step") + 1) * minutes))
-            .alias("cumulative"),
-        )
-    )
-
-
-_OVER_TIME = ("minute", "per_minute", "cumulative")
-
-
-def step_s(interval: Interval) -> float:
-    """Return the length of a step for :func:`over_time`: 30 s, or a shorter one of a short interval.
-
-    Of two hours or more there are the 240 steps of clause 5.6; of less, 20 or more of 1 s or more.
-    """
-    seconds = interval.minutes * 60
-    return 30.0 if seconds >= 600 else float(max(1, math.floor(seconds / 20)))

@@ -1,8 +1,7 @@
 """Whether a run keeps the standard's rules (TPC-C 5.11), by what its terminals recorded.
 
 :func:`checks` has a row per rule: what was measured, what is allowed, and the answer: kept, broken or
-undecided (:mod:`benchlab.drivers.tpcc.chance`). :func:`stated` is the one form in which the throughput
-of a run is printed: it names its pacing, and how the checks ended.
+undecided (:mod:`benchlab.drivers.tpcc.chance`).
 """
 
 from dataclasses import dataclass
@@ -103,34 +102,3 @@ def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
         *rules.keying(ended),
         *rules.thinking(ended),
     ]
-
-
-def tpmc(records: pl.DataFrame, facts: Facts) -> int:
-    """Return the New-Orders per minute of the interval; for :func:`stated`, which alone prints it."""
-    return measured.tpmc(len(measured.new_orders_us(records, facts.interval)), facts.interval)
-
-
-def stated(tpmc: int, checks: pl.DataFrame, facts: Facts) -> str:
-    """Return the throughput with all that belongs to it: the pacing, and how the checks ended.
-
-    Args:
-        tpmc: see :func:`tpmc`.
-        checks: see :func:`checks`.
-        facts: of the run.
-    """
-    unit = "tpmC" if facts.pacing == 1 else "New-Orders per minute, which are no tpmC"
-    ends = [
-        f"{len(found)} {answer}" + (f" ({', '.join(found)})" if answer == "broken" else "")
-        for answer in ("kept", "broken", "undecided")
-        if len(found := checks.filter(answer=answer)["check"])
-    ]
-    return f"{tpmc:,} {unit}; {pacing(facts)}; of {len(checks)} rules {', '.join(ends)}"
-
-
-def pacing(facts: Facts) -> str:
-    """Return in words how terminals were paced."""
-    if facts.pacing == 1:
-        return "with the standard's keying and think times"
-    if facts.pacing == 0:
-        return "without keying and think times"
-    return f"with {facts.pacing:g} of the standard's keying and think times"

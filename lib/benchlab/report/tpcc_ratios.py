@@ -1,0 +1,155 @@
+"""What TPC-C's ways of running it are worth, as ratios of runs that differ in one of them alone."""
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
+from benchlab.numbers import NOTHING, number
+from benchlab.report import points, tpcc
+from benchlab.report.points import with_curve
+from benchlab.store import results
+from benchlab.store.results import Rerun
+from benchlab.study import Scalar, Study
+
+#: An option that one workload has and the other has not → what is held against what, and whether the
+#: one with the option is the numerator.
+_MECHANISMS: dict[tuple[str, Scalar], tuple[str, bool]] = {
+    ("form", "statements"): ("stored procedures : statements of the client", False),
+    ("batched", False): ("an order's lines in a batch : one by one", False),
+    ("prepared", False): ("prepared statements : text protocol", False),
+    ("joined", True): ("one joined update : two statements", True),
+}
+
+#: Metric → column of its ratio.
+_METRICS = {
+    "tpmc": "New-Orders/min",
+    "latency_mean_us": "mean latency",
+    "engine_cpu_us_per_transaction": "CPU of the engine a transaction",
+    "client_cpu_us_per_transaction": "CPU of the clients a transaction",
+}
+
+_CURVE = ["engine", "variant", "envelope", "concurrency"]
+
+
+def mechanisms(rerun: Rerun) -> pl.DataFrame:
+    """Return what each mechanism changes, as ratios with their 95 % intervals.
+
+    Columns: ``curve``, ``mechanism`` (what : against what), ``pacing``, ``terminals``, a column a
+    metric (``0.81 [0.74–0.89]``, without an interval where a point has one trial), ``gate passed``.
+    """
+    study = rerun.study
+    rows = []
+    for name, over, under in _pairs(study):
+        both = _points(rerun, over).join(_points(rerun, under), on=_CURVE, suffix=" under")
+        ratios = {
+            column: _ratios(rerun, both.select(_CURVE), metric, over, under)
+            for metric, column in _METRICS.items()
+        }
+        for place, row in enumerate(both.iter_rows(named=True)):
+            rows.append(
+                {
+                    "engine": row["engine"],
+                    "variant": row["variant"],
+                    "mechanism": name,
+                    "pacing": tpcc.paced(tpcc.pacing(study, over)),
+                    "terminals": row["concurrency"],
+                    **{column: texts[place] for column, texts in ratios.items()},
+                    "gate passed": row["valid"] and row["valid under"],
+                }
+            )
+    text = ("engine", "variant", "mechanism", "pacing", *_METRICS.values())
+    schema = dict.fromkeys(text, pl.String) | {"terminals": pl.Int64, "gate passed": pl.Boolean}
+    found = points.in_order(with_curve(pl.DataFrame(rows, schema=schema), study), study)
+    return found.select(
+        "curve", "mechanism", "pacing", "terminals", *_METRICS.values(), "gate passed"
+    )
+
+
+def baseline(rerun: Rerun) -> pl.DataFrame:
+    """Return what terminals without waits get, as ratios; it is no tpmC, and so is not printed itself.
+
+    Columns: ``curve``, ``terminals``, ``over`` (the most that a warehouse gives at TPC-C's pacing,
+    clause 4.1.3, or runs with waits), ``New-Orders/min of a warehouse`` (ratio, with its 95 % interval
+    where there are several trials).
+    """
+    study = rerun.study
+    rows = []
+    for workload in (name for name in study.workloads if not tpcc.pacing(study, name)):
+        found = _points(rerun, workload)
+        most = f"the most at TPC-C pacing, {PER_WAREHOUSE[1]}"
+        own = _samples(rerun, found.select(_CURVE), _PER_WAREHOUSE, workload)
+        for row, sample in zip(found.iter_rows(named=True), own, strict=True):
+            text = _text(stats.median(sample), PER_WAREHOUSE[1]) if sample else NOTHING
+            rows.append((row["engine"], row["variant"], row["concurrency"], most, text))
+        for other in tpcc.plain(study):
+            both = found.join(_points(rerun, other), on=_CURVE)
+            over = f"{study.workload_label(other)}: {tpcc.paced(tpcc.pacing(study, other))}"
+            texts = _ratios(rerun, both.select(_CURVE), _PER_WAREHOUSE, workload, other)
+            for row, text in zip(both.iter_rows(named=True), texts, strict=True):
+                rows.append((row["engine"], row["variant"], row["concurrency"], over, text))
+    schema = {
+        "engine": pl.String,
+        "variant": pl.String,
+        "terminals": pl.Int64,
+        "over": pl.String,
+        "New-Orders/min of a warehouse": pl.String,
+    }
+    found = with_curve(pl.DataFrame(rows, schema=schema, orient="row"), study)
+    shown = points.in_order(found, study, "terminals")
+    return shown.select("curve", *list(schema)[2:])
+
+
+_PER_WAREHOUSE = "tpmc_per_warehouse"
+
+
+def _pairs(study: Study) -> Iterator[tuple[str, str, str]]:
+    """Yield each mechanism, and the workloads with it and without, which differ in nothing else."""
+    for less, more in permutations(study.workloads, 2):
+        fewer, options = study.workloads[less].options, study.workloads[more].options
+        added = options.items() - fewer.items()
+        if len(added) != 1 or fewer.items() - options.items():
+            continue
+        if mechanism := _MECHANISMS.get(next(iter(added))):
+            name, is_above = mechanism
+            yield (name, more, less) if is_above else (name, less, more)
+
+
+def _points(rerun: Rerun, workload: str) -> pl.DataFrame:
+    """Return the points of a workload that have runs: :data:`_CURVE`, ``valid``."""
+    found = rerun.metrics.filter(workload=workload).select(*_CURVE, "valid").unique()
+    return points.in_order(found, rerun.study, "envelope", "concurrency")
+
+
+def _samples(
+    rerun: Rerun, wanted: pl.DataFrame, metric: str, workload: str
+) -> list[stats.Sample | None]:
+    """Return the trials of a workload's points, with what points of their engine have in common."""
+    trials = results.trials(rerun.metrics, metric)
+    priors = results.spreads(trials, metric)
+    of_workload = {
+        key: stats.Sample(group[metric][0], priors[key[0]])
+        for key, group in trials.filter(workload=workload).group_by(_CURVE)
+    }
+    return [of_workload.get(key) for key in wanted.iter_rows()]
+
+
+def _ratios(rerun: Rerun, wanted: pl.DataFrame, metric: str, over: str, under: str) -> list[str]:
+    """Return the ratios of two workloads at some points, for reading."""
+    return [
+        _text(stats.ratio(above, below)) if above and below else NOTHING
+        for above, below in zip(
+            _samples(rerun, wanted, metric, over),
+            _samples(rerun, wanted, metric, under),
+            strict=True,
+        )
+    ]
+
+
+def _text(estimate: stats.Estimate, divisor: float = 1) -> str:
+    text = number(estimate.value / divisor)
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{number(estimate.low / divisor)}–{number(estimate.high / divisor)}]"

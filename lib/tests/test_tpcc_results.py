@@ -1,0 +1,175 @@
+"""What TPC-C's study shows of a store, whose runs left what terminals once left without a database."""
+
+import json
+import re
+
+import polars as pl
+import pytest
+import vl_convert
+from benchlab.repo import Repo
+from benchlab.report import theme, tpcc, tpcc_charts, tpcc_cost, tpcc_ratios
+from benchlab.report.sections import Source
+from benchlab.store import ingest, open_store, results
+from benchlab.studies import tpcc as section
+from conftest import CAPTURES, DATA, planned
+
+#: Sizes of the tables before and after a run: 4 MB for some hundred New-Orders.
+GREW = (400_000_000, 400_010_000)
+
+
+def left(name: str) -> bytes:
+    return (DATA / "tpcc" / name).read_bytes()
+
+
+@pytest.fixture
+def rerun(checkout: Repo, close_run):
+    """Every trial of the profile `quick` with the same recording, one that failed among them."""
+    plan = planned(checkout, "tpcc", "quick").save(checkout)
+    files = {name: content for name, content in CAPTURES.items() if name != "sysbench.out"}
+    files |= {
+        "terminals-000001-000002.out": left("paced.txt"),
+        "terminals-000001-000002.parquet": left("paced.parquet"),
+        "deliveries.jsonl": left("deliveries.jsonl"),
+        **{
+            f"counters-{moment}.json": json.dumps({"dataset_bytes": size}).encode()
+            for moment, size in zip(("begin", "end"), GREW, strict=True)
+        },
+    }
+    for trial in plan.trials:
+        broke = trial.point.engine == "mariadb"
+        close_run(*(["failed", "it died"] if broke else ["ok"]), trial=trial, **files)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        yield results.open_rerun(checkout, store, "tpcc", "quick")
+
+
+def drawn(chart) -> str:
+    with theme.enable():
+        return vl_convert.vegalite_to_svg(chart.to_dict())
+
+
+def test_one_run_of_each_plain_curve_is_reported(rerun):
+    found = tpcc.reported(rerun)
+    assert [one.curve.partition(",")[0] for one in found] == ["PostgreSQL", "MySQL", "OceanBase"]
+    assert {one.pacing for one in found} == {0.02}
+    assert all("not TPC-C pacing" in one.heading for one in found)
+    for one in found:
+        assert one.new_orders == tpcc.think_histogram(one)["count"].sum()
+        assert "terminals: not TPC-C pacing" in drawn(tpcc_charts.response_times(one))
+
+
+def test_plain_workloads_differ_in_their_pacing_alone(rerun):
+    assert tpcc.plain(rerun.study) == ["tpcc", "tpcc_scaled"]
+
+
+def test_a_single_level_is_no_curve(rerun):
+    assert tpcc.levels(rerun).is_empty()
+
+
+def test_levels_are_shares_of_the_most_terminals(checkout, close_run):
+    path = checkout.studies / "tpcc.yml"
+    text = path.read_text()
+    path.write_text(
+        re.sub(r"concurrency: \[40\]\n    trials", "concurrency: [20, 32, 40]\n    trials", text)
+    )
+    plan = planned(checkout, "tpcc", "quick").save(checkout)
+    files = {
+        "terminals-000001-000002.out": left("paced.txt"),
+        "terminals-000001-000002.parquet": left("paced.parquet"),
+    }
+    for trial in plan.trials:
+        broke = (trial.point.engine, trial.point.concurrency) == ("mariadb", 40)
+        close_run(*(["failed", "it died"] if broke else ["ok"]), trial=trial, **files)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        found = results.open_rerun(checkout, store, "tpcc", "quick")
+        levels = tpcc.levels(found)
+        loads = {
+            key: group["load"].to_list()
+            for (key,), group in levels.group_by("engine", maintain_order=True)
+        }
+        assert loads["postgres"] == [0.5, 0.8, 1.0]
+        assert loads["mariadb"] == [0.5, 0.8]
+        assert "Not TPC-C pacing" in drawn(
+            tpcc_charts.response_against_throughput(found.study, levels)
+        )
+
+
+def test_only_tpccs_own_pacing_has_a_tpmc(rerun):
+    found = section.rules_kept(rerun)
+    assert len(found) == 5  # three engines, and two other workloads of one
+    assert found["tpmC"].null_count() == len(found)
+    assert found["pacing"].str.starts_with("not TPC-C pacing").all()
+    assert found["New-Orders/min"].min() > 0
+    else_broken = found["broken at any pace"].to_list()
+    assert all("measurement interval" in one and "keying" not in one for one in else_broken)
+
+
+def test_mechanisms_are_ratios_of_workloads_that_differ_in_one_option(rerun):
+    found = tpcc_ratios.mechanisms(rerun)
+    assert found.select("mechanism", "terminals", "New-Orders/min", "mean latency").rows() == [
+        ("stored procedures : statements of the client", 40, "1.00", "1.00")
+    ]
+    assert found["curve"].item().startswith("PostgreSQL")
+
+
+def test_terminals_without_waits_are_a_ratio_alone(rerun):
+    found = tpcc_ratios.baseline(rerun)
+    (most, scaled) = found.select("over", "New-Orders/min of a warehouse").rows()
+    assert most[0].startswith("the most at TPC-C pacing")
+    of_warehouse = tpcc.reported(rerun)[0].rule("throughput of a warehouse")["value"]
+    assert float(most[1]) == pytest.approx(of_warehouse / 12.86, rel=0.01)
+    assert scaled == ("50 times as fast: not TPC-C pacing, 50 times as fast", "1.00")
+
+
+def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):
+    found = tpcc_cost.space(rerun)
+    assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "OceanBase"]
+    row = found.row(0, named=True)
+    run = tpcc.reported(rerun)[0]
+    phases = rerun.counted.filter(engine="postgres")
+    seconds = (phases["measure_end"] - phases["measure_begin"])[0]
+    by_order = (GREW[1] - GREW[0]) / (run.per_minute / 60 * seconds)
+    assert row["growth of a New-Order (bytes)"] == pytest.approx(by_order)
+    assert row["tpmC"] == pytest.approx(12.86 * 4)
+    # a tpmC enters one order a minute, of eight hours a day
+    assert row["daily growth (MB)"] == pytest.approx(by_order * row["tpmC"] * 480 / 1e6)
+    assert row["dynamic space (MB)"] + row["static space (MB)"] == pytest.approx(row["loaded (MB)"])
+
+
+def test_what_grew_by_more_than_there_is_tells_nothing(rerun, monkeypatch):
+    monkeypatch.setattr(tpcc_cost, "CUSTOMERS", 3000 * 1000)
+    found = tpcc_cost.space(rerun)
+    assert found["loaded (MB)"].null_count() == 0
+    assert found["60-day space (MB)"].null_count() == len(found)
+
+
+def test_conditions_are_shown_by_curve(rerun):
+    assert tpcc.conditions(rerun).is_empty()
+    run_ids = rerun.counted.filter(workload="tpcc_scaled")["run_id"].to_list()
+    outcomes = pl.DataFrame(
+        [
+            (run_id, number, check, run_id != run_ids[0] or number == 1, f"answer {number}")
+            for run_id in run_ids
+            for number, check in ((1, "1 before"), (2, "1 after"))
+        ],
+        schema=("run_id", "number", "check", "passed", "answer"),
+        orient="row",
+    )
+    rerun.store.connection.register("found", outcomes.to_arrow())
+    rerun.store.connection.execute("CREATE OR REPLACE VIEW outcome AS FROM found")
+    found = tpcc.conditions(rerun)
+    assert len(found) == 2 * len(run_ids)
+    failed = found.filter(passed="0 of 1")
+    assert failed.select("check", "answer").rows() == [("1 after", "answer 2")]
+
+
+def test_the_section_has_all_that_a_report_discloses(checkout, rerun):
+    made = section.section(Source(checkout, rerun, None))
+    figures = {"responses-0", "responses-1", "responses-2", "thinking", "over-time"}
+    assert figures <= made.figures.keys()
+    assert len(made.context["responses"]) == 3
+    shown = {name for name, frame in made.tables.items() if not frame.is_empty()}
+    assert {"rules-kept", "rules", "responses", "times", "counts", "space", "chain"} <= shown
+    assert {"mechanisms", "baseline"} <= shown
+    assert "No price is given" in made.context["unpriced"]
