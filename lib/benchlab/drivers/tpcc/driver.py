@@ -30,7 +30,7 @@ from benchlab.drivers.base import (
     Totals,
 )
 from benchlab.drivers.tpcc import checks, mix, output, validity
-from benchlab.drivers.tpcc.measured import ENDED, Interval
+from benchlab.drivers.tpcc.measured import ENDED_WELL, within
 from benchlab.engines import Engine
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.raw.record import CARDINALITIES
@@ -145,7 +145,7 @@ class Tpcc(Driver):
         if not kept:
             found = output.seconds(printed)
         else:
-            found = output.of_seconds(output.records(kept), *output.measured_part(printed))
+            found = output.of_seconds(output.records(kept), output.measured_part(printed))
         return pl.concat([pl.DataFrame(schema=SECONDS), found], how="diagonal").select(*SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
@@ -154,9 +154,9 @@ class Tpcc(Driver):
         printed, kept = _kept(folder)
         if not kept:
             raise ParseError("tpcc: the terminals left no records")
-        begin_us, end_us = output.measured_part(printed)
-        ended = output.within(output.records(kept), begin_us, end_us)
-        well, response = pl.col("status").is_in(ENDED), output.response_us()
+        interval = output.measured_part(printed)
+        ended = within(output.records(kept), interval)
+        well, response = ENDED_WELL, output.response_us()
         operations = (
             ended.group_by(operation="type")
             .agg(
@@ -175,7 +175,7 @@ class Tpcc(Driver):
         totals = Totals(
             transactions=operations["transactions"].sum(),
             errors=operations["errors"].sum(),
-            seconds=(end_us - begin_us) / 1e6,
+            seconds=(interval.end_us - interval.begin_us) / 1e6,
             latency_mean_us=of_all["mean"].item(),
             latency_max_us=of_all["most"].item(),
         )
@@ -199,7 +199,7 @@ class Tpcc(Driver):
         return output.times(
             output.records(kept),
             output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
-            Interval(*output.measured_part(printed)),
+            output.measured_part(printed),
             _DIGITS,
         )
 
@@ -211,7 +211,6 @@ class Tpcc(Driver):
         if not kept:
             raise ParseError("tpcc: the terminals left no records")
         counted = [output.totals(text) for text in printed]
-        begin_us, end_us = output.measured_part(printed)
         option = {**_DEFAULTS, **workload.options}
         deliveries, counted_rows = folder / DELIVERIES, folder / CARDINALITIES
         recorded = validity.Recorded(
@@ -220,13 +219,12 @@ class Tpcc(Driver):
             checkpoints,
             output.cardinalities(counted_rows.read_bytes()) if counted_rows.exists() else None,
         )
-        ramp_up = output.ramp_up(printed)
         facts = validity.Facts(
             warehouses=counted[0].of_warehouses,
-            interval=Interval(begin_us, end_us),
+            interval=output.measured_part(printed),
             pacing=float(option["pacing"]),
             mix=_mix(str(option["mix"]), len(printed)),
-            ramp_up=Interval(*ramp_up) if ramp_up else None,
+            ramp_up=output.ramp_up(printed),
         )
         found = validity.checks(recorded, facts)
         return pl.concat([found, validity.remote_orders(recorded.records, facts)])

@@ -4,6 +4,7 @@ A transaction belongs to the measurement interval in which it was answered (TPC-
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,8 @@ import polars as pl
 #: What an emulated browser takes to show an answer, in addition to what is measured (clause 6.6.3.7).
 BROWSER_DELAY_US = 100_000
 
-#: Of records, what ended as the standard wants it to; a rollback on purpose counts (clause 5.4).
-ENDED = ("ok", "rolled_back")
+#: Whether a record ended as the standard wants it to; a rollback on purpose counts (clause 5.4).
+ENDED_WELL = pl.col("status").is_in(("ok", "rolled_back"))
 
 #: Share of the interval after which cumulative throughput is held against that of the whole. Of the
 #: least interval, 120 minutes, these are the 30 within which each system has had a checkpoint
@@ -20,6 +21,8 @@ ENDED = ("ok", "rolled_back")
 SETTLED = 0.25
 
 _MINUTE_US = 60_000_000
+
+_Frame = TypeVar("_Frame", pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,12 @@ class Interval:
         return pl.col(column).is_between(self.begin_us, self.end_us, closed="left").fill_null(False)
 
 
+def within(records: _Frame, interval: Interval) -> _Frame:
+    """Return the transactions of an interval, those that were never answered by when they were due."""
+    at_us = pl.coalesce("answered_us", "due_us")
+    return records.filter(at_us.is_between(interval.begin_us, interval.end_us, closed="left"))
+
+
 def ended(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
     """Return the transactions that ended well in the interval, with ``response_us``.
 
@@ -49,22 +58,12 @@ def ended(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
         interval: of measurement.
     """
     response = pl.col("answered_us") - pl.col("due_us") + BROWSER_DELAY_US
-    return records.filter(interval.has("answered_us"), pl.col("status").is_in(ENDED)).with_columns(
-        response.alias("response_us")
-    )
+    return within(records, interval).filter(ENDED_WELL).with_columns(response.alias("response_us"))
 
 
 def unended(records: pl.DataFrame, interval: Interval) -> pl.DataFrame:
-    """Return the transactions of the interval that did not end well.
-
-    One that was never answered belongs to the interval in which it was due.
-    """
-    at = pl.coalesce("answered_us", "due_us").alias("at_us")
-    return (
-        records.with_columns(at)
-        .filter(interval.has("at_us"), ~pl.col("status").is_in(ENDED))
-        .drop("at_us")
-    )
+    """Return the transactions of the interval that did not end well."""
+    return within(records, interval).filter(~ENDED_WELL)
 
 
 def percentile(values: pl.Series, percent: int) -> float | None:

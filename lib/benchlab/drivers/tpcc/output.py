@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from benchlab.drivers.base import MEASURE, SECONDS, TIMES
-from benchlab.drivers.tpcc.measured import ENDED, Interval
+from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
 from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES
 from benchlab.drivers.tpcc.was.delivery import Result
@@ -28,8 +28,6 @@ _SECOND = re.compile(
     r"(\d+) new_order=(\d+) all=(\d+) rolled_back=(\d+) refused=(\d+) errors=(\d+) lost=(\d+)"
     r" late_p99_ms=(\d+\.\d+)"
 )
-
-_ENDED_WELL = pl.col("status").is_in(ENDED)
 
 
 class Totals(msgspec.Struct):
@@ -123,8 +121,8 @@ def records(files: Sequence[Path]) -> pl.LazyFrame:
     return pl.concat([pl.scan_parquet(path) for path in files])
 
 
-def measured_part(printed: Iterable[str]) -> tuple[int, int]:
-    """Return begin and end of the whole seconds that all processes counted, in Unix microseconds.
+def measured_part(printed: Iterable[str]) -> Interval:
+    """Return the whole seconds that all processes counted.
 
     Args:
         printed: by each of them.
@@ -137,13 +135,13 @@ def measured_part(printed: Iterable[str]) -> tuple[int, int]:
         raise ParseError("tpcc: ended before the ramp-up was")
     begin = max(one.begun for one in counted)
     end = min(one.begun + int(one.seconds) for one in counted)
-    return begin * 1_000_000, end * 1_000_000
+    return Interval(begin * 1_000_000, end * 1_000_000)
 
 
-def ramp_up(printed: Iterable[str]) -> tuple[int, int] | None:
+def ramp_up(printed: Iterable[str]) -> Interval | None:
     """Return the part of the ramp-up in which the terminals of all processes were connected.
 
-    Begin and end in Unix microseconds; ``None`` where a process does not say when its were.
+    ``None``: a process does not say when its were.
 
     Args:
         printed: by each of them.
@@ -157,13 +155,7 @@ def ramp_up(printed: Iterable[str]) -> tuple[int, int] | None:
         if (found := next(filter(None, lines), None)) is None:
             return None
         begun.append(round(float(found[1]) * 1e6))
-    return max(begun), measured_part(printed)[0]
-
-
-def within(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.LazyFrame:
-    """Return the records of what was answered, or lost when it was due, from begin to end."""
-    at = pl.coalesce("answered_us", "due_us")
-    return kept.filter((at >= begin_us) & (at < end_us))
+    return Interval(max(begun), measured_part(printed).begin_us)
 
 
 def deliveries(content: bytes) -> pl.DataFrame:
@@ -208,21 +200,21 @@ def cardinalities(content: bytes) -> pl.DataFrame:
     return pl.DataFrame(list(rows.items()), schema=CARDINALITIES, orient="row")
 
 
-def of_seconds(kept: pl.LazyFrame, begin_us: int, end_us: int) -> pl.DataFrame:
-    """Return the whole seconds from begin to end by type of transaction, as :func:`seconds` does.
+def of_seconds(kept: pl.LazyFrame, interval: Interval) -> pl.DataFrame:
+    """Return the whole seconds of an interval by type of transaction, as :func:`seconds` does.
 
     A transaction counts in the second in which it was answered.
     """
-    last = (end_us - begin_us) // 1_000_000
-    second = (pl.coalesce("answered_us", "due_us") - begin_us) // 1_000_000 + 1
+    last = (interval.end_us - interval.begin_us) // 1_000_000
+    second = (pl.coalesce("answered_us", "due_us") - interval.begin_us) // 1_000_000 + 1
     every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
     found = (
-        within(kept, begin_us, end_us)
+        within(kept, interval)
         .group_by(second=second, operation="type")
         .agg(
-            tps=_ENDED_WELL.sum().cast(pl.Float64),
-            latency_us=response_us().filter(_ENDED_WELL).quantile(PERCENTILE / 100, "nearest"),
-            errors_per_s=(~_ENDED_WELL).sum().cast(pl.Float64),
+            tps=ENDED_WELL.sum().cast(pl.Float64),
+            latency_us=response_us().filter(ENDED_WELL).quantile(PERCENTILE / 100, "nearest"),
+            errors_per_s=(~ENDED_WELL).sum().cast(pl.Float64),
         )
         .collect()
     )
@@ -259,7 +251,7 @@ def times(
         "menu": pl.col("menu_us"),
         "late": pl.col("sent_us") - pl.col("due_us"),
     }
-    ended = kept.filter(interval.has("answered_us"), _ENDED_WELL)
+    ended = kept.filter(interval.has("answered_us"), ENDED_WELL)
     found = [
         ended.select(operation="type", what=pl.lit(what), us=us) for what, us in columns.items()
     ]
