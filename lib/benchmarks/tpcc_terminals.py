@@ -16,8 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchlab import stats
-from benchlab.drivers.tpcc import rte
-from benchlab.drivers.tpcc.tally import BOUND_MS
+from benchlab.drivers.tpcc import limits, rte
 from benchlab.drivers.tpcc.terminals import OF_A_WAREHOUSE
 from benchlab.repo import Repo
 from benchlab.stats import Estimate
@@ -73,7 +72,7 @@ def measure(checkout: Repo, console: Console) -> Iterator[Row]:
     yield Row(
         f"ms by which 1 % of the requests are late, {stats.median(used).value:.2f} of the core used",
         Estimate(late_ms, None, None, 1),
-        f"< {BOUND_MS}",
+        f"< {limits.LATE}",
     )
 
 

@@ -6,7 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 from benchlab.drivers.tpcc import mix
-from benchlab.drivers.tpcc.terminals import KEYING_S, OF_A_WAREHOUSE, THINK_S
+from benchlab.drivers.tpcc.limits import KEYING, THINK
+from benchlab.drivers.tpcc.terminals import OF_A_WAREHOUSE
 from benchlab.workloads.tpcc.dataset import TYPES
 from scipy import stats
 
@@ -37,7 +38,7 @@ def shares(numbers: np.ndarray) -> dict[str, float]:
 def per_minute_and_warehouse(parts: dict[str, float]) -> float:
     """New-Orders of the ten terminals if answers take no time."""
     whole = sum(parts.values())
-    cycle_s = sum(parts[name] / whole * (KEYING_S[name] + THINK_S[name]) for name in TYPES)
+    cycle_s = sum(parts[name] / whole * (KEYING[name] + THINK[name]) for name in TYPES)
     return OF_A_WAREHOUSE * 60 / cycle_s * parts["new_order"] / whole
 
 

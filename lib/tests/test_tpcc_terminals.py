@@ -22,16 +22,14 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from benchlab.drivers.tpcc import log, mix, rte
+from benchlab.drivers.tpcc import limits, log, mix, rte
 from benchlab.drivers.tpcc.http import Connection, Messages, Server
 from benchlab.drivers.tpcc.inputs import UNUSED_ITEM, Draws, Inputs
 from benchlab.drivers.tpcc.records import RECORDS, STATUSES
 from benchlab.drivers.tpcc.tally import Status, Tally
 from benchlab.drivers.tpcc.terminals import (
-    KEYING_S,
     LONGER,
     SETTLING_S,
-    THINK_S,
     Pacing,
     Shared,
     Terminal,
@@ -197,7 +195,7 @@ def test_a_cycle_is_menu_keying_answer_and_think_time():
     assert rows["menu_us"].is_between(MENU_US, MENU_US + 999).all()  # timers count milliseconds
     assert (rows["sent_us"] - rows["due_us"]).is_between(0, 999).all()
     assert ((rows["answered_us"] - rows["sent_us"]) == ANSWER_US).all()
-    keying = {name: round(seconds * 1e6) for name, seconds in KEYING_S.items()}
+    keying = {name: round(seconds * 1e6) for name, seconds in limits.KEYING.items()}
     assert rows["keying_us"].to_list() == [keying[name] for name in rows["type"]]
     # from an answer to the end of the next keying time, with two screens that are shown
     between = rows["due_us"].shift(-1) - rows["answered_us"]
@@ -232,7 +230,7 @@ def test_think_times_are_exponential_and_cut_at_ten_means():
     pacing, draws = Pacing(1), Draws(1)
     for number, name in enumerate(TYPES):
         found = [pacing.think_us(number, draws.of(0, cycle)) / 1e6 for cycle in range(5000)]
-        mean_s = THINK_S[name] * LONGER
+        mean_s = limits.THINK[name] * LONGER
         assert max(found) <= 10 * mean_s
         assert stats.kstest(found, "expon", args=(0, mean_s)).pvalue > 0.001
 
@@ -435,7 +433,7 @@ def test_a_terminal_notices_while_keying_when_it_wants_to_send():
     rows = world.run(5)
     lost = rows.row(0, named=True)
     assert (lost["status"], lost["sent_us"], lost["answered_us"]) == ("lost", None, None)
-    assert lost["keying_us"] == KEYING_S[lost["type"]] * 1e6
+    assert lost["keying_us"] == limits.KEYING[lost["type"]] * 1e6
     assert set(rows["status"][1:]) <= WELL
     # it thinks, then connects
     (_, again) = world.connects

@@ -13,6 +13,9 @@ KEYING = dict(zip(TYPES, (18, 3, 2, 2, 2), strict=True))
 THINK = dict(zip(TYPES, (12, 12, 10, 5, 5), strict=True))
 RESPONSE = dict(zip(TYPES, (5, 5, 5, 5, 20), strict=True))
 
+#: What a browser takes to show a screen (clause 6.6.3.7), in s.
+SHOWN = 0.1
+
 #: Least share of the mix (clause 5.2.3); New-Order has what the others leave.
 MIX = {"payment": 0.43, "order_status": 0.04, "delivery": 0.04, "stock_level": 0.04}
 
@@ -30,8 +33,8 @@ VARIATION = 0.02
 #: end in the interval at least (clause 5.5.2).
 INTERVAL, CHECKPOINT, CHECKPOINTS_INSIDE = 120, 30, 4
 
-#: What 99 % of the sends are late by less than, in ms. A rule of ours: an emulator that is later is
-#: itself what limits the run.
+#: What 99 % of the sends are late by less than, in ms. A rule of ours: it is an emulator that is later,
+#: and not the system under test, that shapes the load.
 LATE = 10
 
 #: Order lines of an order, each number of them as likely (clause 2.4.1.3).

@@ -9,8 +9,10 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-#: What an emulated browser takes to show an answer, in addition to what is measured (clause 6.6.3.7).
-BROWSER_DELAY_US = 100_000
+from benchlab.drivers.tpcc import limits
+
+#: What an emulated browser takes to show an answer, in addition to what is measured.
+BROWSER_DELAY_US = round(limits.SHOWN * 1e6)
 
 #: Whether a record ended as the standard wants it to; a rollback on purpose counts (clause 5.4).
 ENDED_WELL = pl.col("status").is_in(("ok", "rolled_back"))

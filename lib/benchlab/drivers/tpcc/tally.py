@@ -8,10 +8,6 @@ from benchlab.workloads.tpcc.dataset import TYPES
 
 NEW_ORDER = TYPES.index("new_order")
 
-#: By which the emulator itself may be late, in the 99th percentile, before it rather than the
-#: system under test shapes the load.
-BOUND_MS = 10
-
 #: Lateness is counted to this.
 _STEP_US = 100
 

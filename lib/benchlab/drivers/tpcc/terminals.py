@@ -37,6 +37,7 @@ from typing import Annotated
 
 import msgspec
 
+from benchlab.drivers.tpcc import limits
 from benchlab.drivers.tpcc.http import Connection, Messages
 from benchlab.drivers.tpcc.inputs import Draws, Inputs
 from benchlab.drivers.tpcc.log import NONE, Log
@@ -49,10 +50,6 @@ from benchlab.workloads.tpcc.dataset import DISTRICTS, TYPES
 #: (clause 2.8.1.1).
 OF_A_WAREHOUSE = DISTRICTS
 
-#: Keying times, and the least means of the think times, in seconds (clause 5.2.5.7).
-KEYING_S = {"new_order": 18, "payment": 3, "order_status": 2, "delivery": 2, "stock_level": 2}
-THINK_S = {"new_order": 12, "payment": 12, "order_status": 10, "delivery": 5, "stock_level": 5}
-
 #: Think times have a mean that is longer than the least by this, or those of every second run would
 #: have a shorter one, by chance.
 LONGER = 1.005
@@ -60,15 +57,12 @@ LONGER = 1.005
 #: No think time is longer than that many times their mean (clause 5.2.5.4).
 LONGEST_THINK = 10
 
-#: How long a browser takes to show a screen (clause 6.6.3.7).
-SHOWN_S = 0.1
-
 #: In that time, some ten cycles, each trace is lost of where in a cycle a terminal began.
 BEFORE_S = 200
 
 #: From a choice to the answer that comes the latest, if it comes at once: when all that are chosen
 #: from now on are as many as ever, so are the answers after this.
-SETTLING_S = 2 * SHOWN_S + max(KEYING_S.values())
+SETTLING_S = 2 * limits.SHOWN + max(limits.KEYING.values())
 
 #: However little terminals think, the lost ones do not flood a server that is down with
 #: connections.
@@ -90,9 +84,9 @@ class Pacing:
 
     def __init__(self, factor: float):
         unit = factor * 1e6
-        self.shown_us = round(SHOWN_S * unit)
-        self.keying_us = tuple(round(KEYING_S[name] * unit) for name in TYPES)
-        self._think_us = tuple(THINK_S[name] * LONGER * unit for name in TYPES)
+        self.shown_us = round(limits.SHOWN * unit)
+        self.keying_us = tuple(round(limits.KEYING[name] * unit) for name in TYPES)
+        self._think_us = tuple(limits.THINK[name] * LONGER * unit for name in TYPES)
         self._before_us = BEFORE_S * unit
 
     def think_us(self, number: int, random: Random) -> int:
