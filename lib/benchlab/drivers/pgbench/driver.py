@@ -31,6 +31,7 @@ from benchlab.drivers.base import (
     Totals,
 )
 from benchlab.drivers.pgbench import output
+from benchlab.drivers.seconds import of_every_operation
 from benchlab.engines import Engine
 from benchlab.errors import ParseError
 from benchlab.study import Scalar, Workload
@@ -277,7 +278,6 @@ def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
         requested_s = results.get("duration_s", math.inf) - results["connecting_ms"] / 1000
         last = int(min(last, requested_s))
     second = (pl.col("ended_us") - began - 1) // 1_000_000 + 1
-    every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
     names = log.select(pl.col("operation").unique().sort()).collect()
     ok = pl.col("outcome") == "ok"
     found = (
@@ -289,16 +289,7 @@ def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
         )
         .collect()
     )
-    return (
-        names.join(every, how="cross")
-        .join(found, on=["operation", "second"], how="left")
-        .with_columns(
-            pl.col("tps", "errors_per_s").fill_null(0.0),
-            phase=pl.lit(MEASURE),
-            percentile=pl.lit(_PERCENTILE, pl.Int64),
-        )
-        .sort("second", "operation")
-    )
+    return of_every_operation(found, names, last, _PERCENTILE)
 
 
 def _printed_seconds(printed: str, phase: str, workload: Workload) -> pl.DataFrame:

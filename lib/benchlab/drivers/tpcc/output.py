@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from benchlab.drivers.base import MEASURE, SECONDS, TIMES
+from benchlab.drivers.seconds import of_every_operation
 from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
 from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES
@@ -207,7 +208,6 @@ def of_seconds(kept: pl.LazyFrame, interval: Interval) -> pl.DataFrame:
     """
     last = (interval.end_us - interval.begin_us) // 1_000_000
     second = (pl.coalesce("answered_us", "due_us") - interval.begin_us) // 1_000_000 + 1
-    every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
     found = (
         within(kept, interval)
         .group_by(second=second, operation="type")
@@ -219,16 +219,7 @@ def of_seconds(kept: pl.LazyFrame, interval: Interval) -> pl.DataFrame:
         .collect()
     )
     names = kept.select(operation=pl.col("type").unique().sort()).collect()
-    return (
-        names.join(every, how="cross")
-        .join(found, on=["operation", "second"], how="left")
-        .with_columns(
-            pl.col("tps", "errors_per_s").fill_null(0.0),
-            phase=pl.lit(MEASURE),
-            percentile=pl.lit(PERCENTILE, pl.Int64),
-        )
-        .sort("second", "operation")
-    )
+    return of_every_operation(found, names, last, PERCENTILE)
 
 
 def times(
