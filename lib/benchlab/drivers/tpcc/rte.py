@@ -47,6 +47,7 @@ import msgspec
 import uvloop
 
 from benchlab.drivers.tpcc import limits, mix
+from benchlab.drivers.tpcc.arguments import whole
 from benchlab.drivers.tpcc.http import Connection, Messages, Server
 from benchlab.drivers.tpcc.inputs import Draws, Inputs
 from benchlab.drivers.tpcc.tally import Tally
@@ -366,7 +367,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--of-warehouses",
         required=True,
-        type=_at_least(1),
+        type=whole(1),
         metavar="N",
         help="warehouses of the whole database",
     )
@@ -375,7 +376,7 @@ def parser() -> argparse.ArgumentParser:
         add(
             f"--{name}",
             required=True,
-            type=_at_least(0, most),
+            type=whole(0, most),
             metavar="C",
             help=f"C-Run of NURand for {name.upper().replace('-', '_')}, 0 to {most}",
         )
@@ -399,11 +400,11 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--duration-s",
         required=True,
-        type=_at_least(1),
+        type=whole(1),
         metavar="S",
         help="seconds that are counted, after the ramp-up",
     )
-    add("--seed", type=_at_least(0), default=1, metavar="N", help="(default: %(default)s)")
+    add("--seed", type=whole(0), default=1, metavar="N", help="(default: %(default)s)")
     add(
         "--records",
         required=True,
@@ -413,7 +414,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--terminals",
-        type=_at_least(1),
+        type=whole(1),
         metavar="N",
         help="in all, for a lighter load (default: ten a warehouse)",
     )
@@ -484,16 +485,6 @@ def _range(text: str) -> tuple[int, int]:
     if not 1 <= first <= last:
         raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST, from 1 on")
     return first, last
-
-
-def _at_least(least: int, most: int | None = None) -> Any:
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least or (most is not None and value > most):
-            raise argparse.ArgumentTypeError(f"{value} is not within {least} to {most or '…'}")
-        return value
-
-    return number
 
 
 def _factor(text: str) -> float:

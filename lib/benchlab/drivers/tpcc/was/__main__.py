@@ -3,11 +3,11 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from benchlab.drivers.tpcc.arguments import whole
 from benchlab.drivers.tpcc.was.null import NULL
 from benchlab.drivers.tpcc.was.pool import ISOLATIONS, Address
 from benchlab.drivers.tpcc.was.serve import LOG_FORMAT, Options, serve
@@ -36,19 +36,6 @@ It prints "ready <Unix time> <URL>" when the pool is full and it serves. It ends
 that are under way are given, queued deliveries are executed for a while, and the rest of them is
 written to the result file as not executed.
 """
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"not a whole number of {least} or more: {text!r}")
-        return value
-
-    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,25 +70,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--pool",
-        type=_at_least(1),
+        type=whole(1),
         default=16,
         help="transactions that run at a time, and connections (default: %(default)s)",
     )
     add(
         "--queue",
-        type=_at_least(0),
+        type=whole(0),
         default=1000,
         help="transactions that wait; further ones get a 503 (default: %(default)s)",
     )
     add(
         "--repeats",
-        type=_at_least(0),
+        type=whole(0),
         default=10,
         help="of one transaction, where the database asks for it (default: %(default)s)",
     )
     add(
         "--delivery-workers",
-        type=_at_least(1),
+        type=whole(1),
         default=4,
         help="deliveries executed at a time (default: %(default)s)",
     )
@@ -121,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--workers",
-        type=_at_least(1),
+        type=whole(1),
         default=1,
         help="processes, which share all of these; /metrics is of all (default: %(default)s)",
     )
