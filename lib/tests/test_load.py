@@ -69,3 +69,4 @@ def test_when_one_fails_the_others_are_killed():
     fails = Program([sys.executable, "-c", "import sys; sys.exit(3)"])
     ended = run([hangs, fails], 60, lambda number, line: None)
     assert [done.returncode for done in ended] == [-signal.SIGKILL, 3]
+    assert [done.was_killed for done in ended] == [True, False]

@@ -213,3 +213,14 @@ def test_a_process_that_fails_is_the_runs_failure(under_way):
     run.session.status = lambda: {"pid": None}
     with pytest.raises(RunFailed, match=r"\w+ died: shell measure: load"):
         run._drive(stage)
+    run.services = {"server": 1}
+    run.session.status = lambda: {"pid": 2, "services": {"server": 2}}
+    with pytest.raises(RunFailed, match=r"\w+ was restarted: shell measure: load"):
+        run._drive(stage)
+
+
+def test_a_process_that_was_killed_for_another_is_not_the_runs_failure(under_way):
+    run = under_way()
+    both = [shell("first", "sleep 60"), shell("second", "exit 3")]
+    with pytest.raises(RunFailed, match="shell measure: second ended with 3"):
+        run._drive(Stage(both, [Phase("measure")], 1))

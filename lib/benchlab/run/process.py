@@ -22,9 +22,16 @@ class Program:
     stdin: bytes = b""
 
 
+class Ended(subprocess.CompletedProcess[bytes]):
+    """What came of a program."""
+
+    was_killed: bool = False
+    """Whether it was killed since another one had failed."""
+
+
 def run(
     programs: Sequence[Program], timeout_s: float, on_line: Callable[[int, bytes], None]
-) -> list[subprocess.CompletedProcess[bytes]]:
+) -> list[Ended]:
     """Run programs as :func:`subprocess.run` does, every line of their output seen as it comes.
 
     When one of them fails, the others are killed.
@@ -77,6 +84,7 @@ class _Running:
         self._number, self._on_line, self._on_end = number, on_line, on_end
         self._lines: list[bytes] = []
         self._errors = b""
+        self._was_killed = False
         reading, self._writing = os.pipe()
         self._reader = threading.Thread(target=self._read_along, args=(reading,), daemon=True)
         self._reader.start()
@@ -93,14 +101,20 @@ class _Running:
         self._waiter = threading.Thread(target=self._wait, args=(program.stdin,), daemon=True)
         self._waiter.start()
 
-    def done(self) -> subprocess.CompletedProcess[bytes]:
+    def kill(self) -> None:
+        """Kill it, if it lives."""
+        if self.process.poll() is None:
+            self._was_killed = True
+            self.process.kill()
+
+    def done(self) -> Ended:
         """Return what came of it, once it has ended."""
         self.process.wait()
         self._waiter.join(_LAST_WORDS_S)
         printed = b"".join(self._lines)
-        return subprocess.CompletedProcess(
-            self.process.args, self.process.returncode, printed, self._errors
-        )
+        ended = Ended(self.process.args, self.process.returncode, printed, self._errors)
+        ended.was_killed = self._was_killed
+        return ended
 
     def _read_along(self, reading: int) -> None:
         keep_time()  # this thread could be a second late under the load whose output it reads
@@ -118,5 +132,4 @@ class _Running:
 
 def _kill(running: Sequence[_Running]) -> None:
     for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
+        one.kill()

@@ -41,6 +41,7 @@ from benchlab.raw.record import (
 )
 from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, used, watch
+from benchlab.run.process import Ended as ProgramEnded
 from benchlab.run.process import Program
 from benchlab.run.process import run as run_programs
 from benchlab.run.single_writes import RunningWrites
@@ -144,6 +145,8 @@ class _Run:
     observers: list[Observers] = field(default_factory=list)
     background: Poll | None = None
     """Of the engine's background work; ``None``: the workload makes none."""
+    services: dict[str, int] | None = None
+    """Service → process of the engine as it was started; ``None``: somebody else runs it."""
 
     @property
     def tables(self) -> Tables:
@@ -197,6 +200,7 @@ class _Run:
             cold = session.cold(point.variant, point.dataset_key if restore else None)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
+        self.services = cold.get(session.primary.name, {}).get("services")
         session.engine.tune(point.settings)
         self._check_settings()
         self.tables.prepare(session.engine, point.workload)
@@ -235,6 +239,8 @@ class _Run:
                     else:
                         self._drive(stage, enough=self._warm)
             self.session.require_followed()
+            if lost := self._server_lost():
+                raise RunFailed(f"{lost} while the load ran")
         finally:
             for observers in self.observers:
                 observers.stop()
@@ -464,24 +470,31 @@ class _Run:
             made = self._node(process).fetch(MADE, Path(copies))
             self.driver.keep(process, made, self._job, self.folder.path)
 
-    def _check_ended(
-        self, stage: Stage, ended: Sequence[subprocess.CompletedProcess[bytes]]
-    ) -> None:
+    def _check_ended(self, stage: Stage, ended: Sequence[ProgramEnded]) -> None:
         """Raise RunFailed unless every process ended well and saw no more errors than it may."""
         workload = self.trial.point.workload
-        for process, done in zip(stage.processes, ended, strict=True):
+        # one that was killed since another had failed is not the reason
+        of_all = sorted(zip(stage.processes, ended, strict=True), key=lambda it: it[1].was_killed)
+        for process, done in of_all:
             reason = self.driver.failure(process, done, workload)
             if reason is None:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
             self._node(process).run("true")  # the error of a host that is gone is clearer
             # a driver may crash on a lost connection without a word
-            status = self.session.status()
-            if status["pid"] is None:
-                ended = [name for name, pid in status.get("services", {}).items() if pid is None]
-                who = " ".join([self.trial.point.engine, *(f"({name})" for name in ended)])
-                raise RunFailed(f"{who} died: {failure}")
-            raise RunFailed(failure)
+            lost = self._server_lost()
+            raise RunFailed(f"{lost}: {failure}" if lost else failure)
+
+    def _server_lost(self) -> str | None:
+        """Return what became of the engine if its processes are not those that were started."""
+        engine, status = self.trial.point.engine, self.session.status()
+        services = status.get("services", {})
+        if status["pid"] is None:
+            ended = [name for name, pid in services.items() if pid is None]
+            return " ".join([engine, *(f"({name})" for name in ended), "died"])
+        if self.services is not None and services != self.services:
+            return f"{engine} was restarted"
+        return None
 
     @contextmanager
     def _host_speed(self) -> Iterator[None]:
