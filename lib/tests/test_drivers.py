@@ -506,7 +506,7 @@ class TestTpcc(DriverContract):
     whole: ClassVar = {
         "paced": Workload(driver="tpcc", scripts=mix, writes=True, options={"pacing": 0.01})
     }
-    broken: ClassVar = {"killed": (-9, "exit code -9"), "refused": (1, "exit code 1")}
+    broken: ClassVar = {"killed": (-9, "killed by SIGKILL"), "refused": (1, "exit code 1")}
 
     def workload(self, *scripts: str, **options: Scalar) -> Workload:
         del scripts  # all five, or none
@@ -598,7 +598,25 @@ class TestTpcc(DriverContract):
             process, ended, self.workload().model_copy(update={"tolerated_error_share": 0})
         )
         assert said == (
-            "0 transactions turned away, 0 ended by an error and 10 without an answer, of 96"
+            "terminals-000001-000001: 0 transactions turned away, 0 ended by an error and 10 without"
+            " an answer, of 96: more than the 0.0% that the workload tolerates; 10 terminals lost"
+            " their connection"
+        )
+
+    def test_a_server_that_was_killed_or_lost_its_database_is_a_failure(self):
+        server = Process("was", [], serves=True)
+        killed = subprocess.CompletedProcess([], -9, b"", b"")
+        assert self.driver.failure(server, killed, self.workload()) == (
+            "the application server was killed by SIGKILL"
+        )
+        lost = subprocess.CompletedProcess([], 0, b"", b"")
+        assert self.driver.failure(server, lost, self.workload()) is None
+        lost.stderr = (
+            b"2026-11-24 11:00:00,000 benchlab on 127.0.0.1:25432: the database is lost: no answer\n"
+            b"2026-11-24 11:00:01,000 benchlab on 127.0.0.1:25432: the database is back\n"
+        )
+        assert self.driver.failure(server, lost, self.workload()) == (
+            "the application server lost the database: no answer"
         )
 
     def test_rules_are_those_of_the_standard(self, tmp_path):

@@ -7,6 +7,7 @@ standard wants no break between them (clause 5.5.1).
 
 import itertools
 import json
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from benchlab.drivers.base import (
 )
 from benchlab.drivers.tpcc import checks, mix, output, validity
 from benchlab.drivers.tpcc.measured import ENDED_WELL, within
+from benchlab.drivers.tpcc.was import LOST
 from benchlab.engines import Engine
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.raw.record import CARDINALITIES
@@ -115,19 +117,17 @@ class Tpcc(Driver):
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
     ) -> str | None:
         """See :meth:`Driver.failure`; an error is a transaction that was not answered as it should."""
+        who = "the application server" if process.serves else process.name
+        said = ended.stderr.decode(errors="replace").strip().splitlines()
+        if ended.returncode < 0:
+            return f"{who} was killed by {signal.Signals(-ended.returncode).name}"
         if ended.returncode:
-            said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-            return f"{process.name} ended with exit code {ended.returncode}: {said[-1]}"
+            return f"{who} ended with exit code {ended.returncode}: {(said or ['no message'])[-1]}"
         if process.serves:
-            return None
-        found = output.totals(ended.stdout.decode())
-        errors = found.refused + found.errors + found.lost
-        if errors <= workload.tolerated_error_share * found.all:
-            return None
-        return (
-            f"{found.refused} transactions turned away, {found.errors} ended by an error and"
-            f" {found.lost} without an answer, of {found.all + errors}"
-        )
+            lost = next((line for line in said if LOST in line), "")
+            return f"{who} lost the database: {lost.partition(LOST)[2]}" if lost else None
+        reason = _too_many_errors(output.totals(ended.stdout.decode()), workload)
+        return f"{who}: {reason}" if reason else None
 
     def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
         """See :meth:`Driver.keep`: the records of the terminals, the results of the deliveries."""
@@ -233,6 +233,26 @@ class Tpcc(Driver):
 def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
     """Return how single statements are written."""
     return Mechanisms(**{one.name: bool(option[one.name]) for one in fields(Mechanisms)})
+
+
+def _too_many_errors(found: output.Totals, workload: Workload) -> str | None:
+    """Return what became of the transactions if more of them failed than may, and what to do."""
+    errors, tolerated = found.refused + found.errors + found.lost, workload.tolerated_error_share
+    if errors <= tolerated * found.all:
+        return None
+    advice = {
+        "raise the workload's options pool and queue": found.refused,
+        f"the errors are in {_WAS}.err": found.errors,
+        f"{found.lost_terminals} terminals lost their connection": found.lost,
+    }
+    return "; ".join(
+        [
+            f"{found.refused} transactions turned away, {found.errors} ended by an error and"
+            f" {found.lost} without an answer, of {found.all + errors}: more than the"
+            f" {tolerated:.1%} that the workload tolerates",
+            *(said for said, count in advice.items() if count),
+        ]
+    )
 
 
 def _mix(way: str, processes: int) -> checks.Mix:

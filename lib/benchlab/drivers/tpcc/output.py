@@ -41,6 +41,7 @@ class Totals(msgspec.Struct):
     refused: int
     errors: int
     lost: int
+    lost_terminals: int
     is_emulator_bound: bool
     late_p99_ms: float
     deviations: list[str]

@@ -16,3 +16,6 @@ output screens show; people get the same as HTML.
 
 ``python -m benchlab.drivers.tpcc.was --help`` says how it is started.
 """
+
+#: What it says on standard error, followed by the reason, when the database answers no more.
+LOST = "the database is lost: "

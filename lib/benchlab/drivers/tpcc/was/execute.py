@@ -21,6 +21,9 @@ from benchlab.workloads.tpcc.transactions.contract import Answer, OrderTaken, Re
 #: Errors that need no traceback: the database's own, of its connections, and what benchlab raises.
 _EXPECTED = (psycopg.Error, pymysql.MySQLError, OSError, TimeoutError, BenchlabError)
 
+#: Different errors that are logged, each once: a database that is lost gives thousands.
+_LOGGED = 20
+
 #: A repetition waits for a random time up to this, doubled each time, up to the longest.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
@@ -116,6 +119,7 @@ class Executor:
         """
         self._database, self._transactions = database, transactions
         self._admission, self._repeats, self._metrics = admission, repeats, metrics
+        self._logged: set[str] = set()
 
     async def run(self, request: Request, *, refusable: bool = True) -> Done:
         """Run a transaction to its end, and count what became of it.
@@ -136,8 +140,7 @@ class Executor:
             raise
         except Exception as error:  # whatever it is, it ends this transaction and not the server
             self._count(request, "error")
-            if not isinstance(error, _EXPECTED):
-                _log.exception("%s failed", request.type)
+            self._log(request, error)
             raise TransactionFailed(_said(error)) from error
         rolled_back = isinstance(done.answer, OrderTaken) and done.answer.rolled_back
         self._count(request, "rolled_back" if rolled_back else "ok")
@@ -145,6 +148,14 @@ class Executor:
 
     def _count(self, request: Request, outcome: str) -> None:
         self._metrics.outcomes[request.type, outcome].inc()
+
+    def _log(self, request: Request, error: Exception) -> None:
+        said = _said(error)
+        if not isinstance(error, _EXPECTED):
+            _log.exception("%s failed", request.type)
+        elif said not in self._logged and len(self._logged) < _LOGGED:
+            self._logged.add(said)
+            _log.warning("%s: %s", request.type, said)
 
     async def _on_a_connection(self, request: Request) -> Done:
         connection = await self._database.acquire()

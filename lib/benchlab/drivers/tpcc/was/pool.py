@@ -15,6 +15,7 @@ import psycopg
 import psycopg_pool
 import pymysql
 
+from benchlab.drivers.tpcc.was import LOST
 from benchlab.errors import EngineError
 
 #: Isolation levels (SQL-92), as options name them. Which of them an engine takes, it says itself.
@@ -184,7 +185,7 @@ class PostgresDatabase(Database):
                 self._pool = await self._opened()
             except psycopg.Error as error:
                 if self._lost is None:
-                    self._lost = f"the database is lost: {_line(error)}"
+                    self._lost = f"{LOST}{_line(error)}"
                     _log.warning("%s: %s", self._address, self._lost)
                     await self._pool.close()  # who waits for a connection hears of it, too
                 await asyncio.sleep(_PAUSE_S)
