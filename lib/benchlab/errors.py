@@ -49,6 +49,10 @@ class DatasetError(BenchlabError):
     """A dataset that cannot be made, or that engines answer differently from."""
 
 
+class DatasetTooLarge(DatasetError):
+    """A dataset that an engine's disk has no space for; the message says how much it would take."""
+
+
 class RunFailed(BenchlabError):
     """A run that cannot count; the rest of the plan goes on."""
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from benchlab import study, target
 from benchlab.engines import EngineSetting
-from benchlab.errors import EngineError, NotebookError
+from benchlab.errors import DatasetTooLarge, EngineError, NotebookError
 from benchlab.plan import Batch, Plan, Trial
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
@@ -291,7 +291,12 @@ def test_a_variant_whose_setting_is_unknown_leaves_the_rest_of_its_batch(both, m
     assert said.count("postgres-default-oltp_insert-trial1: 2 runs failed: ") == 1
 
 
-def test_a_dataset_that_cannot_be_loaded_fails_the_runs_on_it_alone(both, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "status"), [(EngineError, "failed"), (DatasetTooLarge, "refused")]
+)
+def test_a_dataset_that_cannot_be_loaded_ends_the_runs_on_it_alone(
+    both, monkeypatch, error, status
+):
     planned = both.planned
 
     def on_large(trial: Trial) -> Trial:
@@ -310,16 +315,16 @@ def test_a_dataset_that_cannot_be_loaded_fails_the_runs_on_it_alone(both, monkey
     def ensure(session, point, *_: object) -> None:
         loaded.append(point.dataset.rows_per_table)
         if point.dataset.rows_per_table == 10**9:
-            raise EngineError("no space left")
+            raise error("no space left")
 
     loaded: list[int] = []
     monkeypatch.setattr(both, "planned", with_another_dataset)
     monkeypatch.setattr(sweep.dataset, "ensure", ensure)
     outcome, said = both.run()
-    assert outcome == {"ok": 2, "failed": 2}
+    assert outcome == {"ok": 2, status: 2}
     assert executed(both) == {"default": 2}
-    assert ended(both, "tuned") == {("failed", "no space left")}
-    assert "postgres-tuned-oltp_insert-trial1: 2 runs failed: no space left" in said
+    assert ended(both, "tuned") == {(status, "no space left")}
+    assert f"postgres-tuned-oltp_insert-trial1: 2 runs {status}: no space left" in said
     assert len(loaded) == 2  # each once
 
 

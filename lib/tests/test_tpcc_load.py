@@ -177,7 +177,10 @@ class LoadContract:
         needed = load.estimated_bytes(engine.name, 7)
         with pytest.raises(DatasetError) as raised:
             load_tiny(engine, free_bytes=needed - 1)
-        assert f"need about {needed / 1e9:.1f} GB of the data directory's disk" in str(raised.value)
+        assert (
+            f": 6 warehouses need about {needed / 1e9:.1f} GB of the data directory's disk"
+            in str(raised.value)
+        )
         assert engine.tables() == set()
         with pytest.raises(DatasetError, match="no load of TPC-C is in database"):
             load.constants(engine)

@@ -17,7 +17,14 @@ from rich.console import Console
 
 from benchlab import notebooks, study, target
 from benchlab.engines import EngineSetting, without_effect
-from benchlab.errors import BenchlabError, DatasetError, NotebookError, StoreError, TargetError
+from benchlab.errors import (
+    BenchlabError,
+    DatasetError,
+    DatasetTooLarge,
+    NotebookError,
+    StoreError,
+    TargetError,
+)
 from benchlab.plan import Batch, Plan, Point, Trial, envelope, label
 from benchlab.plan.envelope import Envelope
 from benchlab.raw import folders
@@ -219,6 +226,8 @@ class Sweep:
     """Run folder → why it cannot be ingested, as far as that has been reported."""
     broken: dict[str, str] = field(default_factory=dict)
     """Key of a dataset → why it could not be loaded."""
+    too_large: dict[str, str] = field(default_factory=dict)
+    """Key of a dataset → why the target has no space for it."""
     unset: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """Engine and variant → why its settings did not take effect; ``None``: they did."""
     settings: dict[tuple[str, str], list[EngineSetting]] = field(default_factory=dict)
@@ -280,7 +289,9 @@ class Sweep:
                 accepted.append(trial)
         self._load(session, [trial.point for trial in accepted])
         for trial in accepted:
-            if reason := self._obstacle(session, trial):
+            if reason := self.too_large.get(trial.point.dataset_key):
+                closed["refused", reason].append(trial)
+            elif reason := self._obstacle(session, trial):
                 closed["failed", reason].append(trial)
         for (status, reason), trials in closed.items():
             self._close(trials, status, reason)
@@ -289,7 +300,7 @@ class Sweep:
     def _load(self, session: Session, points: Iterable[Point]) -> None:
         """Load the datasets of an engine's points if need be; keep why that failed."""
         for key, point in {point.dataset_key: point for point in points}.items():
-            if key in self.broken:
+            if key in self.broken or key in self.too_large:
                 continue
             try:
                 self._stop_others(point.engine)
@@ -297,6 +308,8 @@ class Sweep:
                 if variant in session.found.refused_variants:
                     variant = point.variant
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
+            except DatasetTooLarge as error:
+                self.too_large[key] = str(error)
             except DatasetError:
                 raise  # engines that answer differently, or nothing to compare: not one is timed
             except BenchlabError as error:

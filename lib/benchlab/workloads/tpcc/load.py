@@ -24,7 +24,7 @@ from typing import Any
 import polars as pl
 
 from benchlab.engines import Endpoint, Engine
-from benchlab.errors import DatasetError, EngineError
+from benchlab.errors import DatasetError, DatasetTooLarge, EngineError
 from benchlab.workloads.tpcc import binary_copy, population, rules, schema
 from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.population import STANDARD, Scale
@@ -88,13 +88,14 @@ def load(
         scale: cardinalities of a warehouse.
 
     Raises:
-        DatasetError: the server has other warehouses already, or not enough space for these.
+        DatasetTooLarge: there is not enough space for them; nothing was made.
+        DatasetError: the server has other warehouses already.
         EngineError: the server refused something, or a loading process was killed.
     """
     made = made_with(dataset)
     begun = "tpcc_loaded" in engine.tables()
     missing = _missing(engine, made) if begun else list(range(made.warehouses + 1))
-    _require_space(engine.name, len(missing), free_bytes)
+    _require_space(engine.name, missing, free_bytes)
     _begin(engine, made)
     if begun and engine.name in _COMMITS_IN_BETWEEN:
         _delete(engine, missing)
@@ -209,12 +210,13 @@ def _made(engine: Engine) -> Made | None:
     return Made(seed, warehouses, Constants(*of_nurand))
 
 
-def _require_space(engine: str, warehouses: int, free_bytes: int | None) -> None:
-    needed = estimated_bytes(engine, warehouses)
+def _require_space(engine: str, units: list[int], free_bytes: int | None) -> None:
+    needed = estimated_bytes(engine, len(units))  # the items take less than a warehouse
     if free_bytes is not None and free_bytes < needed:
-        raise DatasetError(
-            f"{engine}: {warehouses} warehouses need about {needed / 1e9:.1f} GB of the data"
-            f" directory's disk, of which {free_bytes / 1e9:.1f} GB are free"
+        raise DatasetTooLarge(
+            f"{engine}: {sum(unit != _ITEMS for unit in units)} warehouses need about"
+            f" {needed / 1e9:.1f} GB of the data directory's disk, of which"
+            f" {free_bytes / 1e9:.1f} GB are free: load fewer, or take a larger disk"
         )
 
 
