@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 
 from benchlab.engines import Endpoint, Engine, engine_class
 from benchlab.errors import EngineError, UnknownName
@@ -86,6 +87,12 @@ class Session:
             password=secret,
         )
         return cls(endpoint, reach=lambda: self._from_here(endpoint))
+
+    @cached_property
+    def data_dir(self) -> Path:
+        """Data directory of the server that clients connect to, on its node."""
+        found = self.primary.read(f"/etc/benchlab/engines/{self.engine_name}.json")
+        return Path(json.loads(found)["data_dir"])
 
     def bring_up(self) -> None:
         """Mount the data file systems and set up the cgroups, where they are not there."""

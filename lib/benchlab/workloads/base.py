@@ -25,6 +25,9 @@ class Tables(ABC, Generic[DatasetT]):
     """The tables of a dataset: how they are loaded and checked, and what a load needs to use
     them."""
 
+    #: Whether :meth:`load` goes on with a load that was interrupted, where there is a part of one.
+    goes_on = False
+
     #: Where on the client lies what :meth:`files` returns.
     folder = Path("/run/benchlab/load")
 
@@ -33,13 +36,14 @@ class Tables(ABC, Generic[DatasetT]):
 
     @abstractmethod
     def load(self, session: Session, jobs: int) -> None:
-        """Make and fill them on an engine that has just been started without any.
+        """Make and fill them on an engine that has just been started without any, or with a part.
 
         Args:
             session: the engine, and the hosts that the rows may come from.
             jobs: connections that load at once, at most.
 
         Raises:
+            DatasetTooLarge: there is no space for it on the engine's disk.
             DatasetError: the dataset cannot be made.
             EngineError: the load failed.
         """

@@ -19,6 +19,8 @@ from benchlab.workloads.tpcc.transactions import PROCEDURES, procedures_sql, vie
 class Warehouses(Tables[Tpcc]):
     """See :class:`~benchlab.workloads.base.Tables`."""
 
+    goes_on = True
+
     def load(self, session: Session, jobs: int) -> None:
         """See :meth:`Tables.load`."""
         load.load(session.engine, self.dataset, jobs, _free_bytes(session))
@@ -88,9 +90,9 @@ def _free_bytes(session: Session) -> int | None:
     """Bytes that are free on the disk of the server's data; ``None`` where somebody else runs it."""
     if session.found.external:
         return None
-    found = session.primary.read(f"/etc/benchlab/engines/{session.engine_name}.json")
-    data_dir = json.loads(found)["data_dir"]
-    return int(session.primary.run("df", "-B1", "--output=avail", data_dir).split()[-1])
+    return int(
+        session.primary.run("df", "-B1", "--output=avail", str(session.data_dir)).split()[-1]
+    )
 
 
 TABLES = Warehouses
