@@ -4,7 +4,8 @@ import pytest
 from benchlab.engines import ENGINES
 from benchlab.engines.base import CHECKPOINTS
 from benchlab.engines.postgres import Postgres
-from conftest import DATA
+from benchlab.store import ingest, open_store
+from conftest import CAPTURES, DATA
 
 #: Of PostgreSQL 15 under the load of ten warehouses, with ``log_checkpoints``.
 LOG = (DATA / "checkpoints" / "postgres.log").read_text()
@@ -37,3 +38,15 @@ def test_a_log_without_any_is_told():
 def test_an_engine_that_does_not_tell_them_says_why(engine):
     assert "\n" not in ENGINES[engine].checkpoints(LOG)
     assert len(ENGINES[engine].checkpoints(LOG)) > 30
+
+
+def test_checkpoints_of_a_run_are_stored(checkout, close_run, at_sixteen):
+    captured = {**CAPTURES, "engine.log": LOG.encode()}
+    record = close_run(trial=at_sixteen, **captured)
+    other = close_run(trial=at_sixteen, **CAPTURES)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        found = store.table("checkpoint", record.run_id).sort("begin_s")
+        assert found.select("begin_s", "end_s").row(0) == (1795520591.33, 1795520618.227)
+        assert found.height == 7
+        assert store.table("checkpoint", other.run_id).is_empty()

@@ -93,9 +93,17 @@ def test_every_table_has_rows_of_every_run_that_counts(swept):
         for name in RUN_TABLES:
             # limits lowered: test_intervene.py; a query of its own: test_contract.py; done in place of
             # a load or beside it: test_outcomes.py, test_leases.py; traced: test_remote_wal_run.py;
-            # held to a standard, by terminals that pause: test_tpcc_run.py
+            # held to a standard, by terminals that pause: test_tpcc_run.py; long enough for a
+            # checkpoint: test_checkpoints.py
             others = {"intervention_block", "elasticity", "query_plan", "outcome"}
-            others |= {"single_write", "table_state", "log_latency", "rule", "time_bucket"}
+            others |= {
+                "single_write",
+                "table_state",
+                "log_latency",
+                "rule",
+                "time_bucket",
+                "checkpoint",
+            }
             if name in others or (name == "perf_stack" and not perf):
                 continue
             found = store.sql(f'SELECT DISTINCT run_id FROM "{name}"')["run_id"]

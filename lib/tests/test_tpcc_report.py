@@ -75,6 +75,7 @@ def read(folder: Path, pacing: float = 1) -> Run:
         found.buckets,
         driver.times(folder, workload),
         driver.seconds(folder, workload),
+        pl.DataFrame(schema={"begin_s": pl.Float64, "end_s": pl.Float64}),
         pl.DataFrame({"t": at, "value": [0.2, 0.9, 1.0, 1.5, 3.1, 4.0]}),
     )
 
@@ -218,6 +219,19 @@ def test_a_cycle_is_where_it_was_done_within_the_interval(run):
     assert tpcc.cycles(run)["minute"].to_list() == pytest.approx([5, 20])
 
 
+def with_checkpoints(run: Run) -> Run:
+    minutes = [(-20, -10), (-5, 1), (2, 4), (5, 10), (12, 13), (28, None), (40, 60)]
+    at = [[one and run.begin_s + 60 * one for one in row] for row in minutes]
+    schema = {"begin_s": pl.Float64, "end_s": pl.Float64}
+    return replace(run, checkpoints=pl.DataFrame(at, schema=schema, orient="row"))
+
+
+def test_the_four_longest_checkpoints_that_touch_the_interval(run):
+    found = tpcc.longest_checkpoints([with_checkpoints(run), run])
+    assert found["duration (s)"].to_list() == pytest.approx([360, 300, 120, 120])
+    assert found["begin (min)"].to_list()[:2] == pytest.approx([-5, 5])
+
+
 # Charts
 
 
@@ -258,10 +272,18 @@ def test_throughput_over_time_has_every_step_and_cycle(run):
     steps = [row for row in rows(spec) if row.get("throughput") == "within a step"]
     each = tpcc.over_time(run)["per_minute"].to_list()
     assert [row["per_minute"] for row in steps] == each  # of both, which are the same
-    marks = [row["minute"] for row in rows(spec) if "throughput" not in row]
+    marks = [row["at"] for row in rows(spec) if "throughput" not in row]
     assert marks == pytest.approx([5, 20])
     titles = [view["title"]["subtitle"][1] for view in spec["concat"]]
     assert [one.rpartition(": ")[2] for one in titles] == ["2", "0"]
+
+
+def test_checkpoints_take_the_place_of_cycles(run):
+    spec = shown(tpcc_charts.over_time([with_checkpoints(run)]))
+    spans = [at for row in rows(spec) if "end" in row for at in (row["at"], row["end"])]
+    assert spans == pytest.approx([-5, 1, 2, 4, 5, 10, 12, 13, 28, 30])
+    (view,) = spec["concat"]
+    assert view["title"]["subtitle"][1].endswith("checkpoints: 5")
 
 
 # Space and price

@@ -33,6 +33,12 @@ _DELAY_S = BROWSER_DELAY_US / 1e6
 #: 240 of 30 s at most, which are an interval of two hours).
 _STEP_S, _STEPS = 30, 20
 
+#: How many of the longest checkpoints are disclosed.
+_LONGEST = 4
+
+#: Tables of a :class:`Run`, in the order of its fields.
+_TABLES = ("rule", "operation", "latency_bucket", "time_bucket", "interval", "checkpoint")
+
 _MENU = "menu"
 
 
@@ -58,6 +64,8 @@ class Run:
     times: pl.DataFrame = field(repr=False)
     """Rows of ``time_bucket``."""
     intervals: pl.DataFrame = field(repr=False)
+    checkpoints: pl.DataFrame = field(repr=False)
+    """Rows of ``checkpoint``; none of an engine that does not tell when they begin and end."""
     cycles: pl.DataFrame = field(repr=False)
     """Cycles of the engine's work in the background: ``t`` in Unix seconds, ``value``."""
 
@@ -155,7 +163,7 @@ def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
     study = rerun.study
     found = {
         table: rerun.of_runs(f'SELECT * FROM "{table}" SEMI JOIN chosen USING (run_id)', runs)
-        for table in ("rule", "operation", "latency_bucket", "time_bucket", "interval")
+        for table in _TABLES
     }
     found["cycles"] = rerun.of_runs(
         "SELECT run_id, t, value FROM os_sample SEMI JOIN chosen USING (run_id)"
@@ -446,11 +454,44 @@ def over_time(run: Run) -> pl.DataFrame:
     )
 
 
+def checkpoints(run: Run) -> pl.DataFrame:
+    """Return the checkpoints that have a part in the interval: ``minute`` and ``end``, in its minutes.
+
+    One that had not ended ends with the interval.
+    """
+    length = run.seconds / 60
+    begin, end = ((pl.col(name) - run.begin_s) / 60 for name in ("begin_s", "end_s"))
+    found = run.checkpoints.select(begin.alias("minute"), end.fill_null(length).alias("end"))
+    return found.filter(pl.col("end") > 0, pl.col("minute") < length).sort("minute")
+
+
+def longest_checkpoints(runs: Iterable[Run]) -> pl.DataFrame:
+    """Return the four longest checkpoints of each run, longest first.
+
+    Columns: ``curve``, ``pacing``, ``begin (min)`` (from the interval's begin), ``duration (s)``.
+    """
+    found = [
+        checkpoints(run)
+        .select(
+            pl.lit(run.curve).alias("curve"),
+            pl.lit(paced(run.pacing)).alias("pacing"),
+            pl.col("minute").alias("begin (min)"),
+            (60 * (pl.col("end") - pl.col("minute"))).alias("duration (s)"),
+        )
+        .sort("duration (s)", descending=True)
+        .head(_LONGEST)
+        for run in runs
+    ]
+    text = dict.fromkeys(("curve", "pacing"), pl.String)
+    schema = text | dict.fromkeys(("begin (min)", "duration (s)"), pl.Float64)
+    return pl.concat([pl.DataFrame(schema=schema), *found])
+
+
 def cycles(run: Run) -> pl.DataFrame:
     """Return when the engine had done a cycle of its work in the background, in the interval.
 
-    A checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is
-    from the interval's begin; it is as exact as the engine was asked, once a second.
+    A round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is from the interval's begin; it
+    is as exact as the engine was asked, once a second.
     """
     minute = (pl.col("t") - run.begin_s) / 60
     done = pl.col("value").floor()
@@ -463,28 +504,18 @@ def cycles(run: Run) -> pl.DataFrame:
 
 
 def conditions(rerun: Rerun) -> pl.DataFrame:
-    """Return what was checked before and after the load of each curve's runs.
+    """Return what was checked after the loads of each engine.
 
-    Columns: ``curve``, ``workload``, ``check``, ``passed`` (``3 of 3``: so many of those with a
-    right answer; null if there is none), ``answer`` (of the first that did not pass, else of the
-    first).
+    Columns: ``engine``, ``check``, ``passed`` (``3 of 3``: so many of those that were decided; null
+    where there is no right answer), ``answer`` (of the first that did not pass, else of the first).
     """
-    study = rerun.study
-    names = ["run_id", "engine", "variant", "workload"]
-    found = (
-        rerun.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)")
-        .join(rerun.counted.select(names), on="run_id")
-        .sort("run_id", "number")
-        .group_by(*names[1:], "check", maintain_order=True)
-        .agg(
-            pl.col("passed").sum().alias("kept"),
-            pl.col("passed").count().alias("of"),
-            pl.col("answer").sort_by(pl.col("passed").fill_null(True), maintain_order=True).first(),
-        )
+    found = rerun.outcomes.group_by("engine", "check", maintain_order=True).agg(
+        pl.col("passed").sum().alias("kept"),
+        pl.col("passed").count().alias("of"),
+        pl.col("answer").sort_by(pl.col("passed").fill_null(True), maintain_order=True).first(),
     )
-    return points.in_order(with_curve(found, study), study).select(
-        "curve",
-        points.named(study),
+    return points.in_order(found, rerun.study).select(
+        points.engine_named(rerun.study),
         "check",
         pl.when(pl.col("of") > 0).then(pl.format("{} of {}", "kept", "of")).alias("passed"),
         "answer",

@@ -167,10 +167,9 @@ def response_against_throughput(study: Study, levels: pl.DataFrame) -> alt.VConc
 
 
 def over_time(runs: Iterable[Run]) -> alt.ConcatChart:
-    """The throughput of New-Orders over the measured part of each run, and its cycles.
+    """The throughput of New-Orders over the measured part of each run, with its checkpoints.
 
-    A cycle of the engine's work in the background is a line where it was done; see
-    :func:`benchlab.report.tpcc.cycles`.
+    Where the engine does not tell them, with its cycles; see :func:`benchlab.report.tpcc.cycles`.
     """
     return alt.concat(*map(_over_time, runs), columns=2, spacing=18)
 
@@ -195,9 +194,8 @@ def _over_time(run: Run) -> alt.LayerChart:
         scale=alt.Scale(domain=[0, run.seconds / 60 * of_minute], nice=False),
         axis=alt.Axis(tickCount=5, labelFlush=False),
     )
-    at = (pl.col("minute") * of_minute).alias("at")
     lines = [
-        alt.Chart(shown.filter(throughput=name).with_columns(at))
+        alt.Chart(shown.filter(throughput=name).with_columns(at=pl.col("minute") * of_minute))
         .mark_line(strokeWidth=width)
         .encode(
             x=x,
@@ -216,14 +214,33 @@ def _over_time(run: Run) -> alt.LayerChart:
         )
         for name, width in zip(series, (1.25, 2), strict=True)
     ]
-    found = tpcc.cycles(run)
-    marks = (
-        alt.Chart(found.with_columns(at))
-        .mark_rule(color=_FAINT, strokeDash=[3, 3], strokeWidth=1)
-        .encode(x=x, tooltip=[alt.Tooltip("at:Q", title=unit, format=".1f")])
-    )
-    steps = f"steps of {tpcc.step_s(run)} s; cycles of background work: {len(found)}"
-    said = [tpcc.paced(run.pacing), steps]
+    steps = f"steps of {tpcc.step_s(run)} s"
+    layers, marked = _marks(run, x, unit, of_minute)
+    said = [tpcc.paced(run.pacing), f"{steps}; {marked}"]
     title = alt.Title(run.curve, subtitle=said, fontSize=13, subtitleFontSize=11, frame="group")
-    layers = [marks, *lines] if len(found) else lines
-    return alt.layer(*layers, title=title).properties(width=_HALF_WIDTH, height=_HALF_HEIGHT)
+    return alt.layer(*layers, *lines, title=title).properties(
+        width=_HALF_WIDTH, height=_HALF_HEIGHT
+    )
+
+
+def _marks(run: Run, x: alt.X, unit: str, of_minute: float) -> tuple[list[alt.Chart], str]:
+    """Return what marks the checkpoints or, where none is told, the cycles; and how many there are.
+
+    A checkpoint is a bar on the axis from its begin to its end, and a line at its begin; a cycle is a
+    line where it was done.
+    """
+    spans = tpcc.checkpoints(run)
+    found = tpcc.cycles(run) if run.checkpoints.is_empty() else spans
+    what = "cycles of background work" if run.checkpoints.is_empty() else "checkpoints"
+    layers = []
+    if len(found):
+        at = (pl.col(pl.Float64) * of_minute).name.replace("minute", "at")
+        base = alt.Chart(found.select(at)).encode(
+            x=x, tooltip=[alt.Tooltip("at:Q", title=unit, format=".1f")]
+        )
+        layers.append(base.mark_rule(color=_FAINT, strokeDash=[3, 3], strokeWidth=1, clip=True))
+        if "end" in found.columns:
+            bars = base.mark_rect(color=_FAINT, clip=True)
+            bottom, top = alt.value(_HALF_HEIGHT), alt.value(_HALF_HEIGHT - 6)
+            layers.append(bars.encode(x2="end:Q", y=bottom, y2=top))
+    return layers, f"{what}: {len(found)}"

@@ -171,7 +171,11 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             tables["operation"] = measured.operations
             tables["latency_bucket"] = measured.buckets
             tables["time_bucket"] = driver.times(folder, workload)
-            tables["rule"] = driver.rules(folder, workload, _checkpoints(record, text))
+            checkpoints = _checkpoints(record, text)
+            if isinstance(checkpoints, pl.DataFrame):
+                seconds = pl.col("begin_us", "end_us") / 1e6
+                tables["checkpoint"] = checkpoints.select(seconds.name.replace("_us", "_s"))
+            tables["rule"] = driver.rules(folder, workload, checkpoints)
             tables |= _interventions(record, text, tables["interval"], totals.seconds)
     except BenchlabError as error:
         raise ParseError(f"{folder.name}: {error}") from error

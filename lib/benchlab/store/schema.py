@@ -40,6 +40,7 @@ RUN_TABLES = (
     "log_latency",
     "engine_counter",
     "engine_wait",
+    "checkpoint",
     "query_plan",
     "attribution",
     "gate",

@@ -13,7 +13,7 @@
 -- Version 7: single writes into a load that reads (single_write, table_state); the order of outcomes.
 -- Version 8: system calls that write the engine's log (log_latency).
 -- Version 9: rules of a workload's standard (rule).
--- Version 10: histograms of the times that clients take themselves (time_bucket).
+-- Version 10: histograms of the times that clients take themselves (time_bucket); checkpoints (checkpoint).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -218,6 +218,12 @@ CREATE TABLE engine_wait (
     wait_class VARCHAR NOT NULL,        -- benchlab.waits.Wait
     wait VARCHAR NOT NULL,              -- as the engine names it
     sessions INTEGER NOT NULL           -- of the load that waited so
+);
+
+CREATE TABLE checkpoint (
+    run_id VARCHAR NOT NULL,
+    begin_s DOUBLE NOT NULL,            -- Unix seconds, as the server logged it
+    end_s DOUBLE                        -- null: it had not ended
 );
 
 CREATE TABLE query_plan (

@@ -53,6 +53,7 @@ def section(source: Source) -> Content:
         "responses": tpcc.responses(runs),
         "times": sections.digits(tpcc.times(runs), *_TIMES),
         "counts": tpcc.counts(runs),
+        "checkpoints": tpcc.longest_checkpoints(runs),
         "conditions": tpcc.conditions(rerun),
         "space": tpcc_cost.space(rerun),
         "mechanisms": tpcc_ratios.mechanisms(rerun),
