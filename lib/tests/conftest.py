@@ -393,12 +393,13 @@ def every_engine() -> dict:
     first = spec["engines"]["postgres"]
     first["variants"]["slow_log"] = first["variants"]["tuned"]
     first["log_disks"] = {"slow_log": {"write_delay_ms": 30}}
-    # another version beside the first: a name, a user and data of its own
+    # other versions beside the first: each has a name, a user and data of its own
     first["role_vars"] = {"postgres_version": "15", "postgres_source": "distribution"}
-    exact = {"postgres_version": "13.4", "postgres_source": "maven"}
-    spec["engines"]["postgres13"] = first | {"role": "postgres", "role_vars": exact}
     overrides = spec["profiles"]["smoke"]["overrides"]
-    spec["profiles"]["smoke"]["overrides"] = {"postgres13": overrides["postgres"], **overrides}
+    for name, version in {"postgres13": "13.4", "postgres18": "18.1"}.items():
+        exact = {"postgres_version": version, "postgres_source": "maven"}
+        spec["engines"][name] = first | {"role": "postgres", "role_vars": exact}
+        overrides[name] = overrides["postgres"]
     spec["matrix"][0]["engines"] = sorted(spec["engines"])
     return spec
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 import pytest
 from benchlab.engines import ENGINES
+from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.observers import metrics
@@ -240,7 +241,26 @@ class RecursiveQueryContract:
             assert [one.index for one in scanned if one.rows > 500] == [None]
 
 
-class TestPostgres(RecursiveQueryContract, EngineContract):
+class LogContract:
+    """What PostgreSQL from 14 on counts of the calls on its log, wherever a version has it."""
+
+    def test_durable_writes_are_counted_and_timed(self, session):
+        def counted(what: str) -> float:
+            counters = session.engine.counters()
+            return sum(counters.get(name, 0.0) for name in LOG_CALLS[what])
+
+        session.cold("tuned")
+        before = {what: counted(what) for what in LOG_CALLS}
+        with session.engine.asking() as ask:
+            ask("SET track_wal_io_timing = on")
+            for number in range(1, 21):
+                ask(f"UPDATE sbtest2 SET k = k + 1 WHERE id = {number}")
+        for what in ("writes", "syncs"):
+            wait_for(lambda what=what: counted(what) >= before[what] + 20, f"20 {what}")
+        assert counted("ms") > before["ms"]
+
+
+class TestPostgres(LogContract, RecursiveQueryContract, EngineContract):
     engine = "postgres"
     override = (
         "max_wal_size",
@@ -267,6 +287,19 @@ class TestPostgresOfAnExactVersion(RecursiveQueryContract, EngineContract):
     def test_it_is_that_version_and_not_the_distributions(self, session, machine):
         assert session.engine.version() == "13.4"
         assert machine.session("postgres").found.version.startswith("15.")
+
+
+class TestPostgresOfALaterVersion(LogContract, EngineContract):
+    """Its calls on the log are in pg_stat_io, its checkpoints in pg_stat_checkpointer."""
+
+    engine = "postgres18"
+    override = TestPostgres.override
+    written = TestPostgres.written
+    cycle = TestPostgres.cycle
+
+    def test_its_pages_carry_checksums_only_if_asked_for_as_in_earlier_versions(self, session):
+        session.cold("tuned")
+        assert session.engine.query("SHOW data_checksums") == [{"data_checksums": "off"}]
 
 
 class TestMySQL(RecursiveQueryContract, EngineContract):
@@ -325,4 +358,4 @@ def test_an_engine_that_cannot_be_had_is_refused_with_the_reason(machine):
 
 def test_every_engine_is_tested_here():
     tested = {cls.engine for cls in EngineContract.__subclasses__()}
-    assert tested == set(ENGINES) | {"postgres13"}
+    assert tested == set(ENGINES) | {"postgres13", "postgres18"}

@@ -35,6 +35,14 @@ POSTGRES = [
     (("walwriter", None, "LWLock", "WALWrite"), None),
     (("checkpointer", None, "Activity", "CheckpointerMain"), None),
 ]
+# and 17.5 and 18.1 under pgbench's tpcb-like, which write names otherwise
+POSTGRES += [
+    ((CLIENT, "active", "IO", "WalSync"), Wait.LOG),
+    ((CLIENT, "active", "IPC", "BufferIo"), Wait.DATA),
+    ((CLIENT, "active", "IO", "DataFileExtend"), Wait.DATA),
+    ((CLIENT, "idle in transaction", "IO", "WalWrite"), Wait.CLIENT),
+    (("io worker", None, "Activity", "IoWorkerMain"), None),
+]
 
 # and seekdb 1.4.0.0, the last two with writing_throttling_trigger_percentage at 5
 MEMORY = {"memstore_used": 64_474_296, "memstore_limit": 536_870_912}

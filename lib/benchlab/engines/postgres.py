@@ -1,6 +1,7 @@
 """PostgreSQL."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -25,15 +26,16 @@ _WAITS = {
     "Timeout": Wait.LIMIT,
 }
 
-#: What a type's class does not hold for. WALInsert is missing: it guards the buffer, not the disk.
+#: What a type's class does not hold for, in lower case: PostgreSQL 17 writes some names in another one
+#: (WalSync, BufferIo). WALInsert is missing: it guards the buffer, not the disk.
 _OTHER_WAITS = {
-    "LWLock:WALWrite": Wait.LOG,
-    "LWLock:WALBufMapping": Wait.LOG,
-    "IPC:BufferIO": Wait.DATA,
-    "IPC:SyncRep": Wait.LOG,
-    "IPC:ProcArrayGroupUpdate": Wait.LATCH,
-    "IPC:XactGroupUpdate": Wait.LATCH,
-    "Timeout:SpinDelay": Wait.LATCH,
+    "lwlock:walwrite": Wait.LOG,
+    "lwlock:walbufmapping": Wait.LOG,
+    "ipc:bufferio": Wait.DATA,
+    "ipc:syncrep": Wait.LOG,
+    "ipc:procarraygroupupdate": Wait.LATCH,
+    "ipc:xactgroupupdate": Wait.LATCH,
+    "timeout:spindelay": Wait.LATCH,
 }
 
 #: Date, time and what a checkpoint does then, in the log as the role has it: in UTC.
@@ -44,8 +46,21 @@ _CHECKPOINT = re.compile(
 )
 
 # PostgreSQL 17 moved the checkpoint columns of pg_stat_bgwriter to pg_stat_checkpointer
-# (release notes of 17, E.1.3.1.7); 18 moved the write and sync columns of pg_stat_wal to pg_stat_io.
+# (release notes of 17, E.1.3.1.7).
 _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
+
+#: What a server counts of the system calls on its log → names of its counters. PostgreSQL 18 has them
+#: in pg_stat_io, not in pg_stat_wal, where those that make a new segment never were.
+LOG_CALLS = {
+    "writes": ("pg_stat_wal.wal_write", "pg_stat_io.wal.normal.writes"),
+    "syncs": ("pg_stat_wal.wal_sync", "pg_stat_io.wal.normal.fsyncs"),
+    "ms": (
+        "pg_stat_wal.wal_write_time",
+        "pg_stat_wal.wal_sync_time",
+        "pg_stat_io.wal.normal.write_time",
+        "pg_stat_io.wal.normal.fsync_time",
+    ),
+}
 
 #: How far a standby may be behind → until which of its positions in the log. A standby without a slot
 #: has no log kept for it.
@@ -112,9 +127,10 @@ class Postgres(PostgresProtocol):
         if kind is None:
             return Wait.CPU, "running or ready", row["sessions"]
         name = f"{kind}:{event}"
-        if kind == "IO" and event.startswith("WAL"):
+        if kind == "IO" and event.upper().startswith("WAL"):
             return Wait.LOG, name, row["sessions"]
-        return _OTHER_WAITS.get(name, _WAITS.get(kind, Wait.LIMIT)), name, row["sessions"]
+        wait = _OTHER_WAITS.get(name.lower(), _WAITS.get(kind, Wait.LIMIT))
+        return wait, name, row["sessions"]
 
     @classmethod
     def render(cls, value: Scalar) -> str:
@@ -128,9 +144,10 @@ class Postgres(PostgresProtocol):
         """See :meth:`Engine.counters`: checkpoints, WAL, and the database's own statistics."""
         existing = self.query(
             "SELECT viewname FROM pg_views WHERE schemaname = 'pg_catalog' AND viewname = ANY(%s)",
-            (list(_COUNTER_VIEWS),),
+            ([*_COUNTER_VIEWS, "pg_stat_io"],),
         )
-        views = {row["viewname"]: f"SELECT * FROM {row['viewname']}" for row in existing}
+        names = [row["viewname"] for row in existing]
+        views = {view: f"SELECT * FROM {view}" for view in names if view in _COUNTER_VIEWS}
         views["pg_stat_database"] = (
             "SELECT * FROM pg_stat_database WHERE datname = current_database()"
         )
@@ -141,7 +158,18 @@ class Postgres(PostgresProtocol):
             if column not in ("datid", "datname", "stats_reset") and _is_number(value)
         }
         counters["pg_database_size"] = float(self.dataset_bytes())
+        if "pg_stat_io" in names:
+            counters |= self._log_calls()
         return counters | self._lags()
+
+    def _log_calls(self) -> dict[str, float]:
+        """Return what pg_stat_io counts of the log, over all kinds of processes; before 18 nothing."""
+        calls: Counter[str] = Counter()
+        for row in self.query("SELECT * FROM pg_stat_io WHERE object = 'wal'"):
+            for column, value in row.items():
+                if _is_number(value):
+                    calls[f"pg_stat_io.wal.{row['context']}.{column}"] += float(value)
+        return dict(calls)
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float:
         """See :meth:`Engine.background_cycles`: checkpoints, each counted when it begins."""

@@ -6,6 +6,7 @@ By the server's own counters, and by its system calls where they were traced.
 import altair as alt
 import polars as pl
 
+from benchlab.engines.postgres import LOG_CALLS
 from benchlab.report import points, theme
 from benchlab.store.results import POINT, Rerun
 
@@ -49,13 +50,11 @@ _TRACED = """
     ) GROUP BY run_id
 """
 
-_COUNTED = """
+_COUNTED = f"""
     SELECT run_id,
-        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_write') AS writes,
-        sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_sync') AS syncs,
-        1e3 * sum(at_end - at_begin) FILTER (
-            name IN ('pg_stat_wal.wal_write_time', 'pg_stat_wal.wal_sync_time')
-        ) AS us
+        sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["writes"]}) AS writes,
+        sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["syncs"]}) AS syncs,
+        1e3 * sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["ms"]}) AS us
     FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
 

@@ -6,6 +6,7 @@ no capture for is null.
 
 import polars as pl
 
+from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS
 from benchlab.observers import speed
 from benchlab.store import Store
@@ -78,11 +79,9 @@ _COUNTED = f"""
         )) AS checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
-        nullif(sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_sync'), 0) AS wal_writes,
+        nullif(sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["syncs"]}), 0) AS wal_writes,
         -- 0 where the server does not time them
-        nullif(sum(at_end - at_begin) FILTER (
-            name IN ('pg_stat_wal.wal_write_time', 'pg_stat_wal.wal_sync_time')
-        ), 0) AS wal_write_ms,
+        nullif(sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["ms"]}), 0) AS wal_write_ms,
         CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 contains(name, '{CACHED_READS}')
