@@ -89,9 +89,20 @@ def test_the_model_finds_what_made_the_curves(found):
     assert dict(needed.select("latency_ms", "clients").iter_rows())[1.0] == pytest.approx(
         expected, rel=0.3
     )
+    (drawn,) = [
+        rows
+        for rows in remote_wal.needed_chart(slow, "threads").to_dict()["datasets"].values()
+        if "share" in rows[0]
+    ]
+    at_1_ms = {
+        row["share"]: row["clients"] for row in drawn if row["latency_ms"] == pytest.approx(1)
+    }
+    assert at_1_ms["90%"] == dict(needed.select("latency_ms", "clients").iter_rows())[1.0]
+    assert at_1_ms["80%"] < at_1_ms["90%"] < at_1_ms["95%"]
     for chart in (
         remote_wal.model_chart(slow, "threads"),
         remote_wal.decision_chart(slow, "threads"),
+        remote_wal.needed_chart(slow, "threads"),
     ):
         assert "NaN" not in json.dumps(chart.to_dict())
 
@@ -133,3 +144,12 @@ def test_correlations_are_of_curves_with_enough_points(found):
         "PostgreSQL alone, remote",
     }
     assert set(table["n"]) == {5}
+    assert set(table["metric"]) >= {"wal_bytes_per_s", "wal_bytes_per_write"}
+
+
+def test_the_trace_agrees_with_the_counters_where_it_is_within_a_twentieth():
+    ratios = pl.DataFrame(
+        {"writes": [1.04, 0.96, 1.06], "syncs": [1.0, 1.0, 0.9], "time": [0.94, 1.2, 0.5]}
+    )
+    found = log_writes.agreement(ratios)
+    assert found == {"points": 3, "tolerance": 0.05, "writes": 2, "syncs": 2, "time": 0}

@@ -23,6 +23,9 @@ METRICS = (
 CLASSES = {"<1 ms": 1000} | {f"{n}–{n + 1} ms": 1000 * (n + 1) for n in range(1, 9)}
 LAST_CLASS = ">9 ms"
 
+#: How far the traced calls may be off the server's own counts, as a share of these.
+AGREEMENT = 0.05
+
 #: From quick to slow; what is longer than 2 ms is warm.
 _CLASS_COLORS = (
     "#9ecae1",
@@ -192,6 +195,17 @@ def traced(rerun: Rerun) -> pl.DataFrame:
 
 
 _WIDTH = 560
+
+
+def agreement(found: pl.DataFrame) -> dict[str, float]:
+    """Return how far the rows of :func:`traced` agree with the server's counters.
+
+    Keys: ``points``; ``writes``, ``syncs``, ``time``: at how many of them each is within
+    ``tolerance`` of the server's own.
+    """
+    within = found.select((pl.col("writes", "syncs", "time") - 1).abs() <= AGREEMENT).sum()
+    counts = within.row(0, named=True)
+    return {"points": len(found), "tolerance": AGREEMENT} | counts
 
 
 def lags(rerun: Rerun) -> pl.DataFrame:

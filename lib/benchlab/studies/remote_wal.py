@@ -9,7 +9,7 @@ from benchlab import stats
 from benchlab.claims import published
 from benchlab.numbers import DIGITS, rounded
 from benchlab.repo import Repo
-from benchlab.report import article_charts, log_writes, points, sections, theme
+from benchlab.report import article_charts, log_writes, points, sections, standbys, theme
 from benchlab.report.sections import Content, Source
 from benchlab.stats import CommitModel
 from benchlab.store.results import Rerun
@@ -26,8 +26,10 @@ MODELLED = "oltp_insert"
 LATENCIES_MS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_CLIENTS = 512
 
-#: Share of the throughput with a near log from which on a far one counts as no longer mattering.
+#: Share of the throughput with a near log from which on a far one counts as no longer mattering, and
+#: those that a chart shows beside it.
 ENOUGH = 0.9
+SHARES = (0.8, ENOUGH, 0.95)
 
 #: PostgreSQL's three variants differ by their standby alone, which the article does not always name.
 _REMOTE_WAL = {
@@ -169,12 +171,14 @@ def correlations(rerun: Rerun) -> pl.DataFrame:
     Columns as those of :func:`wal_correlations`, with ``curve``; curves of fewer than four points, of
     which a correlation says nothing, are left out.
     """
-    table = log_writes.table(rerun)
+    table = log_writes.table(rerun).with_columns(
+        wal_bytes_per_s=pl.col("wal_writes_per_s") * pl.col("wal_bytes_per_write")
+    )
     rows = []
     for (curve, workload), group in table.group_by("curve", "workload", maintain_order=True):
         if len(group) < 4:
             continue
-        for metric in log_writes.METRICS[:4]:
+        for metric in ("wal_bytes_per_s", *log_writes.METRICS[:4]):
             if group[metric].n_unique() < 2:
                 continue
             found = stats.pearson(group["tps"].to_list(), group[metric].to_list())
@@ -338,6 +342,59 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
     return alt.layer(lines, enough).properties(width=560, height=260)
 
 
+def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
+    """From how many clients on a log of each latency is nearly as good as the near one, by the model.
+
+    The dashed lines are the latencies that were measured: between them the model was fitted.
+    """
+    latencies_ms = [10 ** (n / 12 - 1) for n in range(25)]
+    rows = pl.DataFrame(
+        [
+            {
+                "share": f"{share:.0%}",
+                "latency_ms": latency_ms,
+                "clients": slow.model.enough_clients(
+                    latency_ms / 1e3, slow.near_s, share, MOST_CLIENTS
+                ),
+            }
+            for share in SHARES
+            for latency_ms in latencies_ms
+        ]
+    ).drop_nulls()
+    title = "latency of a durable write (ms)"
+    x = alt.X(
+        "latency_ms:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=[LATENCIES_MS[0], LATENCIES_MS[-1]]),
+        axis=alt.Axis(values=list(LATENCIES_MS), format="~g"),
+    )
+    y = alt.Y(
+        "clients:Q",
+        title=clients,
+        scale=alt.Scale(type="log", base=2, domain=[1, MOST_CLIENTS], nice=False),
+        axis=alt.Axis(values=[2**n for n in range(MOST_CLIENTS.bit_length())], format="d"),
+    )
+    lines = (
+        alt.Chart(rows)
+        .mark_line()
+        .encode(
+            x=x,
+            y=y,
+            color=theme.colors("share", rows, "of the near log's throughput"),
+            tooltip=["share", alt.Tooltip("latency_ms:Q", format=".2f"), "clients"],
+        )
+    )
+    measured = slow.points.group_by("variant").agg(
+        (pl.col("latency_us").median() / 1e3).alias("ms")
+    )
+    rules = (
+        alt.Chart(measured.sort("ms"))
+        .mark_rule(strokeDash=[4, 4], color="#555555")
+        .encode(x=alt.X("ms:Q", title=title))
+    )
+    return alt.layer(lines, rules).properties(width=560, height=260)
+
+
 def full_pages(rerun: Rerun) -> pl.DataFrame:
     """Return what full pages cost: each pair of variants that differ by ``full_page_writes`` alone.
 
@@ -386,7 +443,13 @@ def section(source: Source) -> Content:
         "traced": log_writes.traced(rerun),
         "full-pages": full_pages(rerun),
         "correlations": correlations(rerun),
+        "correlations-published": wal_correlations(repo).select(
+            "workload", "metric", "n", "^pearson.*$"
+        ),
+        "standbys": standbys.ratios(repo, rerun),
+        "standbys-where": standbys.where(rerun),
     }
+    made.context["traced"] = log_writes.agreement(made.tables["traced"])
     made.figures["classes-published"] = log_writes.class_chart(
         wal_classes(repo), rerun.study.clients, "He3DB, as published"
     )
@@ -398,11 +461,15 @@ def section(source: Source) -> Content:
     if slow:
         made.figures["model"] = model_chart(slow, rerun.study.clients)
         made.figures["decision"] = decision_chart(slow, rerun.study.clients)
+        made.figures["needed-clients"] = needed_chart(slow, rerun.study.clients)
         made.tables["needed"] = slow.needed()
         made.context["slow_log"] = {
             "error": slow.error,
             "near_ms": 1e3 * slow.near_s,
             "far_ms": slow.points.filter(variant=FAR)["latency_us"].median() / 1e3,
             "enough": ENOUGH,
+            "cores": slow.model.cores,
+            "waits": slow.model.log_waits,
+            "most": slow.points["concurrency"].max(),
         }
     return made

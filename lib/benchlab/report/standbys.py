@@ -1,0 +1,141 @@
+"""An asynchronous standby beside a synchronous one: throughput, and where its time goes, by node."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from benchlab import stats
+from benchlab.claims import published
+from benchlab.claims.evidence import Evidence
+from benchlab.repo import Repo
+from benchlab.report import points
+from benchlab.stats import Sample
+from benchlab.store import results
+from benchlab.store.results import POINT, Rerun
+from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study.resources import UNKNOWN
+from benchlab.study.roles import PRIMARY, STANDBY
+
+#: Variants that differ by whether commits wait for their standby.
+SYNCHRONOUS, ASYNCHRONOUS = "sync_standby", "async_standby"
+
+#: What a session waits for whose commit waits for its standby (PostgreSQL 15, tables 28.8 and 28.12).
+_FOR_STANDBY = ("IPC:SyncRep", "LWLock:SyncRep")
+
+_BOUND = """
+    SELECT run_id, string_agg(DISTINCT resource || coalesce(' (' || node || ')', ''), ', '
+        ORDER BY resource || coalesce(' (' || node || ')', '')) AS bound
+    FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds GROUP BY run_id
+"""
+
+# Of a node's own limit, which every database node has alike.
+_CPU = """
+    SELECT run_id, role, avg(value) / 1e6 AS cores
+    FROM os_sample SEMI JOIN chosen USING (run_id) JOIN node USING (run_id, node)
+        JOIN run USING (run_id)
+    WHERE observer = 'sample' AND subject = 'engine' AND metric = 'cpu_us_per_s'
+        AND t > measure_begin + 1 AND t <= measure_end
+    GROUP BY run_id, role
+"""
+
+_WAITS = f"""
+    SELECT run_id,
+        sum(sessions) FILTER (wait IN {_FOR_STANDBY}) / sum(sessions) AS for_standby,
+        sum(sessions) FILTER (wait_class = 'log' AND wait NOT IN {_FOR_STANDBY}) / sum(sessions)
+            AS for_log
+    FROM engine_wait SEMI JOIN chosen USING (run_id) GROUP BY run_id
+"""
+
+
+def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
+    """Return the throughput with an asynchronous standby over that with a synchronous one.
+
+    Columns: ``workload``, ``concurrency``, ``sync`` and ``async`` (medians, transactions per second),
+    ``ratio`` with ``low`` and ``high`` (95 %; null with a single trial), ``article`` (its ratio at the
+    number of clients that stands for ours; null: it has none), ``valid`` (whether both passed the
+    gate).
+    """
+    runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
+    grouped = results.trials(runs, "tps", [*POINT, "valid"])
+    priors = results.spreads(grouped, "tps")
+    measured = {
+        (row["variant"], row["workload"], row["concurrency"]): row
+        for row in grouped.iter_rows(named=True)
+    }
+    article = _published(repo, rerun)
+    rows = []
+    for variant, workload, concurrency in measured:
+        here = (workload, concurrency)
+        if variant == ASYNCHRONOUS and (SYNCHRONOUS, *here) in measured:
+            sides = [measured[one, *here] for one in (ASYNCHRONOUS, SYNCHRONOUS)]
+            of = [Sample(one["tps"], priors[one["engine"]]) for one in sides]
+            ratio = stats.ratio(*of)
+            medians = [stats.median(one).value for one in reversed(of)]
+            bounds = (ratio.value, ratio.low, ratio.high)
+            valid = all(one["valid"] for one in sides)
+            rows.append((*here, *medians, *bounds, article.get(here), valid))
+    numbers = ("sync", "async", "ratio", "low", "high", "article")
+    schema = {"workload": pl.String, "concurrency": pl.Int64}
+    schema |= dict.fromkeys(numbers, pl.Float64) | {"valid": pl.Boolean}
+    found = pl.DataFrame(rows, schema=schema, orient="row")
+    return points.in_order(found, rerun.study, "concurrency").select(
+        points.named(rerun.study),
+        "concurrency",
+        pl.col("sync", "async").round(),
+        pl.col("ratio", "low", "high", "article").round(2),
+        "valid",
+    )
+
+
+def where(rerun: Rerun) -> pl.DataFrame:
+    """Return where the time goes at each point of the two variants, in workloads that have both.
+
+    Medians over its runs.
+
+    Columns: ``curve``, ``workload``, ``concurrency``, ``syncs_per_s`` and ``sync_us`` (of the primary's
+    log), ``transactions_per_sync``, ``primary_cores`` and ``standby_cores`` (used by the engine),
+    ``for_log`` and ``for_standby`` (share of the sessions that wait for either), ``bound`` (what bound
+    the last of the runs, on which node).
+    """
+    both = rerun.metrics.filter(pl.col("wal_write_mean_us") > 0).sort(*POINT, "run_id")
+    runs = both.filter(pl.col("variant").is_in([SYNCHRONOUS, ASYNCHRONOUS])).join(
+        both.filter(variant=ASYNCHRONOUS), on=["engine", "workload"], how="semi"
+    )
+    cores = rerun.of_runs(_CPU).pivot("role", index="run_id", values="cores")
+    for role in (PRIMARY, STANDBY):
+        if role not in cores.columns:
+            cores = cores.with_columns(pl.lit(None, pl.Float64).alias(role))
+    joined = runs.with_columns(
+        (pl.col("tps") / pl.col("wal_writes_per_s")).alias("transactions_per_sync")
+    )
+    for others in (cores, rerun.of_runs(_WAITS), rerun.of_runs(_BOUND)):
+        joined = joined.join(others, on="run_id", how="left", maintain_order="left")
+    shares = pl.col("for_log", "for_standby").fill_null(0.0)
+    found = joined.group_by(POINT, maintain_order=True).agg(
+        pl.col("wal_writes_per_s").median().round_sig_figs(3).alias("syncs_per_s"),
+        pl.col("wal_write_mean_us").median().round_sig_figs(3).alias("sync_us"),
+        pl.col("transactions_per_sync").median().round_sig_figs(3),
+        pl.col(PRIMARY).median().round(2).alias("primary_cores"),
+        pl.col(STANDBY).median().round(2).alias("standby_cores"),
+        shares.median().round(2),
+        pl.col("bound").last().fill_null(UNKNOWN),
+    )
+    with_curve = points.with_curve(found, rerun.study)
+    return points.in_order(with_curve, rerun.study, "concurrency").select(
+        "curve",
+        points.named(rerun.study),
+        "concurrency",
+        *found.columns[len(POINT) :],
+    )
+
+
+def _published(repo: Repo, rerun: Rerun) -> Mapping[tuple[str, float], float]:
+    """Return the article's ratio by workload and our number of clients."""
+    theirs = published.points(repo, rerun.study.study).filter(metric="tps")
+    sync, not_sync = (theirs.filter(variant=one) for one in (SYNCHRONOUS, ASYNCHRONOUS))
+    both = sync.join(not_sync, on=["engine", "workload", "concurrency"], suffix="_async")
+    here = Evidence(rerun).here
+    return {
+        (row["workload"], here(row["concurrency"])): row["value_async"] / row["value"]
+        for row in both.iter_rows(named=True)
+    }
