@@ -635,11 +635,11 @@ class TestTpcc(DriverContract):
     def test_what_stands_in_no_record_reaches_the_rules(self, tmp_path):
         self.leave("paced", self.whole["paced"], tmp_path)
         ramp_up = output.ramp_up([self.recorded("paced").decode()])
-        begin_us, _ = output.measured_part([self.recorded("paced").decode()])
-        assert ramp_up[0] < ramp_up[1] == begin_us
+        begin_us = output.measured_part([self.recorded("paced").decode()]).begin_us
+        assert ramp_up.begin_us < ramp_up.end_us == begin_us
         assert output.ramp_up([self.recorded("killed").decode()]) is None
         checkpoints = pl.DataFrame(
-            {"begin_us": [ramp_up[0], begin_us + 1], "end_us": [begin_us, begin_us + 2]}
+            {"begin_us": [ramp_up.begin_us, begin_us + 1], "end_us": [begin_us, begin_us + 2]}
         )
         (tmp_path / "cardinalities.json").write_text('{"warehouse": 2, "item": 99999}')
         rules = self.driver.rules(tmp_path, self.whole["paced"], checkpoints)

@@ -40,7 +40,7 @@ def left(recorded: Recorded, folder: Path) -> Path:
         "begun": begin_us // 1_000_000,
         "seconds": (end_us - begin_us) / 1e6,
         "of_warehouses": DRAWN.warehouses,
-        **dict.fromkeys(("all", "refused", "errors", "lost"), 0),
+        **dict.fromkeys(("all", "refused", "errors", "lost", "lost_terminals"), 0),
         "is_emulator_bound": False,
         "late_p99_ms": 1.0,
         "deviations": [],

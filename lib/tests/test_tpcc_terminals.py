@@ -706,8 +706,10 @@ def test_the_program_prints_seconds_and_totals_and_writes_records(was, tmp_path)
     assert (program.returncode, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "deviation: not TPC-C pacing: keying and think times × 0.002"
-    begun = int(re.fullmatch(r"begun (\d+)", lines[1]).group(1))
-    seconds = [[float(one) for one in LINE.fullmatch(line).groups()] for line in lines[2:4]]
+    connected = float(re.fullmatch(r"connected (\d+\.\d{3})", lines[1]).group(1))
+    begun = int(re.fullmatch(r"begun (\d+)", lines[2]).group(1))
+    assert connected < begun
+    seconds = [[float(one) for one in LINE.fullmatch(line).groups()] for line in lines[3:5]]
     assert [one[0] for one in seconds] == [begun, begun + 1]
     totals = json.loads(lines[-1])
     assert answering.connections == 1 + 20  # the first one looks whether the server listens
