@@ -29,7 +29,7 @@ from benchlab.run.planning import Selection
 from benchlab.store import RUN_TABLES, Store, ingest, results, schema, writer
 from benchlab.store.results import Rerun
 from benchlab.study import Study
-from benchlab.target import Deployment, provision
+from benchlab.target import Deployment, library, provision
 from benchlab.target.host import AGENT
 from benchlab.target.session import Session
 from hypothesis import settings
@@ -475,8 +475,8 @@ class Machine:
         self._snapshots_before = self._snapshots()
         (root / "paper/studies").mkdir(parents=True)
         (root / "data").mkdir()
-        for folder in ("ansible", "notebooks", "data/published"):
-            (root / folder).symlink_to(ROOT / folder)
+        for path in ("ansible", "notebooks", "data/published", *library.LOCKS):
+            (root / path).symlink_to(ROOT / path)
         self.write_study(MINI, mini_study())
         self.write_study(EVERY_ENGINE, every_engine())
         self.converged = False
