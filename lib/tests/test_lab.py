@@ -248,7 +248,7 @@ def test_samples_and_attribution_name_their_node(swept):
                 .agg(pl.col("value").max())
                 .to_dicts()
             }
-            # nothing of ours runs on the application server yet: it is sampled, and no more
+            # nothing of sysbench's runs on the application server: it is sampled, and no more
             assert used.keys() == set(ROLES) - {"app1"}
             assert all(used.values())
             found = store.table("attribution", record.run_id)

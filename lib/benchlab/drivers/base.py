@@ -201,6 +201,7 @@ class Driver(ABC):
         name: as in studies, and as its folder and Ansible role are called.
         program: that its role installs on the load's hosts.
         protocols: of the engines that it can load.
+        serves: whether one of its processes serves the others, on a node of ``app`` where there is one.
         resolution: how far apart neighbouring buckets of its histograms are, as a share of the
         latency.
         warms_connections: whether it can load a server by the connections of the measured part
@@ -212,6 +213,7 @@ class Driver(ABC):
     name: ClassVar[str]
     program: ClassVar[str]
     protocols: ClassVar[tuple[str, ...]]
+    serves: ClassVar[bool] = False
     resolution: ClassVar[float]
     warms_connections: ClassVar[bool] = False
     ramps_up: ClassVar[bool] = False

@@ -42,7 +42,7 @@ from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks
-from benchlab.study.roles import LOAD, PRIMARY, is_database
+from benchlab.study.roles import APP, LOAD, PRIMARY, is_database
 
 #: What benchlab's own captures hold.
 _FACTS = TypeAdapter(dict[str, Any])
@@ -152,7 +152,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "host": _hosts(record, text),
             "engine_setting": _settings(text),
             "interval": driver.seconds(folder, workload),
-            "os_sample": _os_samples(record, text),
+            "os_sample": _os_samples(record, text, driver.serves),
             "log_latency": _log_latencies(record, text),
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": pl.concat([_counters(text), *_of_services(record, text)]),
@@ -353,9 +353,9 @@ def _interventions(
     }
 
 
-def _os_samples(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
+def _os_samples(record: Record, text: Mapping[str, str], serves: bool) -> pl.DataFrame:
     frames = [
-        _of_its_roles(module.samples(text[file], truncated_ok=True), roles).with_columns(
+        _of_its_roles(module.samples(text[file], truncated_ok=True), roles, serves).with_columns(
             pl.lit(node).alias("node")
         )
         for node, roles in record.nodes.items()
@@ -385,9 +385,9 @@ def _log_latencies(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
     return log_trace.latencies(text[log_trace.NAME], *record.phases["measure"], truncated_ok=True)
 
 
-def _of_its_roles(samples: pl.DataFrame, roles: Collection[str]) -> pl.DataFrame:
+def _of_its_roles(samples: pl.DataFrame, roles: Collection[str], serves: bool) -> pl.DataFrame:
     """Leave out what an agent counts on every node, though nothing of ours uses it on this one."""
-    unused = [] if LOAD in roles else ["client"]
+    unused = [] if LOAD in roles or (serves and APP in roles) else ["client"]
     if not any(map(is_database, roles)):
         unused += ["engine", "disk"]
     return samples.filter(~((pl.col("observer") == "sample") & pl.col("subject").is_in(unused)))

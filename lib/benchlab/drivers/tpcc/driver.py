@@ -79,6 +79,7 @@ class Tpcc(Driver):
     name = "tpcc"
     program = str(PYTHON)
     protocols = ("postgres", "mysql")
+    serves = True
     resolution = 10 ** (1 - _DIGITS)
     ramps_up = True
 
