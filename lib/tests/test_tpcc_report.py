@@ -70,7 +70,7 @@ def read(folder: Path, pacing: float = 1) -> Run:
         DRAWN.warehouses,
         found.totals.seconds,
         DRAWN.interval.begin_us / 1e6,
-        driver.rules(folder, workload),
+        driver.rules(folder, workload, "none"),
         found.operations,
         found.buckets,
         driver.times(folder, workload),
