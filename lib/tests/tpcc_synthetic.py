@@ -100,7 +100,6 @@ def facts(drawn: Drawn) -> Facts:
     return Facts(
         drawn.warehouses,
         drawn.interval,
-        pacing=1,
         mix=Mix(SHARES, deck=sum(DECK)),
         ramp_up=Interval(BEGIN - drawn.ramp_up * MINUTE, BEGIN),
     )

@@ -223,7 +223,6 @@ class Tpcc(Driver):
         facts = validity.Facts(
             warehouses=counted[0].of_warehouses,
             interval=output.measured_part(printed),
-            pacing=float(option["pacing"]),
             mix=_mix(str(option["mix"]), len(printed)),
             ramp_up=output.ramp_up(printed),
         )

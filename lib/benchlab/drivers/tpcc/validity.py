@@ -36,8 +36,6 @@ class Facts:
     warehouses: int
     """Active ones."""
     interval: Interval
-    pacing: float
-    """Share of the standard's keying and think times that terminals keep: 1 is TPC-C, 0 is none."""
     mix: Mix
     """How terminals drew the types of transactions."""
     ramp_up: Interval | None = None
