@@ -1,6 +1,7 @@
 """Begin and end of an engine's checkpoints, from what it logged; or why it does not tell them."""
 
 import pytest
+from benchlab.agent.engine import LOG_BYTES
 from benchlab.engines import ENGINES
 from benchlab.engines.base import CHECKPOINTS
 from benchlab.engines.postgres import Postgres
@@ -50,3 +51,12 @@ def test_checkpoints_of_a_run_are_stored(checkout, close_run, at_sixteen):
         assert found.select("begin_s", "end_s").row(0) == (1795520591.33, 1795520618.227)
         assert found.height == 7
         assert store.table("checkpoint", other.run_id).is_empty()
+
+
+def test_of_a_log_whose_begin_is_cut_off_none_are_stored(checkout, close_run, at_sixteen):
+    cut = f"{'x' * LOG_BYTES}\n{LOG}"[-LOG_BYTES:]
+    assert not isinstance(Postgres.checkpoints(cut), str)
+    record = close_run(trial=at_sixteen, **{**CAPTURES, "engine.log": cut.encode()})
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        assert store.table("checkpoint", record.run_id).is_empty()

@@ -490,8 +490,8 @@ def longest_checkpoints(runs: Iterable[Run]) -> pl.DataFrame:
 def cycles(run: Run) -> pl.DataFrame:
     """Return when the engine had done a cycle of its work in the background, in the interval.
 
-    A round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is from the interval's begin; it
-    is as exact as the engine was asked, once a second.
+    A checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is
+    from the interval's begin; it is as exact as the engine was asked, once a second.
     """
     minute = (pl.col("t") - run.begin_s) / 60
     done = pl.col("value").floor()

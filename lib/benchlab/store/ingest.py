@@ -10,6 +10,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from benchlab import attribution, drivers
+from benchlab.agent.engine import LOG_BYTES
 from benchlab.attribution import blocks, elasticity
 from benchlab.drivers.base import Totals
 from benchlab.engines import EngineSetting, engine_class
@@ -398,7 +399,10 @@ def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
     point = record.trial.point
     nodes = (node for node, roles in record.nodes.items() if PRIMARY in roles)
     log = text.get(record.captured(next(nodes), "engine.log"), "")
-    return engine_class(point.role or point.engine).checkpoints(log)
+    found = engine_class(point.role or point.engine).checkpoints(log)
+    if isinstance(found, pl.DataFrame) and len(log.encode()) >= LOG_BYTES:
+        return "the begin of the server's log is cut off, and with it checkpoints"
+    return found
 
 
 def _counters(text: Mapping[str, str]) -> pl.DataFrame:
