@@ -90,7 +90,7 @@ def run(recorded, tmp_path_factory) -> Run:
 
 def test_every_pacing_but_the_standards_is_told_to_be_none_of_tpcc():
     assert tpcc.paced(1) == "TPC-C pacing"
-    assert tpcc.paced(0.02) == "not TPC-C pacing, 50 times as fast"
+    assert tpcc.paced(0.02) == "not TPC-C pacing (× 50)"
     assert tpcc.paced(0).startswith("not TPC-C pacing")
 
 

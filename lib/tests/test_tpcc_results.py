@@ -58,6 +58,11 @@ def test_one_run_of_each_plain_curve_is_reported(rerun):
         assert "terminals: not TPC-C pacing" in drawn(tpcc_charts.response_times(one))
 
 
+def test_every_workloads_label_says_how_it_is_paced(rerun):
+    for name, workload in rerun.study.workloads.items():
+        assert workload.label.startswith(tpcc.paced(tpcc.pacing(rerun.study, name)))
+
+
 def test_plain_workloads_differ_in_their_pacing_alone(rerun):
     assert tpcc.plain(rerun.study) == ["tpcc", "tpcc_scaled"]
 
@@ -119,7 +124,7 @@ def test_terminals_without_waits_are_a_ratio_alone(rerun):
     assert most[0].startswith("the most at TPC-C pacing")
     of_warehouse = tpcc.reported(rerun)[0].rule("throughput of a warehouse")["value"]
     assert float(most[1]) == pytest.approx(of_warehouse / 12.86, rel=0.01)
-    assert scaled == ("50 times as fast: not TPC-C pacing, 50 times as fast", "1.00")
+    assert scaled == ("not TPC-C pacing (× 50)", "1.00")
 
 
 def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):

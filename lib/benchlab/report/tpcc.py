@@ -108,8 +108,8 @@ def paced(pacing: float) -> str:
     if pacing == 1:
         return "TPC-C pacing"
     if pacing == 0:
-        return "not TPC-C pacing, no keying and think times"
-    return f"not TPC-C pacing, {1 / pacing:.3g} times as fast"
+        return "not TPC-C pacing (no waits)"
+    return f"not TPC-C pacing (× {1 / pacing:.3g})"
 
 
 def plain(study: Study) -> list[str]:

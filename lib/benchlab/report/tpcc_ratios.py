@@ -86,7 +86,7 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
             rows.append((row["engine"], row["variant"], row["concurrency"], most, text))
         for other in tpcc.plain(study):
             both = found.join(_points(rerun, other), on=_CURVE)
-            over = f"{study.workload_label(other)}: {tpcc.paced(tpcc.pacing(study, other))}"
+            over = tpcc.paced(tpcc.pacing(study, other))
             texts = _ratios(rerun, both.select(_CURVE), _PER_WAREHOUSE, workload, other)
             for row, text in zip(both.iter_rows(named=True), texts, strict=True):
                 rows.append((row["engine"], row["variant"], row["concurrency"], over, text))

@@ -8,7 +8,6 @@ from benchlab.report import cpu, points, sections, tpcc, tpcc_charts, tpcc_cost,
 from benchlab.report.points import in_order, with_curve
 from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
-from benchlab.study import Study
 
 #: Terminals of a warehouse (TPC-C 5.11, clause 4.2.2).
 _TERMINALS = 10
@@ -33,8 +32,6 @@ def section(source: Source) -> Content:
     """Gather what ``paper/sections/tpcc.md`` places: what all sections have, and what is disclosed."""
     rerun, repo = source.rerun, source.repo
     made = sections.default(source)
-    for one in made.context["throughputs"] + made.context["latencies"]:
-        one["workload"] = _said(rerun.study, one["figure"].partition("-")[2])
     used = cpu.used(rerun).filter(pl.col("workload").is_in(tpcc.plain(rerun.study)))
     if not used.is_empty():  # a view for each workload has no room for its name
         made.figures["cpu"] = cpu.chart(rerun.study, used)
@@ -70,11 +67,6 @@ def section(source: Source) -> Content:
         made.tables["rules"] = tpcc.checks(one.rules)
         made.context["rules_of"] = one.heading
     return made
-
-
-def _said(study: Study, workload: str) -> str:
-    """Return a workload's label, and how its terminals are paced."""
-    return f"{study.workload_label(workload)} ({tpcc.paced(tpcc.pacing(study, workload))})"
 
 
 def _written(value: float) -> str:
