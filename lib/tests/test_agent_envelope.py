@@ -1,5 +1,6 @@
 """The agent's envelope and sampler on recorded trees, with a loop device and mount of their own."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -194,6 +195,18 @@ def test_what_kernel_threads_use_is_counted_while_they_are_seen(host):
     assert sampler.sample()["host"]["kernel_threads_us"] == 43 * 10_000
     (host.roots.proc / "2/comm").write_text("sleep\n")
     assert sampler.sample()["host"]["kernel_threads_us"] is None
+
+
+def test_a_host_of_the_lab_sees_the_kernel_threads_of_its_machine(host):
+    kernel_threads(host, loop0=7)
+    host.roots = dataclasses.replace(host.roots, machine_proc=host.folder / "machine")
+    shutil.copytree(host.roots.proc, host.roots.machine_proc)
+    shutil.rmtree(host.roots.proc / "2")
+    sampler = Sampler(host.envelope())
+    assert sampler.sample()["host"]["kernel_threads_us"] == 0
+    stat = host.roots.machine_proc / "3/stat"
+    stat.write_text(stat.read_text().replace(" 7 0 0 0 -20", " 9 0 0 0 -20"))
+    assert sampler.sample()["host"]["kernel_threads_us"] == 2 * 10_000
 
 
 def link(host, name: str, received: int, speed: str, device: bool) -> None:

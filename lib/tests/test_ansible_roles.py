@@ -121,6 +121,7 @@ def test_facts_are_this_machines(host_facts):
     assert facts["cores"] == os.cpu_count()
     assert facts["memory_bytes"] == pages
     assert facts["kernel"] == os.uname().release
+    assert facts["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert facts["cgroup"] in ("v1", "v2", "hybrid")
     assert Path("/var/lib").is_relative_to(facts["mount_point"])
     assert facts["mount_options"].split(",")[0] in ("rw", "ro")

@@ -229,6 +229,17 @@ def test_runs_count_and_have_captures_of_every_node(swept):
         assert not [name for name in record.files if name.endswith("observers.json")]
 
 
+def test_what_others_use_of_the_machine_is_known_though_its_hosts_share_it(swept):
+    with open_store(swept.data / "store") as store:
+        for record in swept.records:
+            boots = store.table("host", record.run_id).filter(fact="boot_id")
+            assert (len(boots), boots["value"].n_unique()) == (len(ROLES), 1)
+            kernel = store.table("os_sample", record.run_id).filter(subject="kernel threads")
+            assert set(kernel["node"]) == set(ROLES)
+            (share,) = store.table("gate", record.run_id).filter(check="alone")["value"]
+            assert 0 <= share < 1
+
+
 def test_samples_and_attribution_name_their_node(swept):
     with open_store(swept.data / "store") as store:
         for record in swept.records:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from benchlab.plan import Trial
 from benchlab.repo import Repo
-from benchlab.report import log_writes
+from benchlab.report import gate, log_writes
 from benchlab.stats import CommitModel
 from benchlab.studies import remote_wal
 from conftest import ROOT, rerun
@@ -73,6 +73,11 @@ def test_writes_of_the_log_are_those_that_the_server_counts(found):
     assert (metrics["wal_write_concurrency"] * metrics["measured_s"]).round(
         6
     ).unique().to_list() == [2]
+
+
+def test_runs_are_counted_whose_hosts_others_may_have_used(found):
+    counts = gate.summary(found)  # their samples have nothing of the host
+    assert counts["not_known_alone"] == counts["runs"] > 0
 
 
 def test_the_model_finds_what_made_the_curves(found):

@@ -142,6 +142,7 @@ def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_p
     made = manuscript.content(checkout, store, None)
     (it,) = made.context["studies"]
     assert it["text"] == "sections/_default.md"
+    assert it["gate"]["not_known_alone"] == 0
     assert {"throughputs-writes", "latencies-writes", "cpu"} <= set(it["drawn"])
     assert "beside-article-tps" not in it["drawn"]  # the article's one point makes no curve
     assert {"similitude", "costs", "evidence", "latencies", "verdicts", "beside-article"} <= set(

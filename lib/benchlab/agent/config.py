@@ -43,6 +43,8 @@ class Roots:
     cgroup: Path = Path("/sys/fs/cgroup")
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
+    #: Where a host of the lab shows its machine's; elsewhere there is none.
+    machine_proc: Path = Path("/run/benchlab-machine/proc")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,10 @@ class Sampler:
             self.disk_source = envelope.roots.sys / "dev" / "block" / self.device / "stat"
         self.pressure = self._pressure_files()
         self.links = _links(envelope.roots.sys / "class" / "net")
-        self.kernel = KernelThreads(envelope.roots.proc)
+        roots = envelope.roots
+        self.kernel = KernelThreads(
+            roots.machine_proc if roots.machine_proc.is_dir() else roots.proc
+        )
 
     def header(self, interval_s: float) -> dict[str, Any]:
         """What is sampled, from where, under which limits."""

@@ -114,34 +114,66 @@ def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
 
 
 def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
-    """Return whether others used the CPU of the one host.
+    """Return whether others used the CPU of a machine that the run had.
 
-    Of several nodes it is not known: in the lab they are one host, each of whose counters has the load
-    of all.
+    Of several nodes it is not known unless each says which machine it is of: in a lab they are one,
+    and the counters of each have the load of all.
     """
     samples, host = (tables.get(name, pl.DataFrame()) for name in ("os_sample", "host"))
-    cores = host.filter(fact="cores")["value"] if len(host) else []
-    if samples.is_empty() or len(cores) != 1:
+    if samples.is_empty() or host.is_empty():
         return None
-    begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
+    facts = {row[:2]: row[2] for row in host.select("node", "fact", "value").iter_rows()}
+    nodes = {node for node, _ in facts}
+    boots = {node: facts.get((node, "boot_id")) for node in nodes}
+    used = _used_cores(tables["run"], samples)
+    known = {subject for _, subject in used}
+    if not {"host", "engine", "client"} <= known or (len(nodes) > 1 and None in boots.values()):
+        return None
+    shares = []
+    for boot in set(boots.values()):
+        of_machine = [node for node in nodes if boots[node] == boot]
+        cores = facts.get((of_machine[0], "cores"))
+        foreign = _foreign_cores(used, of_machine)
+        if cores is None or foreign is None:
+            return None
+        shares.append(foreign / float(cores))
+    foreign = max(shares)
+    found = f"{foreign:.0%} of the host's CPU used by others than engine, load and kernel"
+    return ALONE, foreign <= MOST_FOREIGN, foreign, found
+
+
+#: Mean use of the measured part, in cores, by node and subject of ``os_sample``.
+UsedCores = Mapping[tuple[str, str], float]
+
+
+def _used_cores(run: pl.DataFrame, samples: pl.DataFrame) -> UsedCores:
+    begin, end = run.select("measure_begin", "measure_end").row(0)
     used = (
         samples.filter(
             pl.col("t").is_between(begin + 1, end, closed="right"),
             observer="sample",
             metric="cpu_us_per_s",
         )
-        .group_by("subject")
-        .agg(pl.col("value").sort_by("t").mean())
+        .group_by("node", "subject")
+        .agg(pl.col("value").sort_by("t").mean() / 1e6)
     )
-    of = dict(used.iter_rows())
-    if not {"host", "engine", "client"} <= of.keys():
+    return {row[:2]: row[2] for row in used.iter_rows()}
+
+
+def _foreign_cores(used: UsedCores, nodes: list[str]) -> float | None:
+    """Return what others used of a machine that has these nodes; ``None``: none of them counts it."""
+
+    def counted(subject: str) -> list[float]:
+        return [used[node, subject] for node in nodes if (node, subject) in used]
+
+    # each node counts all of the machine, but only its own engine and load
+    if not (whole := counted("host")):
         return None
     # the kernel's threads work for the engine, and cannot be told apart where they work for others
-    accounted = of["engine"] + of["client"] + of.get("kernel threads", 0.0)
+    kernel = max(counted("kernel threads"), default=0.0)
+    accounted = sum(counted("engine")) + sum(counted("client")) + kernel
     # clocks of host and groups differ a little, so that it may come out below 0
-    foreign = max(0.0, of["host"] - accounted) / 1e6 / float(cores[0])
-    found = f"{foreign:.0%} of the host's CPU used by others than engine, load and kernel"
-    return ALONE, foreign <= MOST_FOREIGN, foreign, found
+    return max(0.0, sum(whole) / len(whole) - accounted)
 
 
 def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from benchlab.gate.checks import ALONE
 from benchlab.gate.similar import SIMILAR, dissimilar
 from benchlab.report import points
 from benchlab.report.points import with_curve
@@ -14,11 +15,17 @@ _REPEATED = """
 """
 
 
+_CHECKED_ALONE = f"""
+    SELECT run_id FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = '{ALONE}'
+"""
+
+
 def summary(rerun: Rerun) -> dict[str, int]:
     """Return how many runs and points of the curves there are, and how many of each passed.
 
     Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``; ``repeated``: trials that were run
-    more than once. A point passed if a run of it did.
+    more than once; ``not_known_alone``: runs of which it is not known whether others used their hosts.
+    A point passed if a run of it did.
     """
     counted = rerun.counted
     repeated = rerun.store.sql(_REPEATED, rerun.study.study, rerun.target)["trial_key"]
@@ -29,6 +36,7 @@ def summary(rerun: Rerun) -> dict[str, int]:
         "points": len(of_points),
         "points_passed": of_points["valid"].sum(),
         "repeated": len(counted.filter(pl.col("trial_key").is_in(repeated.implode()))),
+        "not_known_alone": len(counted) - len(rerun.of_runs(_CHECKED_ALONE)),
     }
 
 

@@ -48,7 +48,7 @@ _SPEED = f"""
     FROM ({SPEEDS}) GROUP BY run_id
 """
 
-# What the gate worked out of it; of several nodes it is not known.
+# What the gate worked out of it.
 _FOREIGN = """
     SELECT run_id, 100 * value AS foreign_cpu_percent
     FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'

@@ -27,6 +27,9 @@ else
 fi
 mount -t proc proc proc
 mount -t tmpfs tmpfs run
+# the machine's own, for what only it sees: the kernel's threads (benchlab.agent.sample)
+mkdir -p run/benchlab-machine/proc
+mount --bind -o ro /proc run/benchlab-machine/proc
 mount -t tmpfs tmpfs tmp
 mkdir -p run/sshd
 cp "$keys/host" "$keys/authorized" run/sshd

@@ -56,7 +56,7 @@ def collect_memory():
 
 
 def collect_system():
-    """Kernel release, architecture, distribution, clock source."""
+    """Kernel release, architecture, distribution, clock source; which start of which machine it is."""
     clock = SYS / "devices/system/clocksource/clocksource0/current_clocksource"
     release = platform.freedesktop_os_release()
     return {
@@ -64,6 +64,8 @@ def collect_system():
         "architecture": platform.machine(),
         "distribution": release.get("PRETTY_NAME", release["NAME"]),
         "clock_source": _text(clock),
+        # hosts that are namespaces of one machine have it in common
+        "boot_id": _text(PROC / "sys/kernel/random/boot_id"),
     }
 
 
