@@ -93,9 +93,9 @@ def measure_all_points(checkout: Repo, name: str) -> None:
     yaml.dump(spec, path)
 
 
-def set_claims(checkout: Repo, tests: list[dict], kind: str = "order") -> None:
-    """Let the first study have these claims alone, ``c0``, ``c1``, ..., each decided by its test."""
-    path = checkout.studies / f"{STUDY}.yml"
+def set_claims(checkout: Repo, tests: list[dict], kind: str = "order", name: str = STUDY) -> None:
+    """Let a study have these claims alone, ``c0``, ``c1``, ..., each decided by its test."""
+    path = checkout.studies / f"{name}.yml"
     spec = YAML(typ="safe").load(path)
     spec["claims"] = [
         {

@@ -76,6 +76,20 @@ def test_claims_that_a_plan_cannot_decide_are_named(checkout, of_claim, case):
     assert found == ([expected] if expected else [])
 
 
+@pytest.mark.parametrize(("name", "is_foreseen"), [("tpcc", False), (STUDY, True)])
+def test_checks_after_a_load_decide_a_claim_about_them(checkout, name, is_foreseen):
+    plan = planned(checkout, name)
+    engine, variant, workload, _ = plan.trials[0].point.curve
+    series = {"engine": engine, "variant": variant, "workload": workload}
+    test = {"test": "outcome", "of": series, "answers": {"one": "holds"}}
+    set_claims(checkout, [test], name=name)
+    spec = study.load(checkout, name)
+    instance = target.instance_type(checkout, spec.instance)
+    found = [reason for _, reason in undecidable(spec, instance, plan)]
+    reason = f"profile quick does not run {engine} {variant} {workload}"
+    assert found == ([reason] if is_foreseen else [])
+
+
 def test_what_is_foreseen_comes_true(checkout, measured):
     """With runs of all that the plan has, the judge calls just these claims not testable."""
     spec = study.load(checkout, STUDY)

@@ -5,7 +5,7 @@ Said before anything runs, so that hours of measuring do not end with *not testa
 
 from collections.abc import Iterator
 
-from benchlab.plan import Plan
+from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
 from benchlab.study.claims import (
     Above,
@@ -28,6 +28,7 @@ from benchlab.study.claims import (
 )
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.study.vocabulary import OF_SINGLE_WRITES
+from benchlab.workloads import tables_of
 
 #: Engine, variant, workload, and what is done in the run.
 _Key = tuple[str, str, str, type]
@@ -79,8 +80,9 @@ def _concurrencies(plan: Plan) -> dict[_Key, set[int]]:
             for trial in batch.trials:
                 *curve, envelope = trial.point.curve
                 if envelope == DEFAULT_ENVELOPE:
-                    key = (*curve, type(batch.intervention))
-                    found.setdefault(key, set()).add(trial.point.concurrency)
+                    for done in _done_by(batch):
+                        key = (*curve, done)
+                        found.setdefault(key, set()).add(trial.point.concurrency)
     return found
 
 
@@ -145,6 +147,13 @@ def _in_none(study: Study, test: OfCurves, scale: float) -> bool:
             every.update(study.profiles[name].concurrency)
     every.update(one for block in study.matrix for one in block.concurrency or ())
     return bool(_lacking(test, every, scale))
+
+
+def _done_by(batch: Batch) -> Iterator[type]:
+    """Yield what is done in the runs of a batch; a load may be followed by checks."""
+    yield type(batch.intervention)
+    if batch.intervention is None and tables_of(batch.trials[0].point.dataset).checks_after_load:
+        yield OutcomeChecks
 
 
 def _done_in(claim: Claim) -> type:

@@ -28,6 +28,9 @@ class Tables(ABC, Generic[DatasetT]):
     #: Whether :meth:`load` goes on with a load that was interrupted, where there is a part of one.
     goes_on = False
 
+    #: Whether :meth:`outcomes_after_load` checks anything.
+    checks_after_load = False
+
     #: Where on the client lies what :meth:`files` returns.
     folder = Path("/run/benchlab/load")
 

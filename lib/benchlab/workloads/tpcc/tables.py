@@ -20,6 +20,7 @@ class Warehouses(Tables[Tpcc]):
     """See :class:`~benchlab.workloads.base.Tables`."""
 
     goes_on = True
+    checks_after_load = True
 
     def load(self, session: Session, jobs: int) -> None:
         """See :meth:`Tables.load`."""
