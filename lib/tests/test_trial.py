@@ -8,13 +8,15 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
+from benchlab import drivers
 from benchlab.drivers.base import Phase, Process, Stage
 from benchlab.errors import EngineError, RunFailed
+from benchlab.gate.steady import WRITEBACK_S
 from benchlab.observers import outcomes
 from benchlab.observers.outcomes import Outcome
 from benchlab.raw.record import RunFolder
 from benchlab.run.trial import _Run
-from conftest import ALONE, DATA
+from conftest import ALONE, DATA, planned
 
 RESET = "postgres: connection failed: server closed the connection unexpectedly"
 
@@ -113,6 +115,18 @@ def under_way(checkout, batches, tmp_path):
         return run
 
     return make
+
+
+@pytest.mark.parametrize(("profile", "warmup_s"), [("quick", 5), ("standard", WRITEBACK_S)])
+def test_terminals_that_write_until_it_is_steady_ramp_up_as_long_as_the_gate_asks(
+    checkout, under_way, profile, warmup_s
+):
+    run = under_way()
+    trial = planned(checkout, "tpcc", profile).trials[0]
+    point = trial.point.model_copy(update={"warmup_s": 5})
+    run.trial = trial.model_copy(update={"point": point})
+    run.driver = drivers.driver("tpcc")
+    assert run._job.warmup_s == warmup_s
 
 
 def shell(name: str, script: str, **process: object) -> Process:

@@ -164,8 +164,10 @@ class _Run:
         point = self.trial.point
         each, longest_s = point.transactions_per_client, point.longest_s
         warmup_s = self._server_warmup_s
-        if longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
-            warmup_s = longest_s
+        if longest_s and self.driver.ramps_up and point.workload.writes:
+            warmup_s = max(warmup_s, steady.WRITEBACK_S)
+        elif longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
+            warmup_s = longest_s  # it ends once it is long enough
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         application_role = APP if self.session.deployment.having(APP) else LOAD
         return Job(
