@@ -30,7 +30,7 @@ UNKNOWN = {
     ),
     "variant": (
         "run postgres_vs_tidb --variant nosuch",
-        ["variant 'nosuch'", "default, no_full_pages, tuned"],
+        ["variant 'nosuch'", "default, more_clients, no_full_pages, tuned"],
     ),
     "workload": (
         "run postgres_vs_tidb --workload nosuch",

@@ -244,12 +244,12 @@ class RecursiveQueryContract:
 class LogContract:
     """What PostgreSQL from 14 on counts of the calls on its log, wherever a version has it."""
 
-    def test_durable_writes_are_counted_and_timed(self, session):
+    def test_durable_writes_are_counted_and_timed(self, session, machine):
         def counted(what: str) -> float:
             counters = session.engine.counters()
             return sum(counters.get(name, 0.0) for name in LOG_CALLS[what])
 
-        session.cold("tuned")
+        session.cold("tuned", restore=self.point(machine).dataset_key)
         before = {what: counted(what) for what in LOG_CALLS}
         with session.engine.asking() as ask:
             ask("SET track_wal_io_timing = on")

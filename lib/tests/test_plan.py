@@ -127,7 +127,7 @@ def test_a_selection_is_a_part_of_the_whole(batches):
     ("kind", "choices"),
     [
         ("engine", "oceanbase, postgres, tidb"),
-        ("variant", "default, no_full_pages, tuned"),
+        ("variant", "default, more_clients, no_full_pages, tuned"),
         ("workload", "oltp_insert, oltp_point_select, oltp_write_only"),
     ],
 )

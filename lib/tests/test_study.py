@@ -48,7 +48,7 @@ MISTAKES = {
         "variants: [default, tuned]",
         "variants: [default, tunde]",
         "variant 'tunde'",
-        "default, no_full_pages, tuned",
+        "default, more_clients, no_full_pages, tuned",
     ),
     "unknown workload in the matrix": (
         "workloads: [oltp_write_only, oltp_insert, oltp_point_select]",
@@ -59,7 +59,7 @@ MISTAKES = {
     "unknown variant to load": (
         "load_variant: tuned",
         "load_variant: tuend",
-        "default, no_full_pages, tuned",
+        "default, more_clients, no_full_pages, tuned",
     ),
     "engine of an override": (
         "      postgres:\n        init: {wal_segsize_mb: 1}",
@@ -119,7 +119,7 @@ MISTAKES = {
         "over: {engine: postgres, variant: default, workload: oltp_write_only}",
         "over: {engine: postgres, variant: defualt, workload: oltp_write_only}",
         "claims.0.decided_by.over.variant: unknown variant 'defualt'",
-        "default, no_full_pages, tuned",
+        "default, more_clients, no_full_pages, tuned",
     ),
     "workload of a claim": (
         "over: {engine: postgres, variant: default, workload: oltp_write_only}",

@@ -102,6 +102,7 @@ def under_way(checkout, batches, tmp_path):
         made.mkdir()
         session = SimpleNamespace(
             engine=Server(error),
+            found=SimpleNamespace(external=False),
             load=("one node",),
             deployment=SimpleNamespace(having=lambda role: ()),
             address=lambda role: "127.0.0.1",

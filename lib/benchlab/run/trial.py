@@ -202,7 +202,8 @@ class _Run:
             cold = session.cold(point.variant, point.dataset_key if restore else None)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
-        self.services = cold.get(session.primary.name, {}).get("services")
+            if node == session.primary.name:
+                self.services = said.get("services")
         session.engine.tune(point.settings)
         self._check_settings()
         self.tables.prepare(session.engine, point.workload)
@@ -488,7 +489,12 @@ class _Run:
             raise RunFailed(f"{lost}: {failure}" if lost else failure)
 
     def _server_lost(self) -> str | None:
-        """Return what became of the engine if its processes are not those that were started."""
+        """Return what became of the engine if its processes are not those that were started.
+
+        Of a server that somebody else runs nobody knows.
+        """
+        if self.session.found.external:
+            return None
         engine, status = self.trial.point.engine, self.session.status()
         services = status.get("services", {})
         if status["pid"] is None:

@@ -398,7 +398,9 @@ def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
     """Return the checkpoints of the engine that took the load, or why nothing tells them."""
     point = record.trial.point
     nodes = (node for node, roles in record.nodes.items() if PRIMARY in roles)
-    log = text.get(record.captured(next(nodes), "engine.log"), "")
+    if (node := next(nodes, None)) is None:
+        return "the log of a server that somebody else runs was not read"
+    log = text.get(record.captured(node, "engine.log"), "")
     found = engine_class(point.role or point.engine).checkpoints(log)
     if isinstance(found, pl.DataFrame) and len(log.encode()) >= LOG_BYTES:
         return "the begin of the server's log is cut off, and with it checkpoints"
