@@ -206,10 +206,15 @@ def listener(proc: Path, port: int) -> str | None:
     if not inodes:
         return None
     wanted = {f"socket:[{inode}]" for inode in inodes}
-    for link in proc.glob("[0-9]*/fd/*"):
-        try:
-            if str(link.readlink()) in wanted:
-                return describe(proc, int(link.parts[-3]))
-        except OSError:
-            continue  # the process or the file is gone, or is not ours to see
+    for process in proc.glob("[0-9]*"):
+        if not wanted.isdisjoint(_open_files(process)):
+            return describe(proc, int(process.name))
     return "a process that cannot be seen from here"
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    """Yield what a process has open; nothing of one that is gone, or is not ours to see."""
+    with contextlib.suppress(OSError):
+        for link in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield str(link.readlink())
