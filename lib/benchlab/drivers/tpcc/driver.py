@@ -152,11 +152,9 @@ class Tpcc(Driver):
     def measured(self, folder: Path, workload: Workload) -> Measured:
         """See :meth:`Driver.measured`: of what was answered in the measured part, or lost in it."""
         del workload
-        printed, kept = _kept(folder)
-        if not kept:
-            raise ParseError("tpcc: the terminals left no records")
+        printed, records = _recorded(folder)
         interval = output.measured_part(printed)
-        ended = within(output.records(kept), interval)
+        ended = within(records, interval)
         well, response = ENDED_WELL, output.response_us()
         operations = (
             ended.group_by(operation="type")
@@ -193,13 +191,10 @@ class Tpcc(Driver):
     def times(self, folder: Path, workload: Workload) -> pl.DataFrame:
         """See :meth:`Driver.times`; those of what ended well in the measured part."""
         del workload
-        printed, kept = _kept(folder)
-        if not kept:
-            raise ParseError("tpcc: the terminals left no records")
-        deliveries = folder / DELIVERIES
+        printed, records = _recorded(folder)
         return output.times(
-            output.records(kept),
-            output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
+            records,
+            _deliveries(folder),
             output.measured_part(printed),
             _DIGITS,
         )
@@ -208,15 +203,13 @@ class Tpcc(Driver):
         self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str
     ) -> pl.DataFrame:
         """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and servers recorded it."""
-        printed, kept = _kept(folder)
-        if not kept:
-            raise ParseError("tpcc: the terminals left no records")
+        printed, records = _recorded(folder)
         counted = [output.totals(text) for text in printed]
         option = {**_DEFAULTS, **workload.options}
-        deliveries, counted_rows = folder / DELIVERIES, folder / CARDINALITIES
+        counted_rows = folder / CARDINALITIES
         recorded = validity.Recorded(
-            output.records(kept).collect(),
-            output.deliveries(deliveries.read_bytes()) if deliveries.exists() else None,
+            records.collect(),
+            _deliveries(folder),
             checkpoints,
             output.cardinalities(counted_rows.read_bytes()) if counted_rows.exists() else None,
         )
@@ -351,6 +344,23 @@ def _kept(folder: Path) -> tuple[list[str], list[Path]]:
     records = [path.with_suffix(".parquet") for path in outputs]
     printed = [path.read_bytes().decode(errors="replace") for path in outputs]
     return printed, records if all(path.exists() for path in records) else []
+
+
+def _recorded(folder: Path) -> tuple[list[str], pl.LazyFrame]:
+    """Return what the processes with terminals printed, and the records of all of them.
+
+    Raises:
+        ParseError: one of them left none.
+    """
+    printed, kept = _kept(folder)
+    if not kept:
+        raise ParseError("tpcc: the terminals left no records")
+    return printed, output.records(kept)
+
+
+def _deliveries(folder: Path) -> pl.DataFrame | None:
+    path = folder / DELIVERIES
+    return output.deliveries(path.read_bytes()) if path.exists() else None
 
 
 DRIVER = Tpcc()
