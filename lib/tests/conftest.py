@@ -5,6 +5,7 @@ a study of a few seconds.
 """
 
 import fcntl
+import importlib
 import json
 import os
 import pwd
@@ -140,6 +141,17 @@ def batches(checkout: Repo) -> Callable[..., list[Batch]]:
         return selected(spec, closed, **selection)
 
     return planned
+
+
+@pytest.fixture
+def benchmark_part(monkeypatch):
+    """Import a part of `make bench` by its name; its modules are forgotten at the end."""
+    folder = ROOT / "lib/benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
+    yield importlib.import_module
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "").parent == folder:
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -1,22 +1,18 @@
 """What observers cost, as the benchmark works it out of blocks with them and without."""
 
 import gzip
-import sys
 
 import pytest
 from benchlab.agent.observe import REPORT
 from benchlab.observers.log_trace import LogTrace
-from conftest import DATA, ROOT
+from conftest import DATA
 
 RECORDED = DATA / "log_trace" / "remote_update_32.json.gz"
 
 
 @pytest.fixture
-def observer_cost(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "lib/benchmarks"))
-    yield __import__("observer_cost")
-    for name in ("observer_cost", "table"):
-        sys.modules.pop(name, None)
+def observer_cost(benchmark_part):
+    return benchmark_part("observer_cost")
 
 
 class Observed:

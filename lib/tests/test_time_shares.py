@@ -1,18 +1,13 @@
 """Where the time of a rerun goes, as the benchmark reports it."""
 
-import sys
 from datetime import UTC, datetime
 
 import pytest
-from conftest import ROOT
 
 
 @pytest.fixture
-def time_shares(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "lib/benchmarks"))
-    yield __import__("time_shares")
-    for name in ("time_shares", "table"):
-        sys.modules.pop(name, None)
+def time_shares(benchmark_part):
+    return benchmark_part("time_shares")
 
 
 def at(second: float) -> datetime:
