@@ -151,6 +151,8 @@ class Engine(ABC):
         name: as in studies, roles and tables.
         protocol: what its clients speak, and so the dialect of SQL that they write.
         pool: name of the setting that sizes its buffer pool; empty where no one setting does.
+        kept_settings: names of those that a data directory keeps from its first start, so that no
+            later start can make them smaller.
         page_bytes: what it reads of the disk at a time, at random; 0 where that is not known.
         log_folder: its log's in the data directory, which may be moved to a disk of its own; empty
             where it has none that can.
@@ -171,6 +173,7 @@ class Engine(ABC):
     schema: ClassVar[str]
     admin_user: ClassVar[str]
     pool: ClassVar[str] = ""
+    kept_settings: ClassVar[tuple[str, ...]] = ()
     page_bytes: ClassVar[int] = 0
     log_folder: ClassVar[str] = ""
     waits_query: ClassVar[str] = ""

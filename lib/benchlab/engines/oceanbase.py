@@ -33,6 +33,7 @@ class OceanBase(MySQLProtocol):
 
     name = "oceanbase"
     admin_user = "root"
+    kept_settings = ("log_disk_size",)
     # after 10 s it gives a query up by default, which one of its catalogue may take on a throttled disk
     session = "SET ob_query_timeout = 600000000"
     waits_query = (

@@ -232,7 +232,7 @@ def _failure(run: ansible_runner.Runner) -> str:
 def _engine_variables(study: Study, profile_name: str, engine: str, envelope: Envelope) -> dict:
     spec = study.engines[engine]
     cls = engine_class(study.role(engine))
-    init = plan.init_of(study, profile_name, engine)
+    init = plan.init_of(study, profile_name, engine, envelope.memory_bytes)
     return {
         "engine": engine,
         "role": spec.role,
