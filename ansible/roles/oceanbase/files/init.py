@@ -31,7 +31,7 @@ def main(user, server, data_dir, etc, port, database, client, *parameters):
     """Make it."""
     account = pwd.getpwnam(user)
     draft = Path(data_dir + ".partial")
-    password = Path("/etc/benchlab/secrets/oceanbase").read_text().strip()
+    password = (Path("/etc/benchlab/secrets") / Path(etc).name).read_text().strip()
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=0o700)
     os.chown(draft, account.pw_uid, account.pw_gid)
