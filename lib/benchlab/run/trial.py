@@ -158,7 +158,7 @@ class _Run:
         """The driver of the point's workload."""
         return drivers.driver(self.trial.point.workload.driver)
 
-    @property
+    @cached_property
     def _job(self) -> Job:
         """What the driver is to run."""
         point = self.trial.point
@@ -270,13 +270,20 @@ class _Run:
 
     def _measured(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
-        begin, end = self.folder.phases.get("warmup", (0.0, 0.0))
         kept = tps[:-1]  # the last second may not be a whole one when the run has ended
         return (
             self.trial.intervention is None
             and len(kept) >= point.measure_s
-            and steady.enough(kept, point.workload.writes, cycles, end - begin)
+            and steady.enough(kept, point.workload.writes, cycles, self._warmed_s)
         )
+
+    @property
+    def _warmed_s(self) -> float:
+        """Seconds that the load went on before the measured part."""
+        if self.driver.ramps_up:  # in the same stage, whose phases are known at its end
+            return self._job.warmup_s
+        begin, end = self.folder.phases.get("warmup", (0.0, 0.0))
+        return end - begin
 
     def _measure(self, stage: Stage, phase: Phase) -> None:
         """Run the stage with the measured part: counters at its begin and end, limits lowered in it."""
@@ -439,14 +446,14 @@ class _Run:
 
     def _until(self, stage: Stage, enough: Enough) -> Until | None:
         """Return what ends a stage early; ``None`` if its processes cannot be."""
-        processes = stage.processes
-        if not all(process.stop for process in processes):
+        clients = [process for process in stage.processes if not process.serves]
+        if not all(process.stop for process in clients):
             return None
         importlib.import_module("benchlab.stats")  # now, and not while the load goes on
         begin: float | None = None
 
         def stop() -> None:
-            for process in processes:
+            for process in clients:
                 self._node(process).run(*process.stop)
 
         def is_enough(tps: Sequence[float]) -> bool:
@@ -455,8 +462,7 @@ class _Run:
             begin = now if begin is None else begin  # what goes before the first second is no part
             return enough(tps, None if now is None else steady.spanned(begin, now))
 
-        clients = sum(not process.serves for process in processes)
-        return Until(clients, self.driver.second_of, is_enough, stop)
+        return Until(len(clients), self.driver.second_of, is_enough, stop)
 
     @property
     def _cycles(self) -> float | None:

@@ -282,15 +282,13 @@ def _server(job: Job) -> Process:
     )
     mechanisms = asdict(_mechanisms(option)).items()
     switches = [f"--{name}" if on else f"--no-{name}" for name, on in mechanisms]
-    return _ended_well(
-        Process(
-            _WAS,
-            [*argv, *switches, "--until-left"],
-            f"{json.dumps(address)}\n".encode(),
-            role=job.application_role,
-            makes_files=True,
-            serves=True,
-        )
+    return Process(
+        _WAS,
+        [*argv, *switches, "--until-left"],
+        f"{json.dumps(address)}\n".encode(),
+        role=job.application_role,
+        makes_files=True,
+        serves=True,
     )
 
 
