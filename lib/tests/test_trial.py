@@ -71,6 +71,9 @@ class Shell:
     def begun(self, line: bytes, now: float) -> float | None:
         return now if line == b"begun\n" else None
 
+    def second_of(self, line: bytes) -> None:
+        """It prints no throughput."""
+
     def failure(self, process: Process, ended, workload) -> str | None:
         return f"{process.name} ended with {ended.returncode}" if ended.returncode else None
 
@@ -128,6 +131,26 @@ def test_terminals_that_write_until_it_is_steady_ramp_up_as_long_as_the_gate_ask
     run.trial = trial.model_copy(update={"point": point})
     run.driver = drivers.driver("tpcc")
     assert run._job.warmup_s == warmup_s
+
+
+def test_terminals_end_as_soon_as_they_are_steady(checkout, under_way):
+    run = under_way()
+    run.trial = planned(checkout, "tpcc", "standard").trials[0]
+    run.driver = drivers.driver("tpcc")
+    least_s = run.trial.point.measure_s
+    enough = [200.0] * (least_s + 1)
+    assert run._measured(enough, cycles=2)
+    assert not run._measured(enough, cycles=1)
+    assert not run._measured(enough[:least_s], cycles=2)
+
+
+def test_only_clients_are_ended_early(under_way):
+    run, ended = under_way(), []
+    run.session.node = lambda role, number=0: SimpleNamespace(run=lambda *argv: ended.append(argv))
+    server, client = shell("was", "", serves=True), shell("load", "", stop=["end", "the load"])
+    run._until(Stage([server, client], [], 1), lambda *of: True)._stop()
+    assert ended == [("end", "the load")]
+    assert run._until(Stage([server, shell("load", "")], [], 1), lambda *of: True) is None
 
 
 def shell(name: str, script: str, **process: object) -> Process:
