@@ -1,7 +1,8 @@
 """What TPC-C's ways of running it are worth, as ratios of runs that differ in one of them alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import permutations
+from typing import Any
 
 import polars as pl
 
@@ -73,7 +74,7 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``curve``, ``terminals``, ``over`` (the most that a warehouse gives at TPC-C's pacing,
     clause 4.1.3, or runs with waits), ``New-Orders/min of a warehouse`` (ratio, with its 95 % interval
-    where there are several trials).
+    where there are several trials), ``gate passed``.
     """
     study = rerun.study
     rows = []
@@ -83,19 +84,20 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
         own = _samples(rerun, found.select(_CURVE), _PER_WAREHOUSE, workload)
         for row, sample in zip(found.iter_rows(named=True), own, strict=True):
             text = _text(stats.median(sample), PER_WAREHOUSE[1]) if sample else NOTHING
-            rows.append((row["engine"], row["variant"], row["concurrency"], most, text))
+            rows.append((*_point(row), most, text, row["valid"]))
         for other in tpcc.plain(study):
-            both = found.join(_points(rerun, other), on=_CURVE)
+            both = found.join(_points(rerun, other), on=_CURVE, suffix=" under")
             over = tpcc.paced(tpcc.pacing(study, other))
             texts = _ratios(rerun, both.select(_CURVE), _PER_WAREHOUSE, workload, other)
             for row, text in zip(both.iter_rows(named=True), texts, strict=True):
-                rows.append((row["engine"], row["variant"], row["concurrency"], over, text))
+                rows.append((*_point(row), over, text, row["valid"] and row["valid under"]))
     schema = {
         "engine": pl.String,
         "variant": pl.String,
         "terminals": pl.Int64,
         "over": pl.String,
         "New-Orders/min of a warehouse": pl.String,
+        "gate passed": pl.Boolean,
     }
     found = with_curve(pl.DataFrame(rows, schema=schema, orient="row"), study)
     shown = points.in_order(found, study, "terminals")
@@ -103,6 +105,10 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
 
 
 _PER_WAREHOUSE = "tpmc_per_warehouse"
+
+
+def _point(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["engine"], row["variant"], row["concurrency"]
 
 
 def _pairs(study: Study) -> Iterator[tuple[str, str, str]]:
