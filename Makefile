@@ -12,8 +12,7 @@ SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 .DEFAULT_GOAL := help
 .PHONY: help setup paper test test-without-root style lint lab bench bench-attribution lock clean teardown
 
-# data/reference has no runs of TPC-C yet, so that its notebook has no outputs to be held to
-TEST := $(BIN)/pytest -n auto --nbval --ignore notebooks/analysis/05-tpcc.ipynb lib/tests notebooks/analysis notebooks/*.ipynb
+TEST := $(BIN)/pytest -n auto --nbval lib/tests notebooks/analysis notebooks/*.ipynb
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

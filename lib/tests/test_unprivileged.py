@@ -22,11 +22,9 @@ import nbformat
 import pytest
 from conftest import ROOT, repository_files, wait_for
 
-# data/reference has no runs of TPC-C yet
 NOTEBOOKS = sorted(
     str(path.relative_to(ROOT))
     for path in [*ROOT.glob("notebooks/analysis/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")]
-    if path.stem != "05-tpcc"
 )
 
 #: A sudo as it answers those who may not use it.
