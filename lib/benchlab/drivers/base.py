@@ -139,7 +139,7 @@ class Process:
     """File in :data:`CONTROL` → its content when the process begins."""
     stop: Sequence[str] = ()
     """Command on its node that ends it early, with all that it prints at its end; none: it cannot
-    be. One that serves ends after the others, and needs none."""
+    be."""
 
 
 @dataclass(frozen=True)

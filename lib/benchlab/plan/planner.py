@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchlab.engines import engine_class
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.batch import BATCH_TRIALS, Batch
 from benchlab.plan.envelope import resolve
@@ -273,7 +272,7 @@ class Planner:
             variant=variant,
             engine_version=self.versions[engine],
             role_vars=study.engines[engine].role_vars,
-            init=init_of(study, self.profile_name, engine, envelope.memory_bytes),
+            init=init_of(study, self.profile_name, engine),
             settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
             log_disk=spec.log_disks.get(variant),
             workload_name=workload,
@@ -309,20 +308,10 @@ def settings_of(
     return resolve_settings(merged, memory_bytes)
 
 
-def init_of(study: Study, profile_name: str, engine: str, memory_bytes: int) -> dict[str, Scalar]:
-    """Return what an engine's data directory is initialised with in a profile.
-
-    That is the study's ``init``, and the settings of the variant that loads which the directory keeps.
-    """
-    spec = study.engine(engine)
+def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
+    """Return what an engine's data directory is initialised with in a profile."""
     overrides = study.profile(profile_name).overrides.get(engine, {})
-    settings = settings_of(study, profile_name, engine, spec.load_variant, memory_bytes)
-    kept = engine_class(study.role(engine)).kept_settings
-    return {
-        **spec.init,
-        **overrides.get("init", {}),
-        **{name: settings[name] for name in kept if name in settings},
-    }
+    return {**study.engine(engine).init, **overrides.get("init", {})}
 
 
 def selected(

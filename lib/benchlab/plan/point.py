@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from benchlab.engines import engine_class
 from benchlab.plan.envelope import Envelope
 from benchlab.study import Dataset, LogDisk, Scalar, Workload
 from benchlab.study.intervention import Intervention
@@ -30,11 +31,30 @@ def content_key(content: Any) -> str:
 
 
 def init_key(
-    engine: str, nodes: Sequence[str], role_vars: Mapping[str, Scalar], init: Mapping[str, Scalar]
+    engine: str,
+    role: str | None,
+    nodes: Sequence[str],
+    role_vars: Mapping[str, Scalar],
+    init: Mapping[str, Scalar],
+    settings: Mapping[str, Scalar],
 ) -> str:
-    """Hash of what empty data directories are initialised with: their snapshots are ``empty-<key>``."""
+    """Hash of what empty data directories are initialised with: their snapshots are ``empty-<key>``.
+
+    Args:
+        engine: its name.
+        role: of an engine that is named otherwise.
+        nodes: roles of those that it runs on.
+        role_vars: variables of its Ansible role.
+        init: what the study has its data directory made with.
+        settings: of its variants; those that the directory keeps count.
+    """
+    kept = {
+        name: settings[name]
+        for name in engine_class(role or engine).kept_settings
+        if name in settings
+    }
     several = [nodes] if tuple(nodes) != ALONE else []
-    return content_key([engine, role_vars, init, *several])
+    return content_key([engine, role_vars, {**init, **kept}, *several])
 
 
 def upgraded_start(name: str) -> str:
@@ -86,7 +106,9 @@ class Point(BaseModel):
     @property
     def init_key(self) -> str:
         """See :func:`init_key`."""
-        return init_key(self.engine, self.nodes, self.role_vars, self.init)
+        return init_key(
+            self.engine, self.role, self.nodes, self.role_vars, self.init, self.settings
+        )
 
     @property
     def dataset_key(self) -> str:

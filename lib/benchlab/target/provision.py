@@ -232,7 +232,11 @@ def _failure(run: ansible_runner.Runner) -> str:
 def _engine_variables(study: Study, profile_name: str, engine: str, envelope: Envelope) -> dict:
     spec = study.engines[engine]
     cls = engine_class(study.role(engine))
-    init = plan.init_of(study, profile_name, engine, envelope.memory_bytes)
+    init = plan.init_of(study, profile_name, engine)
+    settings = {
+        variant: plan.settings_of(study, profile_name, engine, variant, envelope.memory_bytes)
+        for variant in spec.variants
+    }
     return {
         "engine": engine,
         "role": spec.role,
@@ -240,15 +244,12 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
         "role_vars": spec.role_vars,
         "init": init,
         "fixed_memory_bytes": plan.fixed_memory_bytes(study, study.profile(profile_name), engine),
-        "init_key": plan.init_key(engine, spec.nodes, spec.role_vars, init),
+        "init_key": plan.init_key(
+            engine, spec.role, spec.nodes, spec.role_vars, init, settings[spec.load_variant]
+        ),
         "variants": {
             variant: {
-                "settings": {
-                    name: cls.render(value)
-                    for name, value in plan.settings_of(
-                        study, profile_name, engine, variant, envelope.memory_bytes
-                    ).items()
-                },
+                "settings": {name: cls.render(value) for name, value in settings[variant].items()},
                 "log_disk": _log_disk(engine, cls, spec.log_disks.get(variant)),
             }
             for variant in spec.variants

@@ -282,13 +282,15 @@ def _server(job: Job) -> Process:
     )
     mechanisms = asdict(_mechanisms(option)).items()
     switches = [f"--{name}" if on else f"--no-{name}" for name, on in mechanisms]
-    return Process(
-        _WAS,
-        [*argv, *switches, "--until-left"],
-        f"{json.dumps(address)}\n".encode(),
-        role=job.application_role,
-        makes_files=True,
-        serves=True,
+    return _ended_well(
+        Process(
+            _WAS,
+            [*argv, *switches, "--until-left"],
+            f"{json.dumps(address)}\n".encode(),
+            role=job.application_role,
+            makes_files=True,
+            serves=True,
+        )
     )
 
 
