@@ -81,6 +81,11 @@ class EngineContract:
             rows = session.engine.query(f"SELECT COUNT(*) AS n FROM sbtest{number}")
             assert rows == [{"n": 10_000}]
 
+    def test_what_settling_replaces_is_not_counted(self, session):
+        before = session.engine.dataset_bytes()
+        session.engine.settle()
+        assert session.engine.dataset_bytes() == pytest.approx(before, rel=0.1)
+
     def test_prewarming_changes_nothing(self, session, machine):
         session.engine.prewarm(self.point(machine).dataset)
         assert self.ones(session) == 0

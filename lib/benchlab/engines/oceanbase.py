@@ -22,6 +22,21 @@ _BRAKE = (
 )
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLAC")
 
+#: A merge leaves what it merged on disk for half an hour (undo_retention), so that older reads find it:
+#: only the newest merged version of each tablet counts, and what was flushed of later transactions.
+#: Tablets of the server's own tables are not in __all_tablet_to_table.
+_DATASET_BYTES = """
+    SELECT SUM(size) AS size FROM (
+        SELECT table_type, size, end_log_scn, upper_trans_version,
+            MAX(CASE WHEN table_type = 'MAJOR' THEN end_log_scn END)
+                OVER (PARTITION BY tablet_id) AS merged_scn
+        FROM oceanbase.V$OB_SSTABLES
+        WHERE tablet_id IN (SELECT tablet_id FROM oceanbase.__all_tablet_to_table)
+    ) AS sstable
+    WHERE table_type = 'MAJOR' AND end_log_scn = merged_scn
+        OR table_type IN ('MINI', 'MINOR') AND upper_trans_version > merged_scn
+"""
+
 _MERGE_TIMEOUT_S = 1800
 
 #: Fewer than the rows of 190 bytes that a block of 16 KiB (block_size's default) holds.
@@ -113,7 +128,7 @@ class OceanBase(MySQLProtocol):
         return super().render(value)
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: log written, memstore, caches, disk, log pressure."""
+        """See :meth:`Engine.counters`: dataset, log written, memstore, caches, disk, log pressure."""
         log = self.query("SELECT END_LSN FROM oceanbase.V$OB_LOG_STAT")[0]
         server = self.query(
             "SELECT LOG_DISK_IN_USE, DATA_DISK_IN_USE FROM oceanbase.V$OB_SERVER_STAT"
@@ -124,7 +139,8 @@ class OceanBase(MySQLProtocol):
         compactions = self.query(
             "SELECT COUNT(*) AS compactions FROM oceanbase.V$OB_TABLET_COMPACTION_HISTORY"
         )[0]
-        counters = {"V$OB_LOG_STAT.END_LSN_bytes": float(log["END_LSN"])}
+        counters = {"dataset_bytes": float(self.dataset_bytes())}
+        counters["V$OB_LOG_STAT.END_LSN_bytes"] = float(log["END_LSN"])
         counters |= {f"V$OB_SERVER_STAT.{name}": float(value) for name, value in server.items()}
         counters["memstore.used_bytes"] = float(memstore["used_bytes"] or 0)
         counters["V$OB_TABLET_COMPACTION_HISTORY.count"] = float(compactions["compactions"])
@@ -148,9 +164,8 @@ class OceanBase(MySQLProtocol):
             self.query(f"SELECT COUNT(c) FROM sbtest{number} WHERE id IN ({ids})")
 
     def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`: the table files, without what is only in memory."""
-        rows = self.query("SELECT SUM(SIZE) AS size FROM oceanbase.V$OB_SSTABLES")
-        return int(rows[0]["size"] or 0)
+        """See :meth:`Engine.dataset_bytes`: flushed rows of tables and indexes, each once."""
+        return int(self.query(_DATASET_BYTES)[0]["size"] or 0)
 
     def analyze(self) -> None:
         """See :meth:`Engine.analyze`: nothing; a merge does it, which an owner cannot ask for."""

@@ -90,9 +90,7 @@ _COUNTED = f"""
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 regexp_matches(name, '{STORAGE_READS}') AND NOT contains(name, '{INTERNAL}')
             ), 0) END AS storage_reads,
-        max(at_begin) FILTER (
-            name IN ('dataset_bytes', 'pg_database_size', 'V$OB_SERVER_STAT.DATA_DISK_IN_USE')
-        ) AS dataset_bytes,
+        max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
         max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
     FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
