@@ -24,12 +24,17 @@ def rerun(seed: int, freedom: float, deviation: float = 0.1) -> list[np.ndarray]
     return [random.lognormal(0, math.sqrt(variance), TRIALS) for variance in variances]
 
 
+def in_common(points: list) -> Spread | None:
+    """What the points of a single engine have in common."""
+    return stats.common_spreads({"one": points})["one"]
+
+
 @pytest.mark.parametrize("freedom", [1, 4, math.inf])
 def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedom):
     inside, narrower = [], []
     for seed in range(SIMULATIONS):
         points = rerun(seed, freedom)
-        prior = stats.common_spread(points)
+        prior = in_common(points)
         for one, other in zip(points[::2], points[1::2], strict=True):
             moderated = stats.ratio(Sample(one, prior), Sample(other, prior))
             plain = stats.ratio(one, other)
@@ -38,7 +43,7 @@ def test_intervals_cover_as_often_as_is_said_however_alike_the_points_are(freedo
                 math.log(moderated.high / moderated.low) / math.log(plain.high / plain.low)
             )
     assert np.mean(inside) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(inside))
-    assert np.median(narrower) < 1
+    assert (np.median(narrower) < 1) == (freedom > 2)
 
 
 def test_the_more_alike_the_points_are_the_more_they_show():
@@ -54,10 +59,40 @@ def test_the_more_alike_the_points_are_the_more_they_show():
     assert found[2] > 20
 
 
-def test_points_that_look_alike_count_for_two_trials_at_most():
+def test_points_that_are_alike_count_for_two_trials_and_others_for_none():
     """Some of them may be of another kind: see the bench."""
-    assert stats.common_spread(rerun(0, math.inf)).freedom == 2
-    assert stats.common_spread(rerun(0, 0.5)).freedom < 2
+    assert in_common(rerun(0, math.inf)).freedom == 2
+    assert in_common(rerun(0, 4)).freedom == 2
+    assert in_common(rerun(0, 0.5)) is None
+
+
+def test_how_noisy_is_learnt_of_each_engine_and_how_alike_of_all():
+    quiet, loud = rerun(0, math.inf, 0.01), rerun(1, math.inf, 0.5)
+    found = stats.common_spreads({"quiet": quiet, "loud": loud, "of two": loud[:2], "none": []})
+    assert found["quiet"].variance == pytest.approx(in_common(quiet).variance, rel=0.15)
+    assert found["loud"].variance == pytest.approx(in_common(loud).variance, rel=0.15)
+    # what all have in common lies between
+    assert found["of two"] == found["none"]
+    assert found["quiet"].variance < found["none"].variance < found["loud"].variance
+    # one unlike engine says that this machine's points are not to be trusted with each other's noise
+    unlike = stats.common_spreads({"quiet": quiet, "unlike": rerun(2, 0.3)})
+    assert unlike == {"quiet": None, "unlike": None}
+
+
+def test_points_of_workloads_that_differ_in_noise_are_covered_too():
+    """Seven idle ones and three saturated ones of each of two engines, with two trials."""
+    inside = []
+    for seed in range(SIMULATIONS):
+        random = np.random.default_rng(seed)
+        deviations = [0.003] * 7 + [0.3] * 3
+        engines = {name: [random.lognormal(0, one, 2) for one in deviations] for name in "ab"}
+        priors = stats.common_spreads(engines)
+        ratios = [
+            stats.ratio(*(Sample(of[at], priors[name]) for name, of in engines.items()))
+            for at in range(7, 10)
+        ]
+        inside += [not one.excludes(1) for one in ratios]
+    assert np.mean(inside) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(inside))
 
 
 def test_points_noisier_than_the_others_are_covered_too():
@@ -67,14 +102,14 @@ def test_points_noisier_than_the_others_are_covered_too():
         random = np.random.default_rng(seed)
         points = [random.lognormal(0, 0.1, TRIALS) for _ in range(POINTS * 4 // 5)]
         noisy = [random.lognormal(0, 0.2, TRIALS) for _ in range(POINTS // 5)]
-        prior = stats.common_spread([*points, *noisy])
+        prior = in_common([*points, *noisy])
         pairs = zip(noisy[::2], noisy[1::2], strict=True)
         inside += [not stats.ratio(*(Sample(x, prior) for x in pair)).excludes(1) for pair in pairs]
     assert np.mean(inside) > 0.9
 
 
 def test_the_common_variance_is_found():
-    found = [stats.common_spread(rerun(seed, math.inf, 0.2)).variance for seed in range(20)]
+    found = [in_common(rerun(seed, math.inf, 0.2)).variance for seed in range(20)]
     assert math.sqrt(np.median(found)) == pytest.approx(0.2, rel=0.1)
 
 
@@ -102,4 +137,4 @@ def test_what_nothing_is_known_of_stays_as_it_is():
     ids=["none", "two", "all equal", "one trial each", "zeros"],
 )
 def test_too_few_points_tell_nothing(points):
-    assert stats.common_spread(points) is None
+    assert in_common(points) is None

@@ -27,7 +27,7 @@ from benchlab.stats.power import (
     variation,
 )
 from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
-from benchlab.stats.spread import Sample, Spread, common_spread, in_common
+from benchlab.stats.spread import Sample, Spread, common_spreads, in_common
 from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio, share
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "block_mean",
     "block_spread",
     "change_points",
-    "common_spread",
+    "common_spreads",
     "drift",
     "elasticity",
     "equivalent",

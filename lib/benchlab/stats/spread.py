@@ -4,22 +4,26 @@ Three trials say next to nothing of their own spread: their Student interval is 
 that knew it. But a rerun has dozens of points on one machine, whose spreads are not unlike. So each
 point's variance is drawn towards theirs, the more the more alike they are (empirical Bayes; Smyth,
 Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3, sections 3 to 6.2:
-the moderated t). Where points differ wildly in how noisy they are, each keeps its own.
+the moderated t).
 
 There a common variance is learnt from thousands of genes; here it may be five points, and some may be
-of another kind than the others. So for trials it counts for two more of them at most: with more, the
+of another kind than the others. So for trials it counts for two more of them at most; and where points
+are too unlike for these two, as idle workloads beside saturated ones are, each keeps its own: else the
 intervals of points that are noisier than the rest would cover too rarely (``make bench`` simulates it).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
 from scipy.special import digamma, polygamma
 
-#: Degrees of freedom that what points have in common counts for, at most.
-_MOST_OF_TRIALS = 2.0
+#: Degrees of freedom that what points have in common counts for: so many, or none.
+_OF_TRIALS = 2.0
+
+#: Fewer spreads say nothing of others.
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -71,18 +75,41 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(float(logs.var(ddof=1)), len(logs) - 1).drawn_to(prior_of(values))
 
 
-def common_spread(points: Iterable[Sequence[float]]) -> Spread | None:
-    """Return what the points of a rerun have in common in how much their trials spread.
+def common_spreads(
+    points: Mapping[str, Iterable[Sequence[float]]],
+) -> dict[str, Spread | None]:
+    """Return what the points of each engine of a rerun have in common in how much their trials spread.
+
+    How much they spread is learnt from each engine's own points, or from all where it has fewer than
+    three; how alike they are from all points, each beside those of its engine.
 
     Args:
-        points: values of the trials of each. Left out: those with a single trial, with a value that is
-            not positive, or whose trials are all equal, as numbers that a program merely counts may be.
+        points: by engine, the values of the trials of each. Left out: those with a single trial, with
+            a value that is not positive, or whose trials are all equal, as numbers that a program
+            merely counts may be.
 
     Returns:
-        As of :func:`in_common`, with a ``freedom`` of two at most.
+        By engine, with a ``freedom`` of two. None for all: the points are too unlike for that, or
+        fewer than three are left.
     """
-    found = in_common(spread(values) for values in points if len(values) > 1 and min(values) > 0)
-    return found and Spread(found.variance, min(found.freedom, _MOST_OF_TRIALS))
+    known = {
+        engine: _known(spread(one) for one in of_engine if len(one) > 1 and min(one) > 0)
+        for engine, of_engine in points.items()
+    }
+    every = [one for of_engine in known.values() for one in of_engine]
+    groups = [one for one in known.values() if len(one) >= _FEWEST]
+    few = [one for of_engine in known.values() if len(of_engine) < _FEWEST for one in of_engine]
+    if len(every) < _FEWEST:
+        return dict.fromkeys(points)
+    beside = [_logs(one) - _logs(one).mean() for one in groups]
+    beside += [_logs(few) - _logs(every).mean()] if few else []
+    freedom = _freedom(np.concatenate(beside), len(beside), every)
+    if freedom < _OF_TRIALS:
+        return dict.fromkeys(points)
+    return {
+        engine: Spread(_level(own if len(own) >= _FEWEST else every, freedom), _OF_TRIALS)
+        for engine, own in known.items()
+    }
 
 
 def in_common(spreads: Iterable[Spread]) -> Spread | None:
@@ -97,18 +124,44 @@ def in_common(spreads: Iterable[Spread]) -> Spread | None:
     Returns:
         None: fewer than three are left, too few to say.
     """
+    known = _known(spreads)
+    if len(known) < _FEWEST:
+        return None
+    logs = _logs(known)
+    freedom = _freedom(logs - logs.mean(), 1, known)
+    return Spread(_level(known, freedom), freedom)
+
+
+def _known(spreads: Iterable[Spread]) -> list[Spread]:
+    return [one for one in spreads if one.variance > 0]
+
+
+def _logs(spreads: Sequence[Spread]) -> np.ndarray:
+    """Return the logarithm of each variance, less what it is too low by in the mean."""
+    half = np.array([one.freedom for one in spreads]) / 2
+    return np.log([one.variance for one in spreads]) - digamma(half) + np.log(half)
+
+
+def _freedom(beside: np.ndarray, means: int, spreads: Sequence[Spread]) -> float:
+    """Return how many degrees of freedom what spreads have in common counts for.
+
+    Args:
+        beside: logarithms of their variances, each less the mean of those that it is like.
+        means: how many such means there are.
+        spreads: their own.
+    """
     from scipy.optimize import brentq
 
-    known = [one for one in spreads if one.variance > 0]
-    if len(known) < 3:
-        return None
-    half = np.array([one.freedom for one in known]) / 2
-    logs = np.log([one.variance for one in known]) - digamma(half) + np.log(half)
+    half = np.array([one.freedom for one in spreads]) / 2
     most = float(2 * half.sum())
+    by_chance = float(polygamma(1, half).mean())
+    beyond_chance = float((beside**2).sum()) / (len(beside) - means) - by_chance
     # of the logarithm of a variance that all of them had in common, the least that there can be
-    beyond_chance = float(logs.var(ddof=1) - polygamma(1, half).mean())
     if beyond_chance <= polygamma(1, most / 2):
-        freedom = most
-    else:
-        freedom = 2 * brentq(lambda x: polygamma(1, x) - beyond_chance, 1e-6, most / 2)
-    return Spread(exp(logs.mean() + digamma(freedom / 2) - log(freedom / 2)), freedom)
+        return most
+    return 2 * brentq(lambda x: polygamma(1, x) - beyond_chance, 1e-6, most / 2)
+
+
+def _level(spreads: Sequence[Spread], freedom: float) -> float:
+    """Return the variance that spreads have in common."""
+    return exp(_logs(spreads).mean() + digamma(freedom / 2) - log(freedom / 2))

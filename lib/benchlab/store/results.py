@@ -246,19 +246,14 @@ def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.Dat
 def spreads(points: pl.DataFrame, metric: str) -> dict[str, "Spread | None"]:
     """Return what the points of each engine have in common in how much their trials spread.
 
-    An engine with too few points to say has what all points have in common.
-
     Args:
         points: as of :func:`trials`, with a column ``engine``.
         metric: name of the column with the values.
     """
     from benchlab import stats
 
-    of_all = stats.common_spread(points[metric])
-    return {
-        engine: stats.common_spread(of_engine[metric]) or of_all
-        for (engine,), of_engine in points.group_by("engine", maintain_order=True)
-    }
+    by_engine = points.group_by("engine", maintain_order=True).agg(metric)
+    return stats.common_spreads(dict(by_engine.select("engine", metric).iter_rows()))
 
 
 def _ran(store: Store, study_name: str) -> pl.DataFrame:
