@@ -102,10 +102,7 @@ def test_verdicts_are_wrong_as_seldom_as_they_say(found):
         # most points of these have a single trial, or did not pass the gate: hardly one is decided
         few = one["study"] == "cached_tables"
         assert (one["decided"] >= 1) != few
-        # known to be too many: TPC-C's workloads differ in their noise, and the intervals of the
-        # noisiest are too narrow; the paper's appendix shows it
-        most = 0.1 if one["study"] == "tpcc" else 1 - CONFIDENCE
-        assert one["wrong"] - 3 * one["error"] <= most
+        assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
 
 
 def test_runs_may_be_as_short_and_as_long_as_the_profile_has_them():
