@@ -445,11 +445,16 @@ def published_command(
 
 
 @_typer.command("reference")
-def reference_command() -> None:
-    """For maintainers: make data/reference and what is stored of it from your own runs."""
+def reference_command(
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Keep its runs, as after a change of the code.")
+    ] = False,
+) -> None:
+    """For maintainers: make data/reference from your own runs, and what rests on it."""
     from benchlab.report import reference
 
-    reference.make(repo.find(), console)
+    make = reference.renew if kept else reference.make
+    make(repo.find(), console)
 
 
 @_typer.command()

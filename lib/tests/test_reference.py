@@ -3,12 +3,17 @@
 import shutil
 from pathlib import Path
 
+import benchlab
+import polars as pl
 import pytest
 from benchlab import store
+from benchlab.claims import stored
 from benchlab.errors import StoreError
+from benchlab.repo import Repo
 from benchlab.report import reference
 from benchlab.store import catalogue, ingest, results, schema
-from conftest import STUDY, planned, share_trials
+from conftest import ROOT, STUDY, planned, share_trials
+from polars.testing import assert_frame_equal
 
 
 def test_each_study_is_there_with_its_own_largest_profile(checkout, close_run, tmp_path):
@@ -94,3 +99,33 @@ def test_a_store_without_a_run_that_counts_leaves_the_reference(checkout, close_
     with store.open_store(checkout.store) as own, pytest.raises(StoreError, match="no run counts"):
         reference.take(own, folder)
     assert folder.exists()
+
+
+def test_studies_that_stay_are_judged_again(checkout, close_run, tmp_path):
+    for name in (STUDY, "spec_tree"):
+        close_run(trial=planned(checkout, name, "smoke").trials[0])
+    ingest.ingest_new(checkout)
+    folder = tmp_path / "reference"
+    with store.open_store(checkout.store) as own:
+        stored.write(checkout, own)
+        reference.take(own, folder)
+    with store.open_any(folder) as taken:
+        judged = taken.sql("FROM verdict ORDER BY ALL")
+    written = {path: path.read_bytes() for path in (folder / "verdict").rglob("*.parquet")}
+    reference.judge_again(checkout, folder)
+    assert {path: path.read_bytes() for path in written} == written
+    (one,) = (folder / "verdict" / f"study={STUDY}").iterdir()
+    pl.read_parquet(one).head(3).with_columns(verdict=pl.lit("of an older code")).write_parquet(one)
+    reference.judge_again(checkout, folder)
+    with store.open_any(folder) as taken:
+        assert taken.sql("FROM verdict ORDER BY ALL").equals(judged)
+    assert written.keys() == set((folder / "verdict").rglob("*.parquet"))
+
+
+def test_the_shipped_verdicts_are_of_this_code():
+    with benchlab.open("reference") as shipped:
+        names = shipped.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
+        now = stored.verdicts(Repo(ROOT), shipped, names)
+        then = shipped.sql("FROM verdict").select(now.columns)
+    order = ["study", "claim"]
+    assert_frame_equal(now.sort(order), then.sort(order))

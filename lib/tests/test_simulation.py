@@ -15,7 +15,7 @@ from conftest import ROOT, STUDY
 REPO = Repo(ROOT)
 STUDIES = ("cached_tables", STUDY, "remote_wal", "spec_tree", "tpcc")
 
-AGAIN = "simulate anew: .venv/bin/python lib/benchmarks coverage"
+AGAIN = "make it anew: benchlab reference --kept"
 
 
 @pytest.fixture(scope="module")

@@ -46,14 +46,23 @@ def write(repo: Repo, store: Store) -> None:
         ClaimError: the query of an audit does not answer as it must; the tables stay as they were.
     """
     names = study.names(repo)
-    judged = [row for name in names for row in _verdicts(repo, store, name)]
     store.replace(
         {
             "published": published.numbers(repo),
             "claim": claims(repo, names),
-            "verdict": pl.DataFrame(judged, schema=_VERDICT, orient="row"),
+            "verdict": verdicts(repo, store, names),
         }
     )
+
+
+def verdicts(repo: Repo, store: Store, names: list[str]) -> pl.DataFrame:
+    """Return the table ``verdict`` of these studies, by the runs of a store.
+
+    Raises:
+        ClaimError: the query of an audit does not answer as it must.
+    """
+    judged = [row for name in names for row in _verdicts(repo, store, name)]
+    return pl.DataFrame(judged, schema=_VERDICT, orient="row")
 
 
 def claims(repo: Repo, names: list[str]) -> pl.DataFrame:

@@ -22,10 +22,7 @@ _DRAWN = ("postgres_vs_tidb", "oltp_write_only")
 
 
 def make(repo: Repo, console: Console) -> None:
-    """Replace ``data/reference`` by runs of this checkout's store: see :func:`take`.
-
-    The analysis notebooks are executed on it in place, so that nbval holds them to it. What the paper
-    says of intervals and verdicts is simulated from its spreads, which takes minutes.
+    """Replace ``data/reference`` by runs of this checkout's store, and :func:`renew` what rests on it.
 
     Raises:
         StoreError: the store has no run that counts.
@@ -33,6 +30,18 @@ def make(repo: Repo, console: Console) -> None:
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
         profiles = take(own, repo.reference)
+    renew(repo, console)
+    for name, profile in profiles.items():
+        console.print(f"{repo.reference}: {name}, profile {profile}")
+
+
+def renew(repo: Repo, console: Console) -> None:
+    """Make anew what rests on the reference: verdicts, picture, notebooks, simulations.
+
+    The analysis notebooks are executed on it in place, so that nbval holds them to it. What the paper
+    says of intervals and verdicts is simulated from its spreads, which takes a quarter of an hour.
+    """
+    judge_again(repo, repo.reference)
     _draw(repo)
     for path in [
         *sorted((repo.notebooks / "analysis").glob("*.ipynb")),
@@ -42,8 +51,6 @@ def make(repo: Repo, console: Console) -> None:
             notebooks.execute_in_place(path)
     with console.status("simulating intervals, verdicts and the gate"):
         simulation.simulate(repo)
-    for name, profile in profiles.items():
-        console.print(f"{repo.reference}: {name}, profile {profile}")
 
 
 def take(own: Store, folder: Path) -> dict[str, str]:
@@ -67,6 +74,14 @@ def take(own: Store, folder: Path) -> dict[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     draft.rename(folder)
     return profiles
+
+
+def judge_again(repo: Repo, folder: Path) -> None:
+    """Judge all studies of a reference: those that were not measured again, too, as this code does."""
+    with store.open_any(folder) as shipped:
+        names = shipped.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
+        verdicts = stored.verdicts(repo, shipped, names)
+    export.replace(folder, "verdict", verdicts)
 
 
 def _draw(repo: Repo) -> None:

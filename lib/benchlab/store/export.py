@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+import duckdb
+import polars as pl
+
 from benchlab.store import catalogue
 from benchlab.store.catalogue import Catalogue, Segment
 from benchlab.store.schema import (
@@ -78,6 +81,33 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
     catalogue.replace(new, now.model_copy(update={"segments": segments}))
 
 
+def replace(folder: Path, table: str, frame: pl.DataFrame) -> None:
+    """Put conclusions in place of those that an export has of the same studies.
+
+    A file whose rows stay as they were is left alone.
+
+    Args:
+        folder: the export.
+        table: name of a table of studies.
+        frame: its rows, at least one of each study; with a column ``study``.
+    """
+    found = catalogue.read(folder)
+    segments = {one.name: one for one in found.segments}
+    for (study,), rows in frame.group_by("study", maintain_order=True):
+        name = _name_of_study(study)
+        path = folder / table / f"{name}.parquet"
+        with duckdb.connect() as connection:
+            connection.register("conclusions", rows.drop("study").to_arrow())
+            query = "FROM conclusions ORDER BY ALL"
+            if path.exists() and pl.read_parquet(path).equals(connection.sql(query).pl()):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            execute(connection, f"COPY ({query}) TO {quoted(path)} {PARQUET}")
+        before = segments[name]
+        segments[name] = before.model_copy(update={"rows": {**before.rows, table: rows.height}})
+    catalogue.replace(folder, found.model_copy(update={"segments": tuple(segments.values())}))
+
+
 @contextmanager
 def _upgraded(old: Path) -> Iterator[Path]:
     """Write an export of an older schema anew, as it is read: what it does not have is null."""
@@ -116,7 +146,11 @@ def _study(store: "Store", folder: Path, study: str, of_profiles: str) -> Segmen
         queries[table] = (
             f'SELECT * EXCLUDE (study) FROM "{table}" WHERE study = {quoted(study)} AND {condition}'
         )
-    return _segment(store, folder, f"study={quote(study)}/data_0", (), queries)
+    return _segment(store, folder, _name_of_study(study), (), queries)
+
+
+def _name_of_study(study: str) -> str:
+    return f"study={quote(study)}/data_0"
 
 
 def _segment(
