@@ -16,6 +16,9 @@ NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()
 #: Significant digits of ratios and correlations, for reading.
 DIGITS = 3
 
+#: Beyond these a number that nobody can count the zeros of has an exponent; no byte count reaches them.
+_SMALLEST, _LARGEST = 1e-9, 1e16
+
 
 def rounded(*names: str) -> list[pl.Expr]:
     """Return columns rounded to :data:`DIGITS`."""
@@ -23,13 +26,20 @@ def rounded(*names: str) -> list[pl.Expr]:
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
-    """Text of one number; without `decimals`, a float keeps three significant digits or more."""
+    """Text of one number; without `decimals`, a float keeps three significant digits or more.
+
+    Such a float has an exponent where it is very small or large, as the ends of an interval of two
+    trials that differ may be.
+    """
     if value is None:
         return NOTHING
     if math.isnan(value):
         return "n/a"
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
+    is_plain = isinstance(value, int) or value == 0 or _SMALLEST <= abs(value) < _LARGEST
+    if decimals is None and not is_plain:
+        return f"{value:.2e}".replace("-", MINUS)
     if decimals is None:
         decimals = 0 if isinstance(value, int) else _decimals(value)
     text = f"{abs(value):,.{decimals}f}"
