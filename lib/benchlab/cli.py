@@ -379,14 +379,14 @@ def export(
     """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
     from benchlab import store
     from benchlab.claims import stored
+    from benchlab.store import results
 
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
     checkout = repo.find()
     with store.open_store(checkout.store) as opened:
         stored.write(checkout, opened)
-        studies = opened.sql("SELECT DISTINCT study FROM run")["study"]
-        opened.export(folder, dict.fromkeys(studies, profile) if profile else None)
+        opened.export(folder, dict.fromkeys(results.studies(opened), profile) if profile else None)
     console.print(f"written to {folder}")
 
 

@@ -16,7 +16,7 @@ NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()
 #: Significant digits of ratios and correlations, for reading.
 DIGITS = 3
 
-#: Beyond these a number that nobody can count the zeros of has an exponent; no byte count reaches them.
+#: A float below or above these has an exponent, since nobody counts its zeros; no count of bytes has.
 _SMALLEST, _LARGEST = 1e-9, 1e16
 
 
@@ -37,11 +37,12 @@ def number(value: float | None, decimals: int | None = None) -> str:
         return "n/a"
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
-    is_plain = isinstance(value, int) or value == 0 or _SMALLEST <= abs(value) < _LARGEST
-    if decimals is None and not is_plain:
-        return f"{value:.2e}".replace("-", MINUS)
+    if decimals is None and isinstance(value, int):
+        decimals = 0
     if decimals is None:
-        decimals = 0 if isinstance(value, int) else _decimals(value)
+        if value and not _SMALLEST <= abs(value) < _LARGEST:
+            return f"{value:.2e}".replace("-", MINUS)
+        decimals = _decimals(value)
     text = f"{abs(value):,.{decimals}f}"
     return f"{MINUS}{text}" if value < 0 and text.strip("0.,") else text
 

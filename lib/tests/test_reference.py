@@ -124,8 +124,7 @@ def test_studies_that_stay_are_judged_again(checkout, close_run, tmp_path):
 
 def test_the_shipped_verdicts_are_of_this_code():
     with benchlab.open("reference") as shipped:
-        names = shipped.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
-        now = stored.verdicts(Repo(ROOT), shipped, names)
+        now = stored.verdicts(Repo(ROOT), shipped, results.studies(shipped))
         then = shipped.sql("FROM verdict").select(now.columns)
     order = ["study", "claim"]
     assert_frame_equal(now.sort(order), then.sort(order))

@@ -44,7 +44,7 @@ def agrees(now: dict, then: dict) -> None:
 
 
 def test_every_study_of_the_reference_was_simulated(found, reference):
-    studies = set(reference.sql("SELECT DISTINCT study FROM run")["study"])
+    studies = set(results.studies(reference))
     for table in (found.intervals, found.verdicts, found.agreement):
         assert set(table["study"]) == studies
 

@@ -139,8 +139,10 @@ class OceanBase(MySQLProtocol):
         compactions = self.query(
             "SELECT COUNT(*) AS compactions FROM oceanbase.V$OB_TABLET_COMPACTION_HISTORY"
         )[0]
-        counters = {"dataset_bytes": float(self.dataset_bytes())}
-        counters["V$OB_LOG_STAT.END_LSN_bytes"] = float(log["END_LSN"])
+        counters = {
+            "dataset_bytes": float(self.dataset_bytes()),
+            "V$OB_LOG_STAT.END_LSN_bytes": float(log["END_LSN"]),
+        }
         counters |= {f"V$OB_SERVER_STAT.{name}": float(value) for name, value in server.items()}
         counters["memstore.used_bytes"] = float(memstore["used_bytes"] or 0)
         counters["V$OB_TABLET_COMPACTION_HISTORY.count"] = float(compactions["compactions"])

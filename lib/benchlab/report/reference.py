@@ -62,7 +62,7 @@ def take(own: Store, folder: Path) -> dict[str, str]:
         StoreError: the store has no run that counts; the folder stays as it is.
     """
     profiles = {}
-    for name in own.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"]:
+    for name in results.studies(own):
         with suppress(StoreError):  # none of its runs counts
             profiles[name] = results.largest_profile(own, name)
     if not profiles:
@@ -79,8 +79,7 @@ def take(own: Store, folder: Path) -> dict[str, str]:
 def judge_again(repo: Repo, folder: Path) -> None:
     """Judge all studies of a reference: those that were not measured again, too, as this code does."""
     with store.open_any(folder) as shipped:
-        names = shipped.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
-        verdicts = stored.verdicts(repo, shipped, names)
+        verdicts = stored.verdicts(repo, shipped, results.studies(shipped))
     export.replace(folder, "verdict", verdicts)
 
 

@@ -48,7 +48,7 @@ def simulate(repo: Repo) -> Simulated:
 def _made(repo: Repo) -> dict[str, pl.DataFrame]:
     """Simulate, on all cores: each part draws from a generator of its own."""
     with open_any(repo.reference) as reference:
-        studies = reference.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
+        studies = results.studies(reference)
     samples = zip(*product(studies, coverage.TRIALS), strict=True)
     runs = zip(*product(stopping.CASES, stopping.VARIATIONS, stopping.DEPENDENCES), strict=True)
     # spawned, since a fork has Polars' locks without its threads

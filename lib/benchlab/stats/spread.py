@@ -7,9 +7,9 @@ Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3
 the moderated t).
 
 There a common variance is learnt from thousands of genes; here it may be five points, and some may be
-of another kind than the others. So for trials it counts for two more of them at most; and where points
-are too unlike for these two, as idle workloads beside saturated ones are, each keeps its own: else the
-intervals of points that are noisier than the rest would cover too rarely (``make bench`` simulates it).
+of another kind than the others. So for trials it counts for two more of them; where points are too
+unlike for that, as idle workloads beside saturated ones are, each keeps its own: else the intervals of
+points that are noisier than the rest would cover too rarely (``make bench`` simulates it).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,20 +96,17 @@ def common_spreads(
         engine: _known(spread(one) for one in of_engine if len(one) > 1 and min(one) > 0)
         for engine, of_engine in points.items()
     }
-    every = [one for of_engine in known.values() for one in of_engine]
-    groups = [one for one in known.values() if len(one) >= _FEWEST]
-    few = [one for of_engine in known.values() if len(of_engine) < _FEWEST for one in of_engine]
+    every = [one for own in known.values() for one in own]
     if len(every) < _FEWEST:
         return dict.fromkeys(points)
-    beside = [_logs(one) - _logs(one).mean() for one in groups]
-    beside += [_logs(few) - _logs(every).mean()] if few else []
-    freedom = _freedom(np.concatenate(beside), len(beside), every)
+    like = {engine: own if len(own) >= _FEWEST else every for engine, own in known.items()}
+    beside = [_logs(own) - _logs(like[engine]).mean() for engine, own in known.items() if own]
+    # engines with few points share one
+    means = len({id(like[engine]) for engine, own in known.items() if own})
+    freedom = _freedom(np.concatenate(beside), means, every)
     if freedom < _OF_TRIALS:
         return dict.fromkeys(points)
-    return {
-        engine: Spread(_level(own if len(own) >= _FEWEST else every, freedom), _OF_TRIALS)
-        for engine, own in known.items()
-    }
+    return {engine: Spread(_level(of, freedom), _OF_TRIALS) for engine, of in like.items()}
 
 
 def in_common(spreads: Iterable[Spread]) -> Spread | None:

@@ -191,6 +191,11 @@ def open_rerun(
     return Rerun(store, spec, instance, profile, target_name or targets[0])
 
 
+def studies(store: Store) -> list[str]:
+    """Return the names of the studies that have runs."""
+    return store.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
+
+
 def ran(store: Store, study_name: str) -> list[tuple[str, str]]:
     """Return every profile of a study and target that has a run to judge, counted or not."""
     return _ran(store, study_name).drop_nulls("last").select("profile", "target").rows()
