@@ -9,6 +9,8 @@ from benchlab.errors import StoreError
 from benchlab.plan import Batch, Point, Trial
 from benchlab.run import batch as batch_module
 from benchlab.run.batch import BatchRun, restores
+from benchlab.run.planning import Selection
+from benchlab.run.sweep import engines_left
 from benchlab.run.trial import Ended
 from benchlab.target import EngineFound, Provisioned
 from conftest import planned
@@ -134,3 +136,16 @@ def test_an_open_loop_is_opened_with_the_peak_of_each_trials_own_curve(checkout,
     assert run.peaks_tps.keys() == set(keys)
     # a closed loop has none
     assert batch_module.open_batch(plan.id, sorted(closed.keys)).peaks_tps == {}
+
+
+def test_what_later_studies_still_need_is_known_beforehand(checkout):
+    on = target.load(checkout, "local")
+    later = Selection("spec_tree", "quick", on.name)
+
+    def names() -> set[str]:
+        return {one["engine"] for one in engines_left(checkout, later, on)}
+
+    assert names() == {"mariadb", "mysql", "postgres"}
+    found = EngineFound(engine="mysql", version="9.7.0")
+    Provisioned(deployment=on, hosts={}, engines={"mysql": found}).save(checkout)
+    assert names() == {"mariadb", "postgres"}

@@ -150,7 +150,7 @@ def ready(
 
     with locked(), lab.made(on, install), _taken_down(on):
         preflight.check(on, limits)
-        later = [engine for one in then for engine in _engines_left(repo, one, on)]
+        later = [engine for one in then for engine in engines_left(repo, one, on)]
         with console.status("provisioning") as status:
             found = provision.provision(
                 *what, lambda name: status.update(f"provisioning: {name}"), later
@@ -167,7 +167,7 @@ def _limits(
     return envelope.resolve(spec, profile, instance, rule, on.enforce, engines)
 
 
-def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
+def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
     """Return the playbooks' variables of the engines that a selection still needs and that are new."""
     spec = study.load_rerun(repo, selection.study)
     batches = selection.part(spec, planning.planned(repo, selection, spec))
@@ -175,7 +175,7 @@ def _engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict
     with suppress(TargetError):  # never provisioned: all are new
         known = set(target.provisioned(repo, on.name).engines)
     engines = sorted({batch.engine for batch in left(repo, selection, batches)} - known)
-    limits = _limits(repo, selection, spec, on)
+    limits = _limits(repo, selection, spec, on, engines)
     of_roles = provision.provided(on, spec, engines)
     return provision.engine_variables(spec, selection.profile, limits, of_roles)
 
