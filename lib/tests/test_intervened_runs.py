@@ -52,13 +52,13 @@ def test_it_is_no_trial_of_a_curve(checkout, close_run, intervened):
     close_run(trial=plain)
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as store:
-        alone = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
+        alone = points.points(rerun(store, "quick")), points.cost_table(rerun(store, "quick"))
         assert interventions.answers(rerun(store, "quick")).is_empty()
     close_run("failed", "it died", trial=lowered)
     close_run(trial=lowered, **FILES)
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as store:
-        both = points.points(rerun(store, "quick")), points.costs(rerun(store, "quick"))
+        both = points.points(rerun(store, "quick")), points.cost_table(rerun(store, "quick"))
         assert len(store.runs()) == 3
         assert len(rerun(store, "quick").interventions) == 1
         assert points.not_counted(rerun(store, "quick")).is_empty()

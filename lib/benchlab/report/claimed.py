@@ -21,6 +21,12 @@ def metrics(study: Study) -> list[str]:
     return [metric for metric in METRICS if metric in named - shown]
 
 
+def table(rerun: Rerun) -> pl.DataFrame:
+    """Return those of :func:`metrics` at every point that the table of costs does not have."""
+    shown = [metric for metric in metrics(rerun.study) if metric not in points.COSTS]
+    return points.table(rerun, shown) if shown else pl.DataFrame()
+
+
 def charted(rerun: Rerun) -> list[str]:
     """Return those of :func:`metrics` that clients may change and that several points have."""
     main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)

@@ -87,35 +87,27 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     )
 
 
-def costs(rerun: Rerun, others: Sequence[str] = ()) -> pl.DataFrame:
-    """Return what a transaction cost at each point: CPU, bytes, context switches; medians.
-
-    With the share of all cores that the load generator took.
-
-    Args:
-        rerun: of which.
-        others: metrics that are added.
-    """
-    columns = dict.fromkeys(("tps", "client_cpu_percent", *COSTS, *others))
-    found = rerun.metrics.group_by(POINT).agg(pl.col(*columns).median()).sort(POINT)
+def medians(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
+    """Return the median of metrics over the trials of each point, with ``curve``."""
+    found = rerun.metrics.group_by(POINT).agg(pl.col(*metrics).median()).sort(POINT)
     return with_curve(found, rerun.study)
 
 
-def cost_table(rerun: Rerun, others: Sequence[str] = ()) -> pl.DataFrame:
-    """Return what a transaction cost at every point, rounded to three digits, for reading.
-
-    Args:
-        rerun: of which.
-        others: metrics that the table has, too.
-    """
-    frame = costs(rerun, others)
-    return in_order(frame, rerun.study, "envelope", "concurrency").select(
+def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
+    """Return :func:`medians`, rounded to three digits, for reading."""
+    found = medians(rerun, metrics)
+    return in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
         named(rerun.study),
         "envelope",
         "concurrency",
-        pl.col(*frame.columns[len(POINT) : -1]).round_sig_figs(3),
+        pl.col(*metrics).round_sig_figs(3),
     )
+
+
+def cost_table(rerun: Rerun) -> pl.DataFrame:
+    """Return :data:`COSTS` at every point, with throughput and the CPU of the load, for reading."""
+    return table(rerun, ("tps", "client_cpu_percent", *COSTS))
 
 
 def overview(rerun: Rerun) -> pl.DataFrame:

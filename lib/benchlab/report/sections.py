@@ -219,7 +219,8 @@ def default(source: Source) -> Content:
         made.figures["open-loop"] = open_loop.chart(study, due)
     made.tables = {
         "latencies": latencies.table(rerun),
-        "costs": points.cost_table(rerun, claimed.metrics(study)),
+        "costs": points.cost_table(rerun),
+        "claimed": claimed.table(rerun),
         "evidence": evidence.of_curves(rerun),
         "waits": waits.table(rerun),
         "missed": open_loop.missed(rerun),

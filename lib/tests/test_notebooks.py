@@ -1,0 +1,28 @@
+"""The analysis notebooks on results with less in them than the ones that they ship with."""
+
+import pytest
+from benchlab import notebooks
+from benchlab.store.export import export
+from conftest import MEASURED_PROFILE, ROOT, editable, planned
+
+#: Those that have results of their own.
+_ANALYSES = {
+    path.stem.partition("-")[2].replace("-", "_"): path
+    for path in sorted((ROOT / "notebooks" / "analysis").glob("*.ipynb"))
+    if path.stem != "00-published"
+}
+
+
+@pytest.mark.parametrize("name", _ANALYSES)
+def test_a_notebook_reads_one_trial_of_what_quick_runs(checkout, name, tmp_path):
+    quick = {trial.point.curve[:3] for trial in planned(checkout, name).trials}
+    with editable(ROOT / "data" / "reference") as store:
+        store.connection.execute(
+            "DELETE FROM run WHERE study <> ? OR trial > 1"
+            " OR NOT list_contains(?, [engine, variant, workload])",
+            [name, sorted(map(list, quick))],
+        )
+        assert store.sql("FROM run").height or name == "cached_tables"
+        export(store, tmp_path / "less", None)
+    given = {"source": str(tmp_path / "less"), "profile": MEASURED_PROFILE}
+    notebooks.execute_copy(_ANALYSES[name], tmp_path / "executed.ipynb", given, ROOT)
