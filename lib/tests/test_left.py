@@ -93,12 +93,18 @@ class Sweeps:
         spec = study.load(self.checkout, STUDY)
         return self.planned(self.checkout, self.selection, spec).batches[0].trials
 
-    @contextmanager
-    def _ready(self, *_: object):
-        found = EngineFound(engine="postgres", version="unknown", refused_variants=self.refused)
-        yield Provisioned(
+    def provision(self, version: str) -> Provisioned:
+        """Leave what provisioning an engine of a version leaves."""
+        found = EngineFound(engine="postgres", version=version, refused_variants=self.refused)
+        provisioned = Provisioned(
             deployment=target.load(self.checkout, "local"), hosts={}, engines={"postgres": found}
         )
+        provisioned.save(self.checkout)
+        return provisioned
+
+    @contextmanager
+    def _ready(self, *_: object):
+        yield self.provision("unknown")
 
     def _execute(self, repo, plan, batch, bar) -> None:
         self.executed += [trial.key for trial in batch.trials]
@@ -170,6 +176,16 @@ def test_a_sweep_runs_once_more_what_was_not_steady(sweeps):
     assert outcome == {}
     assert "none repeated" in said
     assert len(sweeps.executed) == 2 * len(keys)
+
+
+def test_nothing_is_repeated_where_another_study_left_another_version(sweeps):
+    assert sweeps.run()[0] == {"ok": 2}
+    sweeps.provision("16.0")
+    sweeps.executed.clear()
+    outcome, said = sweeps.run()
+    assert outcome == {}
+    assert sweeps.executed == []
+    assert said.endswith("all runs are there, none repeated\n")
 
 
 def test_a_run_that_cannot_be_ingested_has_failed_and_is_reported_at_once(sweeps, close_run):

@@ -98,8 +98,7 @@ def run(
     rest = left(repo, selection, chosen, damaged)
     if not rest and not (rest := to_repeat(repo, selection.target, chosen)):
         plan.save(repo)
-        console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
-        return Counter()
+        return _nothing_left(selection, console)
     with ready(repo, selection, spec, rest, console, then) as found:
         if plan.versions != found.versions(spec.engines):
             # the engines' versions are known only now, and with them which trials are done
@@ -115,14 +114,19 @@ def run(
             with SweepProgress(console, seconds) as bar:
                 return Sweep(repo, plan, spec, found, bar, damaged).run(batches)
 
-        tally = sweep(rest)
+        tally = sweep(rest) if rest else Counter()
         if again := to_repeat(repo, selection.target, chosen):
             runs = sum(len(batch.trials) for batch in again)
             console.print(
                 f"{runs} runs were not steady, not alone, or of another speed: they are run once more"
             )
             tally += sweep(again)
-        return tally
+        return tally or _nothing_left(selection, console)
+
+
+def _nothing_left(selection: Selection, console: Console) -> Counter[Status]:
+    console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
+    return Counter()
 
 
 @contextmanager
