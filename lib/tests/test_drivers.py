@@ -5,6 +5,7 @@ special of its parser.
 """
 
 import json
+import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -525,6 +526,23 @@ class TestTpcc(DriverContract):
     def stage(self, **changes: object) -> Stage:
         (stage,) = self.driver.stages(self.job(self.datasets[0], "postgres", **changes))
         return stage
+
+    @pytest.mark.parametrize("lacks", ["its totals", "a measured part"])
+    def test_one_that_broke_off_after_its_records_has_the_seconds_that_it_printed(
+        self, tmp_path, lacks
+    ):
+        workload = self.whole["paced"]
+        self.leave("paced", workload, tmp_path)
+        (printed,) = tmp_path.glob("*.out")
+        lines = printed.read_text().splitlines(keepends=True)
+        totals = lines.pop()
+        if lacks == "a measured part":
+            lines.append(re.sub(r'"begun":\d+', '"begun":null', totals))
+        printed.write_text("".join(lines))
+        with pytest.raises(ParseError):
+            self.driver.measured(tmp_path, workload)
+        found = self.driver.seconds(tmp_path, workload)
+        assert found["tps"].to_list() == [98, 106, 93, 92]
 
     def test_there_is_one_measured_part_and_it_comes_last(self):
         stage = self.stage()

@@ -143,10 +143,14 @@ class Tpcc(Driver):
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
         """See :meth:`Driver.seconds`: by operation from the records, else from the printed lines."""
         printed, kept = _kept(folder)
-        if not kept:
-            found = output.seconds(printed)
+        try:
+            interval = output.measured_part(printed) if kept else None
+        except ParseError:  # one was killed after its records, or ended before the ramp-up was
+            interval = None
+        if interval:
+            found = output.of_seconds(output.records(kept), interval)
         else:
-            found = output.of_seconds(output.records(kept), output.measured_part(printed))
+            found = output.seconds(printed)
         return pl.concat([pl.DataFrame(schema=SECONDS), found], how="diagonal").select(*SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
