@@ -148,9 +148,9 @@ def test_only_clients_are_ended_early(under_way):
     run, ended = under_way(), []
     run.session.node = lambda role, number=0: SimpleNamespace(run=lambda *argv: ended.append(argv))
     server, client = shell("was", "", serves=True), shell("load", "", stop=["end", "the load"])
-    run._until(Stage([server, client], [], 1), lambda *of: True)._stop()
+    run._stages._until(Stage([server, client], [], 1), lambda *of: True)._stop()
     assert ended == [("end", "the load")]
-    assert run._until(Stage([server, shell("load", "")], [], 1), lambda *of: True) is None
+    assert run._stages._until(Stage([server, shell("load", "")], [], 1), lambda *of: True) is None
 
 
 def shell(name: str, script: str, **process: object) -> Process:
@@ -201,10 +201,10 @@ def test_what_the_load_has_left_is_checked_after_it(under_way):
 
 def test_a_phase_goes_on_in_the_next_stage(under_way):
     run = under_way()
-    run._drive(Stage([shell("server", "echo begun; sleep 0.2")], [Phase("warmup")], 1))
+    run._stages.run(Stage([shell("server", "echo begun; sleep 0.2")], [Phase("warmup")], 1))
     begin, _ = run.folder.phases["warmup"]
     phases = [Phase("warmup", -0.1, 0), Phase("measure")]
-    run._drive(Stage([shell("connections", "sleep 0.1; echo begun; sleep 0.1")], phases, 1))
+    run._stages.run(Stage([shell("connections", "sleep 0.1; echo begun; sleep 0.1")], phases, 1))
     assert run.folder.phases["warmup"] == (begin, run.folder.phases["measure"][0])
 
 
@@ -235,7 +235,7 @@ def test_processes_of_a_stage_begin_with_the_last_of_them(under_way):
     both = [shell("first", waits, makes_files=True), shell("second", follows)]
     (run.session.node("load").made / "log").write_bytes(b"kept")
     begun = []
-    run._drive(Stage(both, [Phase("warmup")], 1), [(0.0, lambda: begun.append(True))])
+    run._stages.run(Stage(both, [Phase("warmup")], 1), [(0.0, lambda: begun.append(True))])
     assert begun == [True]
     assert (run.folder.path / "first-log").read_bytes() == b"kept"
     assert {"first.out", "second.out"} <= {path.name for path in run.folder.path.iterdir()}
@@ -246,19 +246,19 @@ def test_a_process_that_fails_is_the_runs_failure(under_way):
     run = under_way()
     stage = Stage([shell("load", "echo begun; exit 3")], [Phase("measure")], 1)
     with pytest.raises(RunFailed, match="shell measure: load ended with 3"):
-        run._drive(stage)
+        run._stages.run(stage)
     assert "measure" not in run.folder.phases
     run.session.status = lambda: {"pid": None}
     with pytest.raises(RunFailed, match=r"\w+ died: shell measure: load"):
-        run._drive(stage)
+        run._stages.run(stage)
     run.services = {"server": 1}
     run.session.status = lambda: {"pid": 2, "services": {"server": 2}}
     with pytest.raises(RunFailed, match=r"\w+ was restarted: shell measure: load"):
-        run._drive(stage)
+        run._stages.run(stage)
 
 
 def test_a_process_that_was_killed_for_another_is_not_the_runs_failure(under_way):
     run = under_way()
     both = [shell("first", "sleep 60"), shell("second", "exit 3")]
     with pytest.raises(RunFailed, match="shell measure: second ended with 3"):
-        run._drive(Stage(both, [Phase("measure")], 1))
+        run._stages.run(Stage(both, [Phase("measure")], 1))

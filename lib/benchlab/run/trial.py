@@ -1,20 +1,15 @@
 """Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
 
-import importlib
 import itertools
-import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from benchlab import drivers
-from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Phase, Process, Stage
+from benchlab.drivers.base import Driver, Job, Phase, Stage
 from benchlab.engines import engine_class, without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
@@ -41,34 +36,17 @@ from benchlab.raw.record import (
 )
 from benchlab.run.intervention import RunningIntervention
 from benchlab.run.observe import Observers, used, watch
-from benchlab.run.process import Ended as ProgramEnded
-from benchlab.run.process import Program
-from benchlab.run.process import run as run_programs
 from benchlab.run.single_writes import RunningWrites
-from benchlab.run.until import Until
+from benchlab.run.stage import Action, Stages
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.study.roles import APP, LOAD
-from benchlab.target import Node
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from benchlab.workloads.base import Tables
 
-#: Seconds that a driver may take beyond its run time: connecting, the last transactions.
-_DRIVER_GRACE_S = 120
-
-#: A failed statement is quoted whole.
-_MESSAGE_LIMIT = 300
-
 #: Seconds of the warm-up, at most, by the connections that are measured then. PostgreSQL's took up to
 #: 10 s until they were as fast as ever after (a recursive query by 10 to 80 of them, on 2 cores).
 CONNECTIONS_S = 10
-
-#: Seconds after the clients of a stage have begun, and what is done then.
-Action = tuple[float, Callable[[], None]]
-
-#: Whether a stage may end: after these seconds, each with its throughput, and as many cycles of the
-#: engine's background work.
-Enough = Callable[[Sequence[float], float | None], bool]
 
 
 @dataclass(frozen=True)
@@ -240,7 +218,7 @@ class _Run:
                     if phase := stage.measured:
                         self._measure(stage, phase)
                     else:
-                        self._drive(stage, enough=self._warm)
+                        self._stages.run(stage, enough=self._warm)
             self.session.require_followed()
             if lost := self._server_lost():
                 raise RunFailed(f"{lost} while the load ran")
@@ -303,7 +281,7 @@ class _Run:
         if phase.end_s is not None:
             actions.append((phase.end_s, lambda: count("end")))
         with self._waits(), self._intervened() as begin:
-            self._drive(stage, [*actions, (phase.begin_s, begin)], self._measured)
+            self._stages.run(stage, [*actions, (phase.begin_s, begin)], self._measured)
         if phase.end_s is None:
             count("end")
 
@@ -370,129 +348,16 @@ class _Run:
                 return RunningWrites(self.session.engine, self.tables, requested, seed)
         return None
 
-    def _drive(
-        self, stage: Stage, actions: Sequence[Action] = (), enough: Enough | None = None
-    ) -> None:
-        """Run the processes of a stage; its phases count from when the clients of all have begun.
+    @cached_property
+    def _stages(self) -> Stages:
+        return Stages(
+            self.session, self.folder, self.driver, self._job, self._server_lost, self._cycles
+        )
 
-        What a driver does before, connect them and read its files, is not part of a phase.
-
-        Args:
-            stage: of the driver.
-            actions: what is to be done meanwhile, by seconds after the clients' begin.
-            enough: whether processes that can end early are to; ``None``: never.
-        """
-        programs = []
-        for process in stage.processes:
-            self._prepare(process)
-            argv = self.session.client_argv(process.argv, process.role, process.node)
-            programs.append(Program(argv, process.stdin))
-        clients = sum(not process.serves for process in stage.processes)
-        begun: dict[int, float] = {}
-        timers: list[_Timer] = []
-        until = self._until(stage, enough) if enough else None
-
-        def on_line(number: int, line: bytes) -> None:
-            if until:
-                until.line(number, line)
-            at = None if number in begun else self.driver.begun(line, time.time())
-            if at is None:
-                return
-            begun[number] = at
-            if len(begun) == clients:
-                for delay_s, action in actions:
-                    timers.append(_Timer(delay_s, action))
-
-        started = time.time()
-        try:
-            ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
-        except subprocess.TimeoutExpired as error:
-            self.folder.write(f"{stage.processes[0].name}.out", error.stdout or b"")
-            self.session.require_followed()  # commits may wait for a standby that is gone
-            raise RunFailed(
-                f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
-                f" {stage.duration_s} s"
-            ) from error
-        finally:
-            for timer in timers:
-                timer.cancel()
-        end = time.time()
-        for process, done in zip(stage.processes, ended, strict=True):
-            self.folder.write(f"{process.name}.out", done.stdout)
-            if done.stderr:
-                self.folder.write(f"{process.name}.err", done.stderr)
-            if process.makes_files:
-                self._keep_files(process)
-        self._check_ended(stage, ended)
-        for timer in timers:
-            timer.finish()
-        if until:
-            until.finish()
-        began = max(begun.values(), default=started)
-        for phase in stage.phases:
-            phase_end = end if phase.end_s is None else began + phase.end_s
-            phase_begin, _ = self.folder.phases.get(phase.name, (began + phase.begin_s, None))
-            self.folder.phases[phase.name] = (phase_begin, phase_end)
-
-    def _prepare(self, process: Process) -> None:
-        """Make the folders of a process as it wants to find them."""
-        node = self._node(process)
-        if process.makes_files:
-            node.empty(MADE)
-        if process.control or process.stop:
-            node.empty(CONTROL)
-        for name, content in process.control.items():
-            node.write(CONTROL / name, content)
-
-    def _until(self, stage: Stage, enough: Enough) -> Until | None:
-        """Return what ends a stage early; ``None`` if its processes cannot be."""
-        clients = [process for process in stage.processes if not process.serves]
-        if not all(process.stop for process in clients):
-            return None
-        importlib.import_module("benchlab.stats")  # now, and not while the load goes on
-        begin: float | None = None
-
-        def stop() -> None:
-            for process in clients:
-                self._node(process).run(*process.stop)
-
-        def is_enough(tps: Sequence[float]) -> bool:
-            nonlocal begin
-            now = self._cycles
-            begin = now if begin is None else begin  # what goes before the first second is no part
-            return enough(tps, None if now is None else steady.spanned(begin, now))
-
-        return Until(len(clients), self.driver.second_of, is_enough, stop)
-
-    @property
     def _cycles(self) -> float | None:
-        """Cycles of the engine's background work as it reported them last."""
+        """Return the cycles of the engine's background work as it reported them last."""
         latest = self.background and self.background.latest
         return latest and latest["cycles"]
-
-    def _node(self, process: Process) -> Node:
-        return self.session.node(process.role, process.node)
-
-    def _keep_files(self, process: Process) -> None:
-        """Bring what a process has made on its node into the folder."""
-        with tempfile.TemporaryDirectory(prefix="benchlab-made-") as copies:
-            made = self._node(process).fetch(MADE, Path(copies))
-            self.driver.keep(process, made, self._job, self.folder.path)
-
-    def _check_ended(self, stage: Stage, ended: Sequence[ProgramEnded]) -> None:
-        """Raise RunFailed unless every process ended well and saw no more errors than it may."""
-        workload = self.trial.point.workload
-        # one that was killed since another had failed is not the reason
-        of_all = sorted(zip(stage.processes, ended, strict=True), key=lambda it: it[1].was_killed)
-        for process, done in of_all:
-            reason = self.driver.failure(process, done, workload)
-            if reason is None:
-                continue
-            failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
-            self._node(process).run("true")  # the error of a host that is gone is clearer
-            # a driver may crash on a lost connection without a word
-            lost = self._server_lost()
-            raise RunFailed(f"{lost}: {failure}" if lost else failure)
 
     def _server_lost(self) -> str | None:
         """Return what became of the engine if its processes are not those that were started.
@@ -563,29 +428,3 @@ class _Run:
         begin = time.time()
         yield
         self.folder.phases[name] = (begin, time.time())
-
-
-class _Timer:
-    """Something that is done after some seconds, in a thread of its own."""
-
-    def __init__(self, delay_s: float, action: Callable[[], None]):
-        self._outcome: Future[None] = Future()
-        self._action = action
-        self._timer = threading.Timer(delay_s, self._run)
-        self._timer.start()
-
-    def cancel(self) -> None:
-        """Leave it undone if it has not begun."""
-        self._timer.cancel()
-
-    def finish(self) -> None:
-        """Wait for its end, if it has begun, and raise what went wrong in it."""
-        self._timer.join()
-        if self._outcome.done():
-            self._outcome.result()
-
-    def _run(self) -> None:
-        try:
-            self._action()
-        except BaseException as error:
-            self._outcome.set_exception(error)
