@@ -28,7 +28,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
 
 def charted(rerun: Rerun) -> list[str]:
-    """Return those of :func:`metrics` that clients may change and that several points have."""
+    """Return those of :func:`metrics` that clients may change and that several numbers of them have."""
     main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     return [
         metric
@@ -38,7 +38,7 @@ def charted(rerun: Rerun) -> list[str]:
 
 
 def values(rerun: Rerun, metric: str) -> pl.DataFrame:
-    """Return a metric over the trials of each point, of workloads with several points.
+    """Return a metric over the trials of each point, of workloads with several numbers of clients.
 
     Columns: those of a point in the main envelope, ``curve``, ``n`` (trials), ``valid``, ``value``,
     ``low`` and ``high`` (95 %; null with a single trial), in the metric's unit.

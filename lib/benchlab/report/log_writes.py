@@ -259,7 +259,11 @@ def lag_chart(lags: pl.DataFrame) -> alt.Chart:
         alt.Chart(lags)
         .mark_line(strokeWidth=1.5)
         .encode(
-            x=alt.X("second:Q", title="seconds of the measured part"),
+            x=alt.X(
+                "second:Q",
+                title="seconds of the measured part",
+                axis=alt.Axis(format="d", tickMinStep=1),
+            ),
             y=alt.Y("lag_mb:Q", title="log not applied by the standby (MB)"),
             color=theme.colors("curve", lags),
             tooltip=["curve", "workload", "second", alt.Tooltip("lag_mb:Q", format=".2f")],

@@ -186,15 +186,15 @@ def not_counted(rerun: Rerun) -> pl.DataFrame:
 
 
 def curved(rows: pl.DataFrame) -> list[str]:
-    """Return the workloads with more than one point, of which a chart shows more than a table.
+    """Return the workloads with several numbers of clients, of which a chart shows more than a table.
 
     Args:
         rows: of points or runs, of one envelope.
     """
     sizes = rows.group_by("workload", maintain_order=True).agg(
-        pl.struct("engine", "variant", "concurrency").n_unique().alias("points")
+        pl.col("concurrency").n_unique().alias("clients")
     )
-    return sizes.filter(pl.col("points") > 1)["workload"].to_list()
+    return sizes.filter(pl.col("clients") > 1)["workload"].to_list()
 
 
 def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:

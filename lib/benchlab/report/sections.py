@@ -191,8 +191,8 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
 def default(source: Source) -> Content:
     """Return what ``paper/sections/_default.md`` places beyond what all have.
 
-    ``throughputs`` and ``latencies`` name their figures, one per workload with more than one point;
-    ``claimed`` those of other metrics that claims are about.
+    ``throughputs`` and ``latencies`` name their figures, one per workload with several numbers of
+    clients; ``claimed`` those of other metrics that claims are about.
     """
     rerun, study = source.rerun, source.rerun.study
     main = source.measured.filter(envelope=DEFAULT_ENVELOPE)

@@ -504,19 +504,21 @@ def cycles(run: Run) -> pl.DataFrame:
 
 
 def conditions(rerun: Rerun) -> pl.DataFrame:
-    """Return what was checked after the loads of each engine.
+    """Return what was checked after the loads, one row a check.
 
-    Columns: ``engine``, ``check``, ``passed`` (``3 of 3``: so many of those that were decided; null
-    where there is no right answer), ``answer`` (of the first that did not pass, else of the first).
+    Columns: ``check``, and one of each engine: ``3 of 3: holds``, so many passed of those that were
+    decided (none where there is no right answer), and the answer of the first that did not pass,
+    else of the first.
     """
     found = rerun.outcomes.group_by("engine", "check", maintain_order=True).agg(
         pl.col("passed").sum().alias("kept"),
         pl.col("passed").count().alias("of"),
         pl.col("answer").sort_by(pl.col("passed").fill_null(True), maintain_order=True).first(),
     )
-    return points.in_order(found, rerun.study).select(
+    passed = pl.when(pl.col("of") > 0).then(pl.format("{} of {}", "kept", "of"))
+    answers = points.in_order(found, rerun.study).select(
         points.engine_named(rerun.study),
         "check",
-        pl.when(pl.col("of") > 0).then(pl.format("{} of {}", "kept", "of")).alias("passed"),
-        "answer",
+        pl.concat_str(passed, "answer", separator=": ", ignore_nulls=True).alias("found"),
     )
+    return answers.pivot("engine", index="check", values="found")
