@@ -133,7 +133,7 @@ def test_without_noise_only_what_drifts_fails(monkeypatch):
 def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
     of = pl.DataFrame({"study": ["s"], "covered": [0.9512345]})
     names = ("intervals", "verdicts", "agreement", "stopping")
-    monkeypatch.setattr(stored, "_made", lambda repo: dict.fromkeys(names, of))
+    monkeypatch.setattr(stored, "_made", lambda *_: dict.fromkeys(names, of))
     assert stored.read(checkout) is None
     stored.simulate(checkout)
     path = checkout.simulated / "verdicts.csv"
@@ -144,6 +144,26 @@ def test_what_is_simulated_as_before_keeps_its_date(checkout, monkeypatch):
     table.with_columns(covered=0.9).write_csv(path)
     stored.simulate(checkout)
     assert "2000-01-01" not in set(stored.read(checkout).verdicts["made"])
+
+
+def test_what_was_simulated_of_other_studies_stays(checkout, monkeypatch):
+    made = {"s": 0.1, "t": 0.2}
+
+    def simulate(repo, studies) -> dict[str, pl.DataFrame]:
+        rows = [(name, value) for name, value in made.items() if studies is None or name in studies]
+        of = pl.DataFrame(rows, schema=["study", "covered"], orient="row")
+        names = ["intervals", "verdicts", "agreement", *([] if studies else ["stopping"])]
+        return dict.fromkeys(names, of)
+
+    monkeypatch.setattr(stored, "_made", simulate)
+    # nothing was simulated yet, so everything is
+    stored.simulate(checkout, ["t"])
+    made |= {"s": 0.3, "t": 0.4}
+    found = stored.simulate(checkout, ["t"])
+    assert found.verdicts.select("study", "covered").rows() == [("s", 0.1), ("t", 0.4)]
+    assert found.stopping.select("study", "covered").rows() == [("s", 0.1), ("t", 0.2)]
+    del made["s"]
+    assert stored.simulate(checkout).verdicts["study"].to_list() == ["t"]
 
 
 def test_the_appendix_shows_every_case(found):

@@ -1,6 +1,7 @@
 """Make the reference result set, and what rests on it: notebooks' outputs, a picture, simulations."""
 
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,16 +31,21 @@ def make(repo: Repo, console: Console) -> None:
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
         profiles = take(own, repo.reference)
-    renew(repo, console)
+    renew(repo, console, profiles)
     for name, profile in profiles.items():
         console.print(f"{repo.reference}: {name}, profile {profile}")
 
 
-def renew(repo: Repo, console: Console) -> None:
+def renew(repo: Repo, console: Console, measured: Collection[str] | None = None) -> None:
     """Make anew what rests on the reference: verdicts, picture, notebooks, simulations.
 
     The analysis notebooks are executed on it in place, so that nbval holds them to it. What the paper
-    says of intervals and verdicts is simulated from its spreads, which takes a quarter of an hour.
+    says of intervals and verdicts is simulated from its spreads, which takes minutes a study.
+
+    Args:
+        repo: the checkout.
+        console: for people who watch.
+        measured: studies of which alone to simulate; ``None``: all, and the gate.
     """
     judge_again(repo, repo.reference)
     _draw(repo)
@@ -50,7 +56,7 @@ def renew(repo: Repo, console: Console) -> None:
         with console.status(f"executing {path.name}"):
             notebooks.execute_in_place(path)
     with console.status("simulating intervals, verdicts and the gate"):
-        simulation.simulate(repo)
+        simulation.simulate(repo, measured)
 
 
 def take(own: Store, folder: Path) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What was simulated, as ``data/simulated`` keeps it: minutes to make, and read by every paper."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,36 +33,44 @@ class Simulated:
     """See :func:`benchlab.simulation.stopping.stopping`."""
 
 
-def simulate(repo: Repo) -> Simulated:
-    """Simulate everything from the spreads of the reference, and write it.
+def simulate(repo: Repo, studies: Collection[str] | None = None) -> Simulated:
+    """Simulate from the spreads of the reference, and write it.
 
     What comes out as before is left as it is, with its date.
+
+    Args:
+        repo: the checkout.
+        studies: only these; what was simulated of others and of the gate stays. ``None``: everything.
 
     Raises:
         StoreError: there is no reference.
     """
-    made = _made(repo)
-    return Simulated(**{name: _kept(_file(repo, name), frame) for name, frame in made.items()})
+    if not repo.simulated.is_dir():
+        studies = None
+    for name, frame in _made(repo, studies).items():
+        _write(_file(repo, name), frame, studies or ())
+    return read(repo)
 
 
-def _made(repo: Repo) -> dict[str, pl.DataFrame]:
+def _made(repo: Repo, studies: Collection[str] | None) -> dict[str, pl.DataFrame]:
     """Simulate, on all cores: each part draws from a generator of its own."""
     with open_any(repo.reference) as reference:
-        studies = results.studies(reference)
-    samples = zip(*product(studies, coverage.TRIALS), strict=True)
+        chosen = [one for one in results.studies(reference) if studies is None or one in studies]
+    samples = zip(*product(chosen, coverage.TRIALS), strict=True)
     runs = zip(*product(stopping.CASES, stopping.VARIATIONS, stopping.DEPENDENCES), strict=True)
     # spawned, since a fork has Polars' locks without its threads
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         parts = {  # the longest first
             "verdicts": pool.map(
-                partial(_of_study, repo, partial(coverage.verdicts, repo)), studies
+                partial(_of_study, repo, partial(coverage.verdicts, repo)), chosen
             ),
             "agreement": pool.map(
-                partial(_of_study, repo, partial(coverage.agreement, repo)), studies
+                partial(_of_study, repo, partial(coverage.agreement, repo)), chosen
             ),
             "intervals": pool.map(partial(_of_study, repo, coverage.intervals), *samples),
-            "stopping": pool.map(stopping.stopping, *runs),
         }
+        if studies is None:
+            parts["stopping"] = pool.map(stopping.stopping, *runs)
         return {name: pl.concat(list(of_name)) for name, of_name in parts.items()}
 
 
@@ -81,14 +89,17 @@ def read(repo: Repo) -> Simulated | None:
     return Simulated(*(pl.read_csv(_file(repo, name)) for name in Simulated.__dataclass_fields__))
 
 
-def _kept(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    """Write a table if it is not there yet; return it as it is there."""
-    rounded = frame.with_columns(pl.selectors.float().round(_DIGITS))
-    if not path.is_file() or not pl.read_csv(path).drop("made").equals(rounded):
+def _write(path: Path, frame: pl.DataFrame, studies: Collection[str]) -> None:
+    """Write a table unless it is there already; if it is of some studies, in place of their rows."""
+    today = datetime.now(UTC).date().isoformat()
+    found = frame.with_columns(pl.selectors.float().round(_DIGITS), made=pl.lit(today))
+    before = pl.read_csv(path) if path.is_file() else found.clear()
+    if studies:
+        others = before.filter(~pl.col("study").is_in(list(studies)))
+        found = pl.concat([others, found]).sort("study", maintain_order=True)
+    if not before.drop("made").equals(found.drop("made")):
         path.parent.mkdir(parents=True, exist_ok=True)
-        today = datetime.now(UTC).date().isoformat()
-        rounded.with_columns(made=pl.lit(today)).write_csv(path)
-    return pl.read_csv(path)
+        found.write_csv(path)
 
 
 def _file(repo: Repo, name: str) -> Path:
