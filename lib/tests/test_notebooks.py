@@ -1,19 +1,16 @@
 """The analysis notebooks on results with less in them than the ones that they ship with."""
 
 import pytest
-from benchlab import notebooks
+from benchlab import notebooks, study
+from benchlab.repo import Repo
+from benchlab.report import build
 from benchlab.store.export import export
 from conftest import MEASURED_PROFILE, ROOT, editable, planned
 
-#: Those that have results of their own.
-_ANALYSES = {
-    path.stem.partition("-")[2].replace("-", "_"): path
-    for path in sorted((ROOT / "notebooks" / "analysis").glob("*.ipynb"))
-    if path.stem != "00-published"
-}
+_ANALYSES = build.analyses(Repo(ROOT))
 
 
-@pytest.mark.parametrize("name", _ANALYSES)
+@pytest.mark.parametrize("name", [one for one in study.names(Repo(ROOT)) if one in _ANALYSES])
 def test_a_notebook_reads_one_trial_of_what_quick_runs(checkout, name, tmp_path):
     quick = {trial.point.curve[:3] for trial in planned(checkout, name).trials}
     with editable(ROOT / "data" / "reference") as store:

@@ -113,8 +113,7 @@ def _copies(repo: Repo, profiles: dict[str, str]) -> dict[str, tuple[Path, dict[
             gets a copy of the one for any study.
     """
     copies, left = {}, dict(profiles)
-    for path in sorted((repo.notebooks / "analysis").glob("*.ipynb")):
-        name = path.stem.partition("-")[2].replace("-", "_")
+    for name, path in analyses(repo).items():
         if name in left:
             copies[path.name] = path, {"source": "store", "profile": left.pop(name)}
         elif name not in study.names(repo):
@@ -123,6 +122,14 @@ def _copies(repo: Repo, profiles: dict[str, str]) -> dict[str, tuple[Path, dict[
         given = {"study": name, "source": "store", "profile": profile}
         copies[f"{name.replace('_', '-')}.ipynb"] = repo.notebooks / "study.ipynb", given
     return copies
+
+
+def analyses(repo: Repo) -> dict[str, Path]:
+    """Return what the analysis notebooks are about → each: a study, or the published numbers."""
+    return {
+        path.stem.partition("-")[2].replace("-", "_"): path
+        for path in sorted((repo.notebooks / "analysis").glob("*.ipynb"))
+    }
 
 
 def _notebook(repo: Repo, copy: str, template: Path, given: dict[str, str]) -> None:

@@ -87,15 +87,10 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     )
 
 
-def medians(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
-    """Return the median of metrics over the trials of each point, with ``curve``."""
-    found = rerun.metrics.group_by(POINT).agg(pl.col(*metrics).median()).sort(POINT)
-    return with_curve(found, rerun.study)
-
-
 def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
-    """Return :func:`medians`, rounded to three digits, for reading."""
-    found = medians(rerun, metrics)
+    """Return the median of metrics over the trials of each point, to three digits, for reading."""
+    found = rerun.metrics.group_by(POINT).agg(pl.col(*metrics).median()).sort(POINT)
+    found = with_curve(found, rerun.study)
     return in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
         named(rerun.study),
