@@ -85,8 +85,6 @@ class _Running:
         self._lines: list[bytes] = []
         self._errors = b""
         self._was_killed = False
-        # no pipe: that would be read until the last child of the program has closed it
-        self._said = os.memfd_create("stderr")
         reading, self._writing = os.pipe()
         self._reader = threading.Thread(target=self._read_along, args=(reading,), daemon=True)
         self._reader.start()
@@ -95,11 +93,10 @@ class _Running:
                 program.argv,
                 stdin=subprocess.PIPE,
                 stdout=self._writing,
-                stderr=self._said,
+                stderr=subprocess.PIPE,
             )
         except BaseException:
             os.close(self._writing)
-            os.close(self._said)
             raise
         self._waiter = threading.Thread(target=self._wait, args=(program.stdin,), daemon=True)
         self._waiter.start()
@@ -127,11 +124,8 @@ class _Running:
                 self._on_line(self._number, line)
 
     def _wait(self, stdin: bytes) -> None:
-        self.process.communicate(stdin)
+        _, self._errors = self.process.communicate(stdin)
         os.close(self._writing)
-        with os.fdopen(self._said, "rb") as said:
-            said.seek(0)
-            self._errors = said.read()
         self._reader.join(_LAST_WORDS_S)
         self._on_end(self)
 
