@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from benchlab.raw import folders
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.store import open_store
+from benchlab.target import host as remote
+from benchlab.target.host import Unreachable
 from benchlab.target.lab import FOLDER, Lab, LabHost
 from conftest import ETC, HOME, ROOT, Sweep, mini_study, wait_for
 from ruamel.yaml import YAML
@@ -200,6 +203,22 @@ def test_a_node_that_is_not_there_is_reported_before_anything_starts(hosts, tmp_
     assert len(sweep.said.splitlines()) == 1
     assert not list((tmp_path / "data").glob("raw/*"))
     assert hosts.leftovers() == []
+
+
+def test_a_tunnel_takes_another_port_where_its_own_is_taken(hosts, monkeypatch):
+    (host,) = target.load(hosts.repo, "lab").load[:1]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [other.getsockname()[1], remote._unused_port()]
+        monkeypatch.setattr(remote, "_unused_port", iter(ports).__next__)
+        tunnel = host.tunnel("127.0.0.1", 22)
+        assert tunnel.port == ports[1]
+        with socket.create_connection((tunnel.address, tunnel.port), timeout=10) as there:
+            assert there.recv(8).startswith(b"SSH-2.0")
+        monkeypatch.setattr(remote, "_unused_port", lambda: ports[0])
+        with pytest.raises(
+            Unreachable, match=r"^load1: no way over ssh to 127.0.0.1:22: Could not"
+        ):
+            host.tunnel("127.0.0.1", 22)
 
 
 def test_ctrl_c_stops_all_nodes(swept):

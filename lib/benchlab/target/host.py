@@ -22,6 +22,10 @@ _ENVELOPE = "/etc/benchlab/envelope.json"
 #: ssh's own exit code, for whatever keeps it from running the command (ssh(1), EXIT STATUS).
 _SSH_FAILED = 255
 
+#: ssh's last word where the local port of a tunnel is taken (OpenSSH's ssh.c).
+_PORT_TAKEN = "Could not request local forwarding."
+_PORTS_TRIED = 5
+
 #: A host that is gone is noticed within a minute, and never asked for a password.
 _SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15")
 
@@ -144,21 +148,33 @@ class Host(BaseModel):
         """
         if self.connection == "local":
             return Tunnel(address, port)
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            local = unused.getsockname()[1]
+        # ssh takes no port 0, and whatever connects somewhere may take a free port before ssh does
+        for _ in range(_PORTS_TRIED):
+            tunnel, said = self._open_tunnel(address, port, _unused_port())
+            if tunnel is not None:
+                return tunnel
+            if _PORT_TAKEN not in said:
+                break
+        raise Unreachable(f"{self.name}: no way over ssh to {address}:{port}: {said}")
+
+    def _open_tunnel(self, address: str, port: int, local: int) -> tuple["Tunnel | None", str]:
         way = f"127.0.0.1:{local}:{address}:{port}"
         # a connection of its own: a shared one would keep the way open for whoever shares it
         alone = ("ControlPath=none", "ExitOnForwardFailure=yes")
-        ssh = subprocess.Popen(
-            # ends, like the observers, when the pipe to it is closed, be it by a kill -9
-            [*self._ssh(*alone), "-L", way, self._destination, "echo open; exec cat"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        if not ssh.stdout.readline():
-            raise Unreachable(f"{self.name}: no way over ssh to {address}:{port}")
-        return Tunnel("127.0.0.1", local, ssh)
+        with tempfile.TemporaryFile() as errors:
+            ssh = subprocess.Popen(
+                # ends, like the observers, when the pipe to it is closed, be it by a kill -9
+                [*self._ssh(*alone), "-L", way, self._destination, "echo open; exec cat"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+            if ssh.stdout.readline():
+                return Tunnel("127.0.0.1", local, ssh), ""
+            ssh.wait()
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip().splitlines()
+            return None, said[-1] if said else f"exit code {ssh.returncode}"
 
     def _no_root(self, said: str) -> NoRoot:
         return NoRoot(
@@ -195,6 +211,11 @@ def _sockets() -> Path:
     if folder.lstat().st_uid != os.getuid():
         raise TargetError(f"{folder} belongs to another user; it must be yours or not there")
     return folder
+
+
+def _unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
 
 
 def _sudo(uid: int) -> tuple[str, ...]:
