@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -341,6 +342,12 @@ def wait_for(condition: Callable[[], object], what: str, every_s: float = 0.02) 
         assert time.monotonic() < deadline, f"waited {_TIMEOUT_S} s in vain for: {what}"
         time.sleep(every_s)
     return value
+
+
+def cgroups(pattern: str) -> list[str]:
+    """Return the cgroups of this machine of that name; others come and go during the walk."""
+    walked = (folder for folder, _, _ in os.walk("/sys/fs/cgroup"))
+    return [folder for folder in walked if fnmatch(Path(folder).name, pattern)]
 
 
 def mini_study() -> dict:

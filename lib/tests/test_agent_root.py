@@ -22,7 +22,7 @@ import pytest
 from benchlab.agent.cgroup import open_cgroups
 from benchlab.agent.disk import loops, mounts_at
 from benchlab.agent.system import processes_of
-from conftest import ROOT
+from conftest import ROOT, cgroups
 from ruamel.yaml import YAML
 
 pytestmark = [
@@ -161,11 +161,10 @@ class Target:
 
     def leftovers(self) -> list[str]:
         image = str(self.home / "disk.img")
-        cgroups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{NAME}")]
         mounts = [mount.source for mount in mounts_at(Path("/proc"), self.mount)]
         devices = [loop.path.name for loop in loops(Path("/sys")) if image in loop.backing_file]
         processes = processes_of(Path("/proc"), pwd.getpwnam(NAME).pw_uid)
-        return cgroups + mounts + devices + [str(one.pid) for one in processes]
+        return cgroups(NAME) + mounts + devices + [str(one.pid) for one in processes]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import polars as pl
@@ -27,7 +27,7 @@ from benchlab.store import open_store
 from benchlab.target import host as remote
 from benchlab.target.host import Unreachable
 from benchlab.target.lab import FOLDER, Lab, LabHost
-from conftest import ETC, HOME, ROOT, Sweep, mini_study, wait_for
+from conftest import ETC, HOME, ROOT, Sweep, cgroups, mini_study, wait_for
 from ruamel.yaml import YAML
 
 pytestmark = pytest.mark.machine
@@ -136,7 +136,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         hosts.lab.down()
         links = {path.name for path in Path("/sys/class/net").iterdir()}
         assert not {"benchlab-lab", *(f"bl-{name}" for name in ROLES)} & links
-        assert not list(Path("/sys/fs/cgroup").glob("**/benchlab-lab-*"))
+        assert not cgroups("benchlab-lab-*")
 
 
 def link(hosts: Hosts, node: str, state: str) -> None:
@@ -210,10 +210,10 @@ def test_a_tunnel_takes_another_port_where_its_own_is_taken(hosts, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         ports = [other.getsockname()[1], remote._unused_port()]
         monkeypatch.setattr(remote, "_unused_port", iter(ports).__next__)
-        tunnel = host.tunnel("127.0.0.1", 22)
-        assert tunnel.port == ports[1]
-        with socket.create_connection((tunnel.address, tunnel.port), timeout=10) as there:
-            assert there.recv(8).startswith(b"SSH-2.0")
+        with closing(host.tunnel("127.0.0.1", 22)) as tunnel:
+            assert tunnel.port == ports[1]
+            with socket.create_connection((tunnel.address, tunnel.port), timeout=10) as there:
+                assert there.recv(8).startswith(b"SSH-2.0")
         monkeypatch.setattr(remote, "_unused_port", lambda: ports[0])
         with pytest.raises(
             Unreachable, match=r"^load1: no way over ssh to 127.0.0.1:22: Could not"

@@ -5,6 +5,7 @@ import shlex
 import socket
 import subprocess
 import tempfile
+import weakref
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -196,10 +197,19 @@ class Tunnel:
 
     def __init__(self, address: str, port: int, ssh: subprocess.Popen | None = None):
         self.address, self.port, self._ssh = address, port, ssh
+        if ssh is not None:
+            # Popen keeps itself, and with it the pipe, for as long as its process lives
+            weakref.finalize(self, ssh.stdin.close)
+
+    def close(self) -> None:
+        """Take it down, without waiting until nobody holds this object any more."""
+        if self._ssh is not None:
+            self._ssh.stdin.close()
+            self._ssh.wait()
 
     @property
     def closed(self) -> bool:
-        """Whether the way was lost."""
+        """Whether the way was lost, or taken down."""
         return self._ssh is not None and self._ssh.poll() is not None
 
 
