@@ -647,7 +647,7 @@ def test_a_slow_disk_that_breaks_loses_the_log_and_nothing_else(slow_log, target
     for pid in slow_log.servers():
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not slow_log.servers())
-    # by when ext4 learns of it: it refuses the write, or has made itself read-only before
+    # ext4 refuses the write, or is read-only already where it met the dead disk before
     with pytest.raises(OSError, match=r"Input/output error|not connected|No such|Read-only"):
         slow_log.write(8 << 10)
     target.run("engine", "fake", "stop")

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +24,7 @@ from benchlab.raw import folders
 from benchlab.raw.record import Record
 from benchlab.repo import Repo
 from benchlab.store import open_store
+from benchlab.target import Node
 from benchlab.target import host as remote
 from benchlab.target.host import Unreachable
 from benchlab.target.lab import FOLDER, Lab, LabHost
@@ -205,20 +206,33 @@ def test_a_node_that_is_not_there_is_reported_before_anything_starts(hosts, tmp_
     assert hosts.leftovers() == []
 
 
-def test_a_tunnel_takes_another_port_where_its_own_is_taken(hosts, monkeypatch):
-    (host,) = target.load(hosts.repo, "lab").load[:1]
+@pytest.fixture
+def load_node(hosts: Hosts) -> Node:
+    """A node with load. Ansible keeps the frames that loaded an inventory: a test's would live on."""
+    return target.load(hosts.repo, "lab").load[0]
+
+
+def test_a_tunnel_takes_another_port_where_its_own_is_taken(load_node, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         ports = [other.getsockname()[1], remote._unused_port()]
         monkeypatch.setattr(remote, "_unused_port", iter(ports).__next__)
-        with closing(host.tunnel("127.0.0.1", 22)) as tunnel:
-            assert tunnel.port == ports[1]
-            with socket.create_connection((tunnel.address, tunnel.port), timeout=10) as there:
-                assert there.recv(8).startswith(b"SSH-2.0")
+        tunnel = load_node.tunnel("127.0.0.1", 22)
+        assert tunnel.port == ports[1]
+        with socket.create_connection((tunnel.address, tunnel.port), timeout=10) as there:
+            assert there.recv(8).startswith(b"SSH-2.0")
         monkeypatch.setattr(remote, "_unused_port", lambda: ports[0])
         with pytest.raises(
             Unreachable, match=r"^load1: no way over ssh to 127.0.0.1:22: Could not"
         ):
-            host.tunnel("127.0.0.1", 22)
+            load_node.tunnel("127.0.0.1", 22)
+
+
+def test_a_tunnel_ends_with_the_object_that_stands_for_it(load_node):
+    tunnel = load_node.tunnel("127.0.0.1", 22)
+    ssh = tunnel._ssh
+    assert not tunnel.closed
+    del tunnel
+    wait_for(lambda: ssh.poll() is not None, "the end of its ssh")
 
 
 def test_ctrl_c_stops_all_nodes(swept):

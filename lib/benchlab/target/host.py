@@ -82,8 +82,7 @@ class Host(BaseModel):
                 raise self._no_root("sudo: not installed") from error
             raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            last = said[-1] if said else f"exit code {done.returncode}"
+            last = _last_line(done.stderr, done.returncode)
             if self.connection == "ssh" and done.returncode == _SSH_FAILED:
                 raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
             if last.startswith("sudo: "):
@@ -159,6 +158,7 @@ class Host(BaseModel):
         raise Unreachable(f"{self.name}: no way over ssh to {address}:{port}: {said}")
 
     def _open_tunnel(self, address: str, port: int, local: int) -> tuple["Tunnel | None", str]:
+        """Return the tunnel from a local port, or why ssh did not open it."""
         way = f"127.0.0.1:{local}:{address}:{port}"
         # a connection of its own: a shared one would keep the way open for whoever shares it
         alone = ("ControlPath=none", "ExitOnForwardFailure=yes")
@@ -174,8 +174,7 @@ class Host(BaseModel):
                 return Tunnel("127.0.0.1", local, ssh), ""
             ssh.wait()
             errors.seek(0)
-            said = errors.read().decode(errors="replace").strip().splitlines()
-            return None, said[-1] if said else f"exit code {ssh.returncode}"
+            return None, _last_line(errors.read(), ssh.returncode)
 
     def _no_root(self, said: str) -> NoRoot:
         return NoRoot(
@@ -201,15 +200,9 @@ class Tunnel:
             # Popen keeps itself, and with it the pipe, for as long as its process lives
             weakref.finalize(self, ssh.stdin.close)
 
-    def close(self) -> None:
-        """Take it down, without waiting until nobody holds this object any more."""
-        if self._ssh is not None:
-            self._ssh.stdin.close()
-            self._ssh.wait()
-
     @property
     def closed(self) -> bool:
-        """Whether the way was lost, or taken down."""
+        """Whether the way was lost."""
         return self._ssh is not None and self._ssh.poll() is not None
 
 
@@ -221,6 +214,12 @@ def _sockets() -> Path:
     if folder.lstat().st_uid != os.getuid():
         raise TargetError(f"{folder} belongs to another user; it must be yours or not there")
     return folder
+
+
+def _last_line(errors: bytes, code: int) -> str:
+    """Return why a program failed: the last line of its error output, or its exit code."""
+    said = errors.decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"exit code {code}"
 
 
 def _unused_port() -> int:
