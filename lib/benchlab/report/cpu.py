@@ -15,7 +15,8 @@ _USERS = {"engine_cpu_percent": "engine", "client_cpu_percent": "load generator"
 
 
 def used(rerun: Rerun) -> pl.DataFrame:
-    """Return the CPU of engine and load generator in each point, in percent of all cores; medians.
+    """Return the CPU of engine and load generator in each point, medians, in percent of the
+    envelope's cores.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``concurrency``, ``engine_cpu_percent``,
     ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Main envelope only.
@@ -54,7 +55,7 @@ def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
         .unpivot(on=list(_USERS), index=at, variable_name="of", value_name="percent")
         .with_columns(points.named(study), pl.col("of").replace(_USERS))
     )
-    # engine and load generator together pass 100 % where clocks of samples differ
+    # both pass 100 % where the load generator has cores beside the envelope's, or clocks differ
     most = max(100, used.select(pl.sum_horizontal(*_USERS).max()).item() or 0)
     labels = tidy["workload"].unique(maintain_order=True).to_list()
     bars = (
@@ -91,5 +92,5 @@ def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
             header=alt.Header(labelAngle=0, labelAlign="left", labelAnchor="middle"),
         ),
         spacing={"row": 18, "column": 12},
-        title="CPU (% of all cores)",
+        title="CPU (% of the envelope's cores)",
     )

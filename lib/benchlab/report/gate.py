@@ -43,7 +43,8 @@ def summary(rerun: Rerun) -> dict[str, int]:
 def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
     """Return the point at which the load generator took most of the CPU; ``None``: nobody knows.
 
-    Keys: ``percent`` (of all cores, median over the trials), ``concurrency``, ``workload``, ``curve``.
+    Keys: ``percent`` (of the envelope's cores, median over the trials), ``concurrency``,
+    ``workload``, ``curve``.
     """
     known = points.points(rerun).drop_nulls("client_cpu_percent").sort("client_cpu_percent")
     if known.is_empty():
