@@ -289,14 +289,14 @@ class Database:
             async with connection:
                 yield connection
 
-    async def waiting(self, task: asyncio.Task) -> None:
-        """Return when a session waits for a lock; a task that ends without is an error."""
+    async def waiting(self, task: asyncio.Task, sessions: int = 1) -> None:
+        """Return when so many sessions wait for locks; a task that ends without is an error."""
         with self.engine.asking() as ask:
             for _ in range(600):
                 assert not task.done(), f"did not wait: {task.result()}"
                 rows = self.engine.sample_sessions(ask)
                 waits = [found for row in rows if (found := self.engine.wait(row))]
-                if any(kind == Wait.LOCK for kind, _, _ in waits):
+                if sum(count for kind, _, count in waits if kind == Wait.LOCK) >= sessions:
                     return
                 # InnoDB looks at its transactions anew only a tenth of a second after a query
                 await asyncio.sleep(0.15)
@@ -789,21 +789,11 @@ class TransactionsContract:
         before = seeded.tables()
 
         async def run(one: Any, other: Any) -> None:
-            async def asked(sql: str) -> None:
-                await form._rows(other, sql)
-
-            if self.conflicts:
-                await form._rows(one, self.conflicts)
-            await form._begin(other)
-            await asked("UPDATE item SET i_im_id = i_im_id + 1")  # so that it is not the victim
-            await asked("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1")
-            task = asyncio.create_task(form.payment(one, payment(c_id=1)))
-            await seeded.waiting(task)
-            if not self.conflicts:
-                await asked("UPDATE district SET d_ytd = d_ytd + 1 WHERE d_w_id = 1")
-            await form._commit(other)
+            paid = await (self.conflict if self.conflicts else self.deadlock)(
+                seeded, form, one, other
+            )
             with pytest.raises(RepeatTransaction) as raised:
-                await task
+                await paid
             assert "\n" not in str(raised.value)
             changed = changes(before, seeded.tables())
             assert changed["warehouse"] == {(1,): {"w_ytd": Decimal("300001.00")}}
@@ -813,6 +803,37 @@ class TransactionsContract:
 
         self.by_two(seeded, run)
         assert seeded.one("SELECT w_ytd FROM warehouse WHERE w_id = 1") == Decimal("300013.50")
+
+    async def conflict(self, seeded, form, one: Any, other: Any) -> asyncio.Task:
+        """Return a payment that waits for a row which another transaction changes."""
+        await form._rows(one, self.conflicts)
+        await form._begin(other)
+        await form._rows(other, "UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1")
+        paid = asyncio.create_task(form.payment(one, payment(c_id=1)))
+        await seeded.waiting(paid)
+        await form._commit(other)
+        return paid
+
+    async def deadlock(self, seeded, form, one: Any, other: Any) -> asyncio.Task:
+        """Return a payment whose wait closes a cycle, with a transaction that has changed more.
+
+        Some engines undo the transaction that closed the cycle, others the one that changed least.
+        """
+        district = "UPDATE district SET d_ytd = d_ytd + 1 WHERE d_w_id = 1"
+        async with seeded.connected() as first:
+            await form._begin(first)
+            await form._rows(first, district)
+            paid = asyncio.create_task(form.payment(one, payment(c_id=1)))
+            await seeded.waiting(paid)
+            await form._begin(other)
+            await form._rows(other, "UPDATE item SET i_im_id = i_im_id + 1")
+            await form._rows(other, "UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1")
+            changed = asyncio.create_task(form._rows(other, district))
+            await seeded.waiting(changed, sessions=2)
+            await form._rollback(first)
+            await changed
+            await form._commit(other)
+        return paid
 
 
 @pytest.fixture(scope="class")

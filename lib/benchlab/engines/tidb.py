@@ -1,6 +1,7 @@
 """TiDB, on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,10 @@ OWN_WORK = {
 
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
+
+#: Seconds after which a server has added what was changed to its statistics: 20 of its
+#: ``performance.stats-lease``, which is 3 s, and some to write them.
+_CHANGES_ADDED_S = 65
 
 #: Name of the embedded store, which keeps no log of its own and does not sync what is committed.
 EMBEDDED = "unistore"
@@ -224,7 +229,24 @@ class TiDB(MySQLProtocol):
         return int(rows[0]["size"] or 0)
 
     def settle(self) -> None:
-        """See :meth:`Engine.settle`: statistics, or they would be gathered in the middle of a run."""
+        """See :meth:`Engine.settle`: statistics, or they would be gathered in the middle of a run.
+
+        A server adds the rows that were changed to its statistics once a minute, also those that
+        ANALYZE has counted by then, which comes again for them.
+        """
+        self.analyze()
+        with self.asking() as ask:
+            for _ in range(_CHANGES_ADDED_S):
+                (changes,) = ask(
+                    "SELECT SUM(m.modify_count) AS rows_changed FROM mysql.stats_meta m"
+                    " JOIN information_schema.tables t ON t.tidb_table_id = m.table_id"
+                    " WHERE t.table_schema = DATABASE()"
+                )
+                if changes["rows_changed"]:
+                    break
+                time.sleep(1)
+            else:
+                return
         self.analyze()
 
 
