@@ -1,7 +1,7 @@
 """Measure benchlab itself, as ratios within one run: `make bench`.
 
 Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
-engine that they watch, how much faster bulk loads are than single INSERTs, what the Lua driver
+engine that they watch, how much faster loads are than single INSERTs, what the Lua driver
 costs beside the query that it sends, and what queries cost in a store of 10,000 runs and 10⁸ rows
 beside a small one; how fast TPC-C's warehouses are loaded, how many of its terminals a core drives,
 and what its application server takes of a CPU; how often intervals cover the truth, how many
@@ -24,11 +24,13 @@ import lua_driver
 import observer_cost
 import store_queries
 import sweep_cost
+import sysbench_load
 import time_shares
 import tpcc_load
 import tpcc_terminals
 import tpcc_was
 from benchlab import repo, study
+from benchlab.errors import ProvisionError
 from benchlab.plan import Batch, Trial
 from benchlab.repo import Repo
 from benchlab.run import dataset, planning, sweep
@@ -52,6 +54,13 @@ QUERIED = Selection(
     engines=["postgres", "mysql", "mariadb"],
     variants=["tuned"],
     workloads=["spec_tree"],
+)
+TABLES = Selection(
+    "postgres_vs_tidb",
+    profile="smoke",
+    engines=["postgres", "tidb"],
+    variants=["default"],
+    workloads=["oltp_point_select"],
 )
 TRACED = Selection(
     "remote_wal",
@@ -77,7 +86,13 @@ def main() -> None:
     # what is measured here is benchlab; its runs must not count as results of a study
     with tempfile.TemporaryDirectory(prefix="benchlab-bench-") as data:
         os.environ["BENCHLAB_DATA"] = data
-        rows = [row for name in parts or PARTS for row in PARTS[name](checkout, console)]
+        rows = []
+        for name in parts or PARTS:
+            try:
+                for row in PARTS[name](checkout, console):
+                    rows.append(row)  # those before an engine that cannot be had stay
+            except ProvisionError as error:
+                console.print(f"{name}: {error}")
     console.print(table(rows))
 
 
@@ -111,6 +126,13 @@ def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
             session.stop()
 
 
+def _sysbench_load(checkout: Repo, console: Console) -> Iterator[Row]:
+    for engine in TABLES.engines:
+        with _loaded(checkout, TABLES, console, engine) as (_, trials, session):
+            yield sysbench_load.measure(session, trials[0].point, console)
+            session.stop()
+
+
 def _lua_driver(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in QUERIED.engines:
         with _loaded(checkout, QUERIED, console, engine) as (_, trials, session):
@@ -132,6 +154,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "observer_cost": _observer_cost,
     "trace_cost": _trace_cost,
     "bulk_load": _bulk_load,
+    "sysbench_load": _sysbench_load,
     "lua_driver": _lua_driver,
     "tpcc_load": _tpcc_load,
     "tpcc_terminals": tpcc_terminals.measure,
@@ -158,6 +181,8 @@ def _loaded(
         ]
 
     with sweep.ready(checkout, selection, spec, batches(), console) as found:
+        if reason := found.engines[engine].refused:
+            raise ProvisionError(f"{engine}: {reason}")
         # versions, and with them the keys of datasets, are known only now
         trials = [
             trial

@@ -8,7 +8,7 @@ from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 
 #: Connections that load at once: a few keep a small machine busy.
-_JOBS = 4
+JOBS = 4
 
 #: In a data directory: the key of the dataset of which it has a part, since a load was interrupted.
 #: Whatever is put in the place of the directory takes it away.
@@ -48,7 +48,7 @@ def ensure(
         session.cold(load_variant, restore=f"empty-{point.init_key}")
         if part:
             session.primary.write(part, key.encode())
-    tables.load(session, _JOBS)
+    tables.load(session, JOBS)
     if part:
         _taken(session, part)
     on_step(f"{point.engine}: settling, checking and keeping the dataset")

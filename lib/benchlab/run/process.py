@@ -45,9 +45,8 @@ def run(
         What came of each, in the order of the programs.
 
     Raises:
-        subprocess.TimeoutExpired: they were killed; with what the first of them had printed that
-        had not
-            ended.
+        subprocess.TimeoutExpired: they were killed; with what the first of them that had not ended
+            had printed.
     """
     running: list[_Running] = []
     ended: queue.SimpleQueue[_Running] = queue.SimpleQueue()
