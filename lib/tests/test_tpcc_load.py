@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import polars as pl
@@ -124,6 +125,23 @@ class LoadContract:
             " AND ol_d_id = o_d_id AND ol_o_id = o_id WHERE ol_delivery_d <> o_entry_d"
         )
         assert same["n"] == 0
+
+    def test_a_stop_waits_for_no_other_warehouse(self, engine):
+        many = Tpcc(warehouses=40, seed=11)
+
+        def stop(done: int, of: int) -> None:
+            raise Stop
+
+        with pytest.raises(Stop):
+            load_tiny(engine, many, on_progress=stop)
+        there = {row["w_id"] for row in engine.query("SELECT w_id FROM tpcc_loaded")}
+        held = min(set(range(41)) - there)
+        with pytest.raises(Stop), engine.transaction() as connection:
+            # another's lock on the mark, which is not there when the stop has undone it
+            connection.cursor().execute(f"INSERT INTO tpcc_loaded (w_id) VALUES ({held})")
+            load_tiny(engine, many, on_progress=stop)
+        children = multiprocessing.active_children()
+        assert not [one.pid for one in children if Path(f"/proc/{one.pid}").exists()]
 
     @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
     def test_a_load_that_ended_early_goes_on_where_it_was(self, engine, killed):
