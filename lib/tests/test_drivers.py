@@ -584,7 +584,8 @@ class TestTpcc(DriverContract):
             ("oceanbase", {"form": "statements", "prepared": False}, "has no prepared statements"),
             ("oceanbase", {"batched": False}, "choose the form: statements"),
             ("postgres", {"form": "statements", "prepared": False}, None),
-            ("tidb", {}, "no stored procedures"),
+            ("tidb", {}, None),
+            ("tidb", {"form": "procedures"}, "no stored procedures"),
             ("tidb", {"form": "statements", "joined": True}, "no updatable views"),
         ],
     )

@@ -50,7 +50,8 @@ def drawn(chart) -> str:
 
 def test_one_run_of_each_plain_curve_is_reported(rerun):
     found = tpcc.reported(rerun)
-    assert [one.curve.partition(",")[0] for one in found] == ["PostgreSQL", "MySQL", "OceanBase"]
+    reported = ["PostgreSQL", "MySQL", "OceanBase", "TiDB"]
+    assert [one.curve.partition(",")[0] for one in found] == reported
     assert {one.pacing for one in found} == {0.02}
     assert all("not TPC-C pacing" in one.heading for one in found)
     for one in found:
@@ -102,9 +103,15 @@ def test_levels_are_shares_of_the_most_terminals(checkout, close_run):
 
 def test_only_tpccs_own_pacing_has_a_tpmc(rerun):
     found = section.rules_kept(rerun)
-    assert len(found) == 5  # three engines, and two other workloads of one
+    assert len(found) == 6  # four engines, and two other workloads of one
     assert found["tpmC"].null_count() == len(found)
-    assert found["pacing"].str.starts_with("not TPC-C pacing").all()
+    assert found["workload"].str.starts_with("not TPC-C pacing").all()
+    assert dict(found.select("curve", "transactions").unique("curve").rows()) == {
+        "PostgreSQL, default": "procedures, serializable",
+        "MySQL, default": "procedures, serializable",
+        "OceanBase, default": "procedures, serializable",
+        "TiDB, default": "statements, repeatable read",
+    }
     assert found["New-Orders/min"].min() > 0
     else_broken = found["broken at any pace"].to_list()
     assert all("measurement interval" in one and "keying" not in one for one in else_broken)
@@ -129,7 +136,7 @@ def test_terminals_without_waits_are_a_ratio_alone(rerun):
 
 def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):
     found = tpcc_cost.space(rerun)
-    assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "OceanBase"]
+    assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "OceanBase", "TiDB"]
     row = found.row(0, named=True)
     run = tpcc.reported(rerun)[0]
     phases = rerun.counted.filter(engine="postgres")
@@ -166,15 +173,15 @@ def test_conditions_are_shown_of_each_engine(rerun):
     found = tpcc.conditions(rerun)
     assert found["check"].to_list() == ["1 before", "1 after"]
     before, after = found.drop("check").rows()
-    assert before == ("1 of 1: answer 1",) * 3
-    assert sorted(after) == ["0 of 1: answer 2", "1 of 1: answer 2", "1 of 1: answer 2"]
+    assert before == ("1 of 1: answer 1",) * 4
+    assert sorted(after) == ["0 of 1: answer 2", *["1 of 1: answer 2"] * 3]
 
 
 def test_the_section_has_all_that_a_report_discloses(checkout, rerun):
     made = section.section(Source(checkout, rerun, None))
     figures = {"responses-0", "responses-1", "responses-2", "thinking", "over-time"}
     assert figures <= made.figures.keys()
-    assert len(made.context["responses"]) == 3
+    assert len(made.context["responses"]) == 4
     shown = {name for name, frame in made.tables.items() if not frame.is_empty()}
     assert {"rules-kept", "rules", "responses", "times", "counts", "space", "chain"} <= shown
     assert {"mechanisms", "baseline"} <= shown

@@ -3,11 +3,13 @@
 import polars as pl
 
 from benchlab.claims import published
+from benchlab.drivers.tpcc.options import effective
 from benchlab.repo import Repo
 from benchlab.report import cpu, points, sections, tpcc, tpcc_charts, tpcc_cost, tpcc_ratios
 from benchlab.report.points import in_order, with_curve
 from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
+from benchlab.study import Study
 
 #: Terminals of a warehouse (TPC-C 5.11, clause 4.2.2).
 _TERMINALS = 10
@@ -75,12 +77,12 @@ def _written(value: float) -> str:
 
 
 def rules_kept(rerun: Rerun) -> pl.DataFrame:
-    """Return a row for each point's median run: its New-Orders, its pacing, and the rules it kept.
+    """Return a row for each point's median run: its New-Orders, and the rules it kept.
 
-    Columns: ``curve``, ``workload``, ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated,
-    at TPC-C's pacing; null at any other), ``pacing``, ``kept``, ``broken``, ``undecided``, ``broken at
-    any pace`` (names of those that it broke and that another pacing than TPC-C's does not break by
-    itself).
+    Columns: ``curve``, ``workload``, which says how it is paced, ``transactions`` (form and isolation
+    level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated, at TPC-C's pacing; null at
+    any other), ``kept``, ``broken``, ``undecided``, ``broken at any pace`` (names of those that it
+    broke and that another pacing than TPC-C's does not break by itself).
     """
     runs = tpcc.median_runs(rerun.metrics)
     answers = (
@@ -98,22 +100,32 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
             .alias("broken at any pace"),
         )
     )
-    paces = {name: tpcc.paced(tpcc.pacing(rerun.study, name)) for name in rerun.study.workloads}
+    paced = [name for name in rerun.study.workloads if tpcc.pacing(rerun.study, name) == 1]
     found = with_curve(runs.join(answers, on="run_id"), rerun.study)
     shown = in_order(found, rerun.study, "concurrency")
-    pace = pl.col("workload").replace_strict(paces, return_dtype=pl.String)
     return shown.select(
         "curve",
         points.named(rerun.study),
+        pl.struct("engine", "workload")
+        .map_elements(lambda of: _transactions(rerun.study, **of), return_dtype=pl.String)
+        .alias("transactions"),
         pl.col("concurrency").alias("terminals"),
         pl.col("tpmc").round().cast(pl.Int64).alias("New-Orders/min"),
-        pl.when(pace == tpcc.paced(1)).then(pl.col("tpmc").floor().cast(pl.Int64)).alias("tpmC"),
-        pace.alias("pacing"),
+        pl.when(pl.col("workload").is_in(paced))
+        .then(pl.col("tpmc").floor().cast(pl.Int64))
+        .alias("tpmC"),
         "kept",
         "broken",
         "undecided",
         "broken at any pace",
     )
+
+
+def _transactions(study: Study, engine: str, workload: str) -> str:
+    """Say in which form an engine's transactions ran, and at which isolation level."""
+    role = study.engines[engine].role or engine
+    option = effective(role, study.workloads[workload].options)
+    return f"{option['form']}, {str(option['isolation']).replace('-', ' ')}"
 
 
 def chain(repo: Repo) -> pl.DataFrame:

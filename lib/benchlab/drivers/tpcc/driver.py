@@ -30,7 +30,7 @@ from benchlab.drivers.base import (
     Stage,
     Totals,
 )
-from benchlab.drivers.tpcc import checks, mix, output, validity
+from benchlab.drivers.tpcc import checks, mix, options, output, validity
 from benchlab.drivers.tpcc.measured import ENDED_WELL, within
 from benchlab.drivers.tpcc.was import LOST
 from benchlab.engines import Engine
@@ -61,17 +61,6 @@ _DIGITS = 3
 #: Runs a program with its number in a file, so that it can be told to end: it then ends well.
 _NUMBERED = 'echo $$ >"$1" && shift && exec "$@"'
 
-#: Defaults of the workload's options.
-_DEFAULTS = {
-    "form": "procedures",
-    "isolation": "serializable",
-    "mix": "weights",
-    "pacing": 1.0,
-    "pool": 8,
-    "queue": 1000,
-    **asdict(Mechanisms()),
-}
-
 
 class Tpcc(Driver):
     """See :class:`~benchlab.drivers.base.Driver`."""
@@ -87,7 +76,7 @@ class Tpcc(Driver):
         """See :meth:`Driver.refusal`; it also lacks what the transactions' form or an option needs."""
         if reason := super().refusal(engine, workload):
             return reason
-        option = {**_DEFAULTS, **workload.options}
+        option = options.effective(engine.name, workload.options)
         try:
             transactions_of(engine.name, str(option["form"]), _mechanisms(option))
         except BenchlabError as error:
@@ -209,7 +198,6 @@ class Tpcc(Driver):
         """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and servers recorded it."""
         printed, records = _recorded(folder)
         counted = [output.totals(text) for text in printed]
-        option = {**_DEFAULTS, **workload.options}
         counted_rows = folder / CARDINALITIES
         recorded = validity.Recorded(
             records.collect(),
@@ -220,7 +208,7 @@ class Tpcc(Driver):
         facts = validity.Facts(
             warehouses=counted[0].of_warehouses,
             interval=output.measured_part(printed),
-            mix=_mix(str(option["mix"]), len(printed)),
+            mix=_mix(str(workload.options.get("mix", options.DEFAULTS["mix"])), len(printed)),
             ramp_up=output.ramp_up(printed),
         )
         found = validity.checks(recorded, facts)
@@ -229,7 +217,8 @@ class Tpcc(Driver):
 
 def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
     """Return how single statements are written."""
-    return Mechanisms(**{one.name: bool(option[one.name]) for one in fields(Mechanisms)})
+    names = [one.name for one in fields(Mechanisms) if one.name in option]
+    return Mechanisms(**{name: bool(option[name]) for name in names})
 
 
 def _too_many_errors(found: output.Totals, workload: Workload) -> str | None:
@@ -263,7 +252,7 @@ def _mix(way: str, processes: int) -> checks.Mix:
 
 def _server(job: Job) -> Process:
     """Return the application server, which reads from standard input where the database is."""
-    option, endpoint = {**_DEFAULTS, **job.options}, job.engine.endpoint
+    option, endpoint = options.effective(job.engine.name, job.options), job.engine.endpoint
     address = {
         "host": endpoint.host,
         "port": endpoint.port,
@@ -300,7 +289,7 @@ def _server(job: Job) -> Process:
 
 def _terminals(job: Job) -> Iterator[Process]:
     """Yield the processes with the terminals, each with those of its warehouses."""
-    option = {**_DEFAULTS, **job.options}
+    option = options.effective(job.engine.name, job.options)
     warehouses = int(option["warehouses"])
     count = min(warehouses, max(job.nodes, -(-job.clients // TERMINALS)))
     bounds = [warehouses * one // count for one in range(count + 1)]

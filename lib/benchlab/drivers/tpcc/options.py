@@ -7,7 +7,7 @@ _TYPES = {"new_order", "payment", "order_status", "delivery", "stock_level"}
 
 #: Option → what it is.
 OPTIONS = {
-    "form": "procedures (one call a transaction) or statements",
+    "form": "procedures (one call a transaction, where the engine has them) or statements",
     "batched": "of statements: all lines of an order by one for each step (true)",
     "prepared": "of statements: each is parsed once for a connection (true)",
     "joined": "of statements: what takes from the stock reads the item, too (false)",
@@ -17,6 +17,36 @@ OPTIONS = {
     "pool": "transactions that the application server runs at a time",
     "queue": "transactions that wait there at a time; further ones are turned away",
 }
+
+#: Option → its default; of those of statements alone it is that of
+#: :class:`benchlab.workloads.tpcc.transactions.Options`.
+DEFAULTS: Mapping[str, str | float] = {
+    "form": "procedures",
+    "isolation": "serializable",
+    "mix": "weights",
+    "pacing": 1.0,
+    "pool": 8,
+    "queue": 1000,
+}
+
+#: Engine → defaults of its own. TiDB has no procedures, and its highest level is called repeatable
+#: read: snapshot isolation, under which these five types are serializable (Fekete and others, "Making
+#: Snapshot Isolation Serializable", ACM TODS 30 (2), 2005).
+_OF_ENGINE: Mapping[str, Mapping[str, str]] = {
+    "tidb": {"form": "statements", "isolation": "repeatable-read"}
+}
+
+
+def effective(
+    engine: str, given: Mapping[str, str | float | bool]
+) -> dict[str, str | float | bool]:
+    """Return a workload's options with the defaults of those that it does not give.
+
+    Args:
+        engine: which the transactions run on.
+        given: the workload's; further ones stay as they are.
+    """
+    return {**DEFAULTS, **_OF_ENGINE.get(engine, {}), **given}
 
 
 def refusal_of_option(option: str) -> str | None:

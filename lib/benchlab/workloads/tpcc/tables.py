@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from benchlab.drivers.tpcc.options import effective
 from benchlab.engines import Engine
 from benchlab.errors import DatasetError
 from benchlab.observers.outcomes import Outcome
@@ -44,9 +45,10 @@ class Warehouses(Tables[Tpcc]):
     def prepare(self, engine: Engine, workload: Workload) -> None:
         """See :meth:`Tables.prepare`: the procedures, as they are in this checkout, or the view."""
         statements: list[str] = []
-        if workload.options.get("form", PROCEDURES) == PROCEDURES:
+        options = effective(engine.name, workload.options)
+        if options["form"] == PROCEDURES:
             statements += procedures_sql(engine.name)
-        if workload.options.get("joined"):
+        if options.get("joined"):
             statements += view_sql(engine.name)
         with engine.asking() as ask:
             for statement in statements:
