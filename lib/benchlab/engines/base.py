@@ -161,6 +161,8 @@ class Engine(ABC):
         standbys_query: a light query for how far each standby is; empty where the engine has none. See
             :mod:`benchlab.observers.replication` for its columns.
         nodes: roles of the nodes that its Ansible role can set it up on.
+        stops_at_once: whether its nodes need each other to stop, too, and so are stopped at once; else
+            one after the other, so that what the first sent is with those that follow it.
         schema: SQL for the name of what holds the tables.
         table_states_query: the state of each table that a write changes for its readers, a row each
             with ``name`` and ``state``; empty where a table has none.
@@ -170,6 +172,7 @@ class Engine(ABC):
     protocol: ClassVar[Literal["mysql", "postgres"]]
     standbys_query: ClassVar[str] = ""
     nodes: ClassVar[tuple[str, ...]] = (PRIMARY,)
+    stops_at_once: ClassVar[bool] = False
     schema: ClassVar[str]
     admin_user: ClassVar[str]
     pool: ClassVar[str] = ""

@@ -10,6 +10,7 @@ from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
+from benchlab.study.roles import PRIMARY, STANDBY
 
 #: What :meth:`TiDB.tune` caches all tables by; no variable of the server's.
 TABLE_CACHE = "table_cache"
@@ -64,6 +65,8 @@ class TiDB(MySQLProtocol):
     """TiDB on TiKV and PD, or ``tidb-server`` alone on its embedded store."""
 
     name = "tidb"
+    nodes = (PRIMARY, STANDBY)
+    stops_at_once = True  # a TiDB tells the PDs that it leaves, and most of them have to be there
     pool = "storage.block-cache.capacity"
     admin_user = "root"
     repeated_errors = (9007,)  # write conflict, "try again later"
@@ -211,8 +214,21 @@ class TiDB(MySQLProtocol):
         embedded store reports none.
         """
         del ask
-        found = [_flushes(page) for services in pages().values() if (page := services.get("tikv"))]
+        found = [
+            _flushes(page)
+            for services in pages().values()
+            for service, page in services.items()
+            if service.startswith("tikv")
+        ]
         return max(found, default=None)
+
+    def followers(self) -> int:
+        """See :meth:`Engine.followers`: nodes whose TiDB, TiKV and PD are all known to this server."""
+        rows = self.query("SELECT type, instance FROM information_schema.cluster_info")
+        services: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            services[row["instance"].rsplit(":", 1)[0]].add(row["type"])
+        return sum(found >= {"tidb", "tikv", "pd"} for found in services.values()) - 1
 
     def prewarm(self, dataset: Dataset) -> None:
         """See :meth:`Engine.prewarm`: a scan of every table and of its index on k."""

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -21,8 +22,9 @@ _FOLLOW_TIMEOUT_S = 30
 class Session:
     """One engine of a provisioned deployment.
 
-    An engine on several nodes is started from the last of them to the first, which the clients connect
-    to, and stopped the other way round; so each of them finds those that it needs.
+    An engine on several nodes is started on all of them at once, since some are ready only when others
+    are. How it is stopped is the engine's (:attr:`Engine.stops_at_once`); the first of its nodes is
+    that which clients connect to.
     """
 
     def __init__(self, provisioned: Provisioned, engine: str):
@@ -72,13 +74,17 @@ class Session:
     def _found_at(self, node: Node) -> str:
         return "127.0.0.1" if len(self.deployment.nodes) == 1 else node.peer_address
 
+    @property
+    def _class(self) -> type[Engine]:
+        return engine_class(self.found.role or self.engine_name)
+
     @cached_property
     def engine(self) -> Engine:
         """The engine's server where the load finds it; queried from here by way of the load's node.
 
         So it needs to listen to nobody but the load.
         """
-        cls = engine_class(self.found.role or self.engine_name)
+        cls = self._class
         secret = self.primary.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
         endpoint = Endpoint(
             host=self._found_at(self.primary),
@@ -113,14 +119,14 @@ class Session:
         if len(self.nodes) > 1:
             self.stop()  # no node may see the others' data replaced under it
         options = ["--restore", restore] if restore else []
-        done = self._each("cold", "--variant", variant, *options, starting=True)
+        done = self._at_once("cold", "--variant", variant, *options)
         self._log_begin = {node: said["log_begin"] for node, said in done.items()}
         self._wait_followed()
         return done
 
     def start(self, variant: str) -> None:
         """Start with a variant and wait until it answers."""
-        self._each("start", "--variant", variant, starting=True)
+        self._at_once("start", "--variant", variant)
         self._wait_followed()
 
     def require_followed(self) -> None:
@@ -137,7 +143,7 @@ class Session:
 
     def stop(self) -> None:
         """Stop and wait until it is down."""
-        self._each("stop")
+        (self._at_once if self._class.stops_at_once else self._each)("stop")
 
     def status(self) -> dict:
         """Whether it runs where clients connect to it, with which variant and processes."""
@@ -215,10 +221,19 @@ class Session:
                     raise
             time.sleep(0.1)
 
-    def _each(self, verb: str, *options: str, starting: bool = False) -> dict[str, dict]:
-        """Run a verb of the agent on every node of the engine, and return each result."""
-        nodes = reversed(self.nodes) if starting else self.nodes
-        return {node.name: self._verb(node, verb, *options) for node in nodes}
+    def _each(self, verb: str, *options: str) -> dict[str, dict]:
+        """Run a verb of the agent on one node of the engine after the other; return each result."""
+        return {node.name: self._verb(node, verb, *options) for node in self.nodes}
+
+    def _at_once(self, verb: str, *options: str) -> dict[str, dict]:
+        """Run a verb of the agent on all nodes of the engine at once, and return each result.
+
+        Raises:
+            EngineError: a node failed, the first of those that did; all have ended.
+        """
+        with ThreadPoolExecutor(len(self.nodes)) as threads:
+            done = threads.map(lambda node: self._verb(node, verb, *options), self.nodes)
+            return {node.name: said for node, said in zip(self.nodes, done, strict=True)}
 
     def _verb(self, node: Node, verb: str, *options: str) -> dict:
         try:
