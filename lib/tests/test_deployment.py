@@ -1,12 +1,14 @@
 """Deployments: what the inventory says of nodes and roles, and what a run keeps of each node."""
 
 import json
+import threading
 import time
+from collections.abc import Collection
 
 import polars as pl
 import pytest
 from benchlab import target
-from benchlab.errors import TargetError
+from benchlab.errors import EngineError, TargetError
 from benchlab.observers import sample
 from benchlab.raw.record import RECORD_NAME, RunFolder
 from benchlab.store import ingest
@@ -120,36 +122,72 @@ def test_a_node_with_another_time_is_refused(monkeypatch, ahead_s):
 class Agents:
     """The agents of some nodes, which answer yes and keep the commands that they got."""
 
-    def __init__(self, monkeypatch, answers: dict[str, dict] | None = None):
+    def __init__(
+        self,
+        monkeypatch,
+        answers: dict[str, dict] | None = None,
+        at_once: Collection[str] = (),
+    ):
         self.commands: list[tuple[str, ...]] = []
+        #: Where two nodes have to be under way; one alone breaks it.
+        self.barrier, self.at_once = threading.Barrier(2, timeout=10), at_once
         monkeypatch.setattr(Session, "_wait_followed", lambda _: None)
         self.answers = answers or {}
         monkeypatch.setattr(Host, "agent", lambda host, *words: self.answer(host.name, *words))
 
     def answer(self, node: str, *words: str) -> bytes:
-        self.commands.append((node, *words[2:]) if words[0] == "engine" else (node, *words))
+        command = (node, *words[2:]) if words[0] == "engine" else (node, *words)
+        self.commands.append(command)
+        if command[1] in self.at_once:
+            self.barrier.wait()
         return json.dumps(self.answers.get(node, {}) | {"log_begin": 7}).encode()
 
 
-def session(*roles: str) -> Session:
+def session(*roles: str, engine: str = "postgres") -> Session:
     """An engine on the nodes with these roles."""
     nodes = tuple(
         Node(name=name, roles=(role,))
         for name, role in (("db1", "db.primary"), ("db2", "db.standby"), ("load1", "load"))
     )
     deployment = Deployment(name="three", nodes=nodes, instance=None, enforce=True)
-    found = target.EngineFound(engine="postgres", version="15", nodes=roles)
+    found = target.EngineFound(engine=engine, version="15", nodes=roles)
     return Session(
-        target.Provisioned(deployment=deployment, hosts={}, engines={"postgres": found}), "postgres"
+        target.Provisioned(deployment=deployment, hosts={}, engines={engine: found}), engine
     )
 
 
-def test_an_engine_on_two_nodes_stops_where_clients_connect_and_starts_there_last(monkeypatch):
-    agents = Agents(monkeypatch)
+COLD = ("cold", "--variant", "tuned", "--restore", "key")
+
+
+def test_an_engine_on_two_nodes_stops_where_clients_connect_first_and_starts_on_both_at_once(
+    monkeypatch,
+):
+    agents = Agents(monkeypatch, at_once=("cold",))
     done = session("db.primary", "db.standby").cold("tuned", "key")
-    cold = ("cold", "--variant", "tuned", "--restore", "key")
-    assert agents.commands == [("db1", "stop"), ("db2", "stop"), ("db2", *cold), ("db1", *cold)]
+    assert agents.commands[:2] == [("db1", "stop"), ("db2", "stop")]
+    assert sorted(agents.commands[2:]) == [("db1", *COLD), ("db2", *COLD)]
     assert done.keys() == {"db1", "db2"}
+
+
+def test_an_engine_whose_nodes_need_each_other_stops_on_both_at_once(monkeypatch):
+    agents = Agents(monkeypatch, at_once=("stop",))
+    session("db.primary", "db.standby", engine="tidb").stop()
+    assert sorted(agents.commands) == [("db1", "stop"), ("db2", "stop")]
+
+
+def test_a_node_that_does_not_start_is_said_when_the_other_has_ended(monkeypatch):
+    def answer(node: str, *words: str) -> bytes:
+        both.wait()
+        if node == "db1":
+            raise TargetError("db1: it died")
+        ended.append(node)
+        return b"{}"
+
+    both, ended = threading.Barrier(2, timeout=10), []
+    monkeypatch.setattr(Host, "agent", lambda host, *words: answer(host.name, *words))
+    with pytest.raises(EngineError, match="postgres: start: db1: it died"):
+        session("db.primary", "db.standby").start("tuned")
+    assert ended == ["db2"]
 
 
 def test_an_engine_on_one_node_is_nowhere_else(monkeypatch):

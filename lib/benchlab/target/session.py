@@ -229,7 +229,7 @@ class Session:
         """Run a verb of the agent on all nodes of the engine at once, and return each result.
 
         Raises:
-            EngineError: a node failed, the first of those that did; all have ended.
+            EngineError: a node failed, the first of those that did; all that had begun have ended.
         """
         with ThreadPoolExecutor(len(self.nodes)) as threads:
             done = threads.map(lambda node: self._verb(node, verb, *options), self.nodes)
