@@ -162,7 +162,7 @@ class Engine(ABC):
             :mod:`benchlab.observers.replication` for its columns.
         nodes: roles of the nodes that its Ansible role can set it up on.
         stops_at_once: whether its nodes need each other to stop, too, and so are stopped at once; else
-            one after the other, so that what the first sent is with those that follow it.
+            one after the other, so that the standbys have all that the first sent.
         schema: SQL for the name of what holds the tables.
         table_states_query: the state of each table that a write changes for its readers, a row each
             with ``name`` and ``state``; empty where a table has none.
