@@ -134,6 +134,20 @@ def test_terminals_without_waits_are_a_ratio_alone(rerun):
     assert scaled == ("not TPC-C pacing (× 50)", "1.00")
 
 
+def test_what_is_left_of_the_throughput_in_background_work_is_told_of_engines_that_report_it(
+    rerun, monkeypatch
+):
+    assert tpcc_ratios.background(rerun).is_empty()
+    metrics = rerun.metrics.with_columns(
+        pl.when(engine="oceanbase").then(97.0).alias("tps_after_cycle_percent")
+    )
+    monkeypatch.setitem(vars(rerun), "metrics", metrics)
+    found = tpcc_ratios.background(rerun)
+    assert found.select("curve", "pacing", "terminals", "throughput (%)").rows() == [
+        ("OceanBase, default", "not TPC-C pacing (× 50)", 40, "97.0")
+    ]
+
+
 def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):
     found = tpcc_cost.space(rerun)
     assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "OceanBase", "TiDB"]

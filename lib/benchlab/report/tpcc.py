@@ -112,13 +112,14 @@ def paced(pacing: float) -> str:
     return f"not TPC-C pacing (× {1 / pacing:.3g})"
 
 
+def of_any_pacing(study: Study) -> list[str]:
+    """Return the workloads that differ from the standard's in their pacing at most."""
+    return [name for name, one in study.workloads.items() if one.options.keys() <= {"pacing"}]
+
+
 def plain(study: Study) -> list[str]:
     """Return the workloads that differ from the standard's in their pacing at most, and have one."""
-    return [
-        name
-        for name, one in study.workloads.items()
-        if one.options.keys() <= {"pacing"} and pacing(study, name) > 0
-    ]
+    return [name for name in of_any_pacing(study) if pacing(study, name) > 0]
 
 
 def reported(rerun: Rerun) -> list[Run]:

@@ -8,7 +8,7 @@ import polars as pl
 
 from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS
-from benchlab.observers import speed
+from benchlab.observers import background, speed
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
@@ -69,6 +69,31 @@ _NEW_ORDERS = """
     FROM operation SEMI JOIN chosen USING (run_id) WHERE operation = 'new_order'
 """
 
+# Throughput in the 5 s after a cycle of the engine's background work was first counted, held against
+# that of the rest. It began after the last answer without it, so that the time since then is with it.
+_AFTER_CYCLES = f"""
+    WITH begun AS (
+        SELECT run_id, lag(t) OVER in_time AS after_t, t + 5 AS until_t
+        FROM os_sample SEMI JOIN chosen USING (run_id)
+        WHERE observer = '{background.OBSERVER}' AND metric = '{background.METRIC}'
+        WINDOW in_time AS (PARTITION BY run_id ORDER BY t)
+        QUALIFY floor(value) > floor(lag(value) OVER in_time)
+    ), seconds AS (
+        SELECT run_id, measure_begin + second AS end_t, sum("interval".tps) AS tps
+        FROM "interval" SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+        WHERE phase = 'measure' GROUP BY ALL
+    ), held_apart AS (
+        SELECT run_id, end_t, tps, EXISTS (
+            FROM begun
+            WHERE begun.run_id = seconds.run_id AND end_t > after_t AND end_t <= until_t
+        ) AS after_cycle
+        FROM seconds
+    )
+    SELECT run_id, 100 * avg(tps ORDER BY end_t) FILTER (after_cycle)
+        / nullif(avg(tps ORDER BY end_t) FILTER (NOT after_cycle), 0) AS tps_after_cycle_percent
+    FROM held_apart GROUP BY run_id
+"""
+
 # What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on; what
 # TiDB's pages have of it did change.
 _COUNTED = f"""
@@ -114,6 +139,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         .join(store.sql(_COUNTED, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_RULES, chosen=runs["run_id"]), on="run_id", how="left")
         .join(store.sql(_NEW_ORDERS, chosen=runs["run_id"]), on="run_id", how="left")
+        .join(store.sql(_AFTER_CYCLES, chosen=runs["run_id"]), on="run_id", how="left")
         .join(_percentiles(store, runs), on="run_id", how="left")
     )
     return joined.with_columns(

@@ -56,6 +56,7 @@ def section(source: Source) -> Content:
         "conditions": tpcc.conditions(rerun),
         "space": tpcc_cost.space(rerun),
         "mechanisms": tpcc_ratios.mechanisms(rerun),
+        "background": tpcc_ratios.background(rerun),
         "baseline": tpcc_ratios.baseline(rerun),
         "chain": chain(repo).with_columns(
             pl.col("published", "found").map_elements(_written, return_dtype=pl.String)
