@@ -1,5 +1,5 @@
 # down.sh [--wipe]: engines stopped, then the envelope down; nothing to do on a host without benchlab.
-# An engine that cannot be stopped in good order is killed by the envelope's own way down.
+# If an engine does not stop in order, taking the envelope down kills it.
 set -u
 agent=/usr/local/lib/benchlab/benchlab_agent
 if [ ! -e "$agent/__main__.py" ] || [ ! -e /etc/benchlab/envelope.json ]; then
