@@ -1,6 +1,6 @@
-"""Drivers: the programs that make the load, each a folder with the same modules.
+"""Drivers: the programs that make the load. Each is a folder with the same modules.
 
-``options``  which options a workload may set (standard library only: study files are read with it)
+``options``  the options that a workload may set (standard library only: study files are read with it)
 ``driver``   its processes and how they end (:class:`~benchlab.drivers.base.Driver`, as ``DRIVER``)
 ``output``   the parser of what it prints
 

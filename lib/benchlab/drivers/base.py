@@ -1,9 +1,9 @@
 """The contract of a driver: which processes make the load, and how the files that they leave are read.
 
-A driver knows nothing of hosts, envelopes or notebooks. It returns the stages of a trial,
-says when the clients of a stage have begun and what went wrong, and reads a run's folder: per
-transaction type (*operation*) the seconds, the latencies and the counts. A program without types
-has one operation, named as the workload's script.
+A driver knows nothing about hosts, envelopes or notebooks. It returns the stages of a trial. It says
+when the clients of a stage have started and what went wrong. From a run's folder it reads the
+seconds, latencies and counts of each transaction type (*operation*). A program without types has one
+operation, named as the workload's script.
 """
 
 from abc import ABC, abstractmethod
@@ -22,17 +22,17 @@ from benchlab.study.roles import LOAD
 #: The phase whose results count.
 MEASURE = "measure"
 
-#: Folder of a node, empty when a process begins, for the files that it makes. Not in memory: they
-#: may be large, and what is in memory is counted as the load's.
+#: Folder on a node for the files that a process makes; empty when the process starts. It is not in
+#: memory: the files may be large, and files in memory would count as memory of the load.
 MADE = Path("/var/lib/benchlab/load")
 
-#: Folder of a node by which processes are told to end early; empty when those that can be begin.
+#: Folder on a node with the files that tell processes to end early; empty when such a process starts.
 CONTROL = Path("/run/benchlab/control")
 
-#: What each second of each operation gave. ``second`` is its end, counted from the phase's begin; a
-#: null ``operation`` stands for all of them together, where the driver does not distinguish them.
-#: ``latency_us`` is of the ``percentile``, null where no transaction ended. What a driver does not
-#: report is null.
+#: Results of each operation in each second. ``second`` is the end of the second, counted from the
+#: start of the phase. ``operation`` is null if the driver reports all operations together.
+#: ``latency_us`` is the latency at ``percentile``; null if no transaction ended. Values that a driver
+#: does not report are null.
 SECONDS = {
     "phase": pl.String,
     "operation": pl.String,
@@ -49,9 +49,9 @@ SECONDS = {
     "reconnects_per_s": pl.Float64,
 }
 
-#: What became of each operation in the measured part: ``transactions`` that ended well, ``errors``
-#: that ended one and ``retries`` of one, mean and maximum of the latencies of those that ended
-#: well.
+#: Results of each operation in the measured part: ``transactions`` that ended well, ``errors`` that
+#: ended a transaction, ``retries`` of transactions, and the mean and maximum latency of the
+#: transactions that ended well.
 OPERATIONS = {
     "operation": pl.String,
     "transactions": pl.Int64,
@@ -61,15 +61,15 @@ OPERATIONS = {
     "latency_max_us": pl.Float64,
 }
 
-#: The histogram of the latencies of each operation, smallest first.
+#: Histogram of the latencies of each operation, smallest latency first.
 BUCKETS = {"operation": pl.String, "latency_us": pl.Float64, "count": pl.Int64}
 
-#: Histograms of the times of each operation that are no latencies, such as think times; see
+#: Histograms of the times of each operation other than latencies, such as think times; see
 #: ``time_bucket`` in ``schema.sql``.
 TIMES = {"operation": pl.String, "what": pl.String, "time_us": pl.Float64, "count": pl.Int64}
 
-#: Of each rule of the standard that a workload is of: what was found, what is allowed, and whether it
-#: was kept; see ``rule`` in ``schema.sql``.
+#: One row for each rule of the workload's standard: what was found, what is allowed, and whether the
+#: rule was kept; see ``rule`` in ``schema.sql``.
 RULES = {
     "check": pl.String,
     "clause": pl.String,
@@ -90,31 +90,32 @@ class Job:
     engine: Engine
     workload: Workload
     scripts: Mapping[str, str]
-    """Operation → its script as the driver finds it: a name of its own, or a file on the load's
+    """Operation → its script: a name that the driver's program knows, or a file on the load's
     hosts."""
     options: Mapping[str, Scalar]
     """Options of the scripts: the workload's own, then those of the dataset."""
     clients: int
     nodes: int
-    """With the load, among which a driver may share out the clients."""
+    """Number of nodes for the load; a driver may share out the clients among them."""
     cores: float
-    """That the load may use."""
+    """CPU cores that the load may use."""
     warmup_s: int
-    """Of the server, before the measured part's connections are there."""
+    """Warm-up of the server, before the connections of the measured part are opened; 0: none."""
     connections_s: int
-    """Warm-up by the connections of the measured part; 0 where the driver has none."""
+    """Warm-up through the connections of the measured part; 0 if the driver cannot do that."""
     measure_s: int
     seed: int
     transactions: int | None = None
-    """Over all clients, after which the measured part ends; ``None``: only time ends it."""
+    """Transactions of all clients after which the measured part ends; ``None``: only time ends it."""
     rate_per_s: int | None = None
-    """Transactions due per second, at random times; ``None``: each as soon as one is done."""
+    """Transactions due per second, at random times; ``None``: a client starts the next transaction
+    as soon as one is done."""
     can_end_early: bool = False
-    """Whether the times are the longest, and the stages may be told to end before."""
+    """Whether the times above are upper limits, and the stages may be told to end before."""
     application_role: str = LOAD
-    """Role of the node on which a server between load and engine is to run, the first that has it."""
+    """Role of the node that runs a server between load and engine: the first node with this role."""
     application_host: str = "127.0.0.1"
-    """Where the load's nodes find that node."""
+    """Address of that node, as the load's nodes reach it."""
 
 
 @dataclass(frozen=True)
@@ -122,57 +123,57 @@ class Process:
     """One program of the load."""
 
     name: str
-    """Name of its captures: what it prints is ``<name>.out``, its error output ``<name>.err``."""
+    """Name of its captures: its standard output is ``<name>.out``, its error output ``<name>.err``."""
     argv: Sequence[str]
-    """Without anything secret: every process list shows it."""
+    """Command line, without secrets: every process list shows it."""
     stdin: bytes = b""
     role: str = "load"
     """Role of the node that it runs on."""
     node: int = 0
-    """Its number among the nodes that have the role."""
+    """Number of that node among the nodes with the role, from 0."""
     makes_files: bool = False
     """Whether it makes files, in :data:`MADE` on its node."""
     serves: bool = False
-    """Whether it serves the others and has no clients of its own: its begin and seconds are none of
-    the load's."""
+    """Whether it serves the other processes and has no clients itself: its start and its seconds do
+    not count as the load's."""
     control: Mapping[str, bytes] = field(default_factory=dict)
-    """File in :data:`CONTROL` → its content when the process begins."""
+    """File in :data:`CONTROL` → its content when the process starts."""
     stop: Sequence[str] = ()
-    """Command on its node that ends it early, with all that it prints at its end; none: it cannot
-    be."""
+    """Command on its node that ends it early; the process still prints its results. Empty: it cannot
+    be ended early."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the time of a stage, counted from the begin of its clients.
+    """A part of the time of a stage, counted from the start of its clients.
 
-    One of the same name in the stage before goes on.
+    It continues a phase of the same name in the stage before.
     """
 
     name: str
     begin_s: float = 0.0
     end_s: float | None = None
-    """``None``: when the last process has ended."""
+    """``None``: the phase ends with the last process."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Processes that run beside each other, and the phases of their time."""
+    """Processes that run at the same time, and the phases of that time."""
 
     processes: Sequence[Process]
     phases: Sequence[Phase]
     duration_s: float
-    """How long they are to run."""
+    """How long the processes are to run."""
 
     @property
     def measured(self) -> Phase | None:
-        """The phase whose results count, if it is one of them."""
+        """The phase whose results count, if the stage has it."""
         return next((phase for phase in self.phases if phase.name == MEASURE), None)
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The measured part as a whole. What the driver does not report is ``None``."""
+    """The measured part as a whole. Values that the driver does not report are ``None``."""
 
     transactions: int
     errors: int
@@ -185,7 +186,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run that ended well gave, in its measured part."""
+    """Results of the measured part of a run that ended well."""
 
     totals: Totals
     operations: pl.DataFrame = field(repr=False)
@@ -198,15 +199,14 @@ class Driver(ABC):
     """A load generator.
 
     Class attributes:
-        name: as in studies, and as its folder and Ansible role are called.
-        program: that its role installs on the load's hosts.
-        protocols: of the engines that it can load.
-        serves: whether one of its processes serves the others, on a node of ``app`` where there is one.
-        resolution: how far apart neighbouring buckets of its histograms are, as a share of the
-        latency.
-        warms_connections: whether it can load a server by the connections of the measured part
-        before that begins.
-        ramps_up: whether its warm-up is the begin of the stage with the measured part, and so cannot
+        name: its name in studies, and the name of its folder and Ansible role.
+        program: program that its role installs on the load's hosts.
+        protocols: protocols of the engines that it can load.
+        serves: whether one of its processes serves the others, on a node of ``app`` if there is one.
+        resolution: distance of neighbouring buckets of its histograms, as a share of the latency.
+        warms_connections: whether it can warm up the connections of the measured part before that
+        part starts.
+        ramps_up: whether its warm-up is the start of the stage with the measured part, and so cannot
         be ended early.
     """
 
@@ -219,7 +219,7 @@ class Driver(ABC):
     ramps_up: ClassVar[bool] = False
 
     def refusal(self, engine: type[Engine], workload: Workload) -> str | None:
-        """Return why it cannot load an engine by a workload, or ``None``."""
+        """Return why the driver cannot load an engine with a workload, or ``None``."""
         del workload
         if engine.protocol in self.protocols:
             return None
@@ -229,55 +229,54 @@ class Driver(ABC):
 
     @abstractmethod
     def stages(self, job: Job) -> list[Stage]:
-        """Return what is to be run, one stage after the other; one of them has the measured
-        part."""
+        """Return the stages to run, one after the other; one of them has the measured part."""
 
     @abstractmethod
     def begun(self, line: bytes, now: float) -> float | None:
-        """Return when the clients began, if a line that a process printed shows that they have.
+        """Return when the clients started, in Unix seconds, if a printed line shows that they have.
 
         Args:
-            line: as printed.
-            now: Unix seconds at which it was.
+            line: line that a process printed.
+            now: Unix seconds at which it was printed.
         """
 
     @abstractmethod
     def second_of(self, line: bytes) -> tuple[int, float] | None:
         """Return the second that a printed line reports and its transactions per second.
 
-        Of all operations together; ``None`` if it reports none. Seconds count from 1, or as
-        :attr:`SECONDS` does.
+        The rate is that of all operations together; ``None`` if the line reports no second. Seconds
+        count from the start of the process's clients, or are seconds of the Unix clock.
         """
 
     @abstractmethod
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
     ) -> str | None:
-        """Return why a process that has ended makes the run a failed one, or ``None``.
+        """Return why a process that has ended makes the run fail, or ``None``.
 
-        It does if it ended badly or saw more errors than the workload brings about by itself.
+        The run fails if the process ended badly or saw more errors than the workload tolerates.
         """
 
     def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
-        """Put what a process has made into the run's folder, in the form in which it is kept.
+        """Put the files that a process made into the run's folder, in the form in which they are kept.
 
         Args:
-            process: that made the files.
-            made: copies of them; gone afterwards.
-            job: for which it ran.
-            folder: the run's.
+            process: process that made the files.
+            made: copies of the files; they are deleted afterwards.
+            job: job for which the process ran.
+            folder: folder of the run.
 
         Raises:
-            ParseError: a file is not what the driver makes.
+            ParseError: a file is not one that the driver makes.
         """
         raise NotImplementedError(f"{self.name} makes no files")
 
     @abstractmethod
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """Return the seconds (:data:`SECONDS`) of all phases, also of a run that broke off.
+        """Return the seconds (:data:`SECONDS`) of all phases, also of a run that was broken off.
 
         Raises:
-            ParseError: a file is not the driver's.
+            ParseError: a file is not one of the driver's.
         """
 
     @abstractmethod
@@ -285,16 +284,17 @@ class Driver(ABC):
         """Return the results of a run that ended well.
 
         Raises:
-            ParseError: a file is not the driver's, is cut, or is of a run that did not end well.
+            ParseError: a file is not one of the driver's, is cut off, or is of a run that did not
+                end well.
         """
 
     def times(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """Return the times that clients take themselves, of a run that ended well.
+        """Return the times that the clients take themselves, of a run that ended well.
 
-        Columns: :data:`TIMES`; no rows where they take none.
+        Columns: :data:`TIMES`; no rows if the clients take no such times.
 
         Raises:
-            ParseError: as :meth:`measured`.
+            ParseError: see :meth:`measured`.
         """
         del folder, workload
         return pl.DataFrame(schema=TIMES)
@@ -304,15 +304,16 @@ class Driver(ABC):
     ) -> pl.DataFrame:
         """Return whether a run that ended well kept the rules of the workload's standard.
 
-        Columns: :data:`RULES`; no rows where there is no standard.
+        Columns: :data:`RULES`; no rows if there is no standard.
 
         Args:
-            folder: the run's.
-            workload: that ran.
-            checkpoints: the engine's; see :meth:`benchlab.engines.base.Engine.checkpoints`.
+            folder: folder of the run.
+            workload: workload that ran.
+            checkpoints: checkpoints of the engine; see
+                :meth:`benchlab.engines.base.Engine.checkpoints`.
 
         Raises:
-            ParseError: as :meth:`measured`.
+            ParseError: see :meth:`measured`.
         """
         del folder, workload, checkpoints
         return pl.DataFrame(schema=RULES)

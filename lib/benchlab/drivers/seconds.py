@@ -1,4 +1,4 @@
-"""Seconds of each operation, also those in which none of its transactions ended."""
+"""Seconds of each operation, including those in which none of its transactions ended."""
 
 import polars as pl
 
@@ -8,15 +8,15 @@ from benchlab.drivers.base import MEASURE
 def of_every_operation(
     found: pl.DataFrame, operations: pl.DataFrame, last: int, percentile: int
 ) -> pl.DataFrame:
-    """Return each second of each operation, in their order.
+    """Return each second of each operation, ordered by second and operation.
 
-    Columns: as far as they are known, those of :data:`~benchlab.drivers.base.SECONDS`.
+    Columns: those of :data:`~benchlab.drivers.base.SECONDS` that are known.
 
     Args:
-        found: ``operation``, ``second`` and what was counted in it, of those with transactions alone.
+        found: ``operation``, ``second`` and the counts of that second; only seconds with transactions.
         operations: ``operation``, each once.
-        last: second.
-        percentile: that ``latency_us`` is.
+        last: last second.
+        percentile: percentile that ``latency_us`` is.
     """
     every = pl.DataFrame({"second": range(1, last + 1)}, schema={"second": pl.Int64})
     return (

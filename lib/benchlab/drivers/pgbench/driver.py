@@ -1,10 +1,9 @@
 """pgbench 15 or later: its command lines, and what its run folders hold.
 
-pgbench has no warm-up of its own, so a trial is two invocations, as with sysbench. What it prints
-has no histogram and no seconds by script, so the measured one logs every transaction; the log is
-kept as ``transactions.parquet`` and everything by operation is worked out from that. The password
-is read from standard input into the environment, so that neither a process list nor a file shows
-it.
+pgbench has no warm-up, so a trial has two invocations, as with sysbench. pgbench prints no histogram
+and no seconds by script, so the measured invocation logs every transaction. The log is kept as
+``transactions.parquet``, and all results by operation are computed from it. The password is read
+from standard input into the environment, so that neither a process list nor a file shows it.
 """
 
 import math
@@ -36,17 +35,18 @@ from benchlab.engines import Engine
 from benchlab.errors import ParseError
 from benchlab.study import Scalar, Workload
 
-#: What is kept of the log: one row per transaction of the measured part.
+#: File that keeps the log: one row for each transaction of the measured part.
 TRANSACTIONS = "transactions.parquet"
 
 #: Phase → process that makes it.
 _PROCESSES = {"warmup": "warmup", MEASURE: "pgbench"}
 
-#: Runs a program with the password from standard input, and both of its outputs in one.
+#: Shell command that runs a program with the password from standard input. It joins the program's
+#: standard output and error output.
 _WITH_PASSWORD = 'IFS= read -r PGPASSWORD && export PGPASSWORD && exec "$@" 2>&1'
 
-#: The same, with the number of the process in a file. pgbench's own timer, which ends it after its
-#: time, is this signal.
+#: The same, with the process id in a file, so that a signal can end it. The signal is ALRM: that of
+#: pgbench's own timer, which ends it after its time.
 _PID = CONTROL / "pgbench.pid"
 _NUMBERED = f"echo $$ >{_PID}; {_WITH_PASSWORD}"
 _STOP = ["sh", "-c", f'kill -ALRM "$(cat {_PID})"']
@@ -54,7 +54,7 @@ _STOP = ["sh", "-c", f'kill -ALRM "$(cat {_PID})"']
 #: Percentile of the latencies in a second.
 _PERCENTILE = 99
 
-#: A latency counts to that many digits: 12,345 µs for 12,300 µs.
+#: Significant digits to which a latency is rounded: 12,345 µs counts as 12,300 µs.
 _DIGITS = 3
 
 
@@ -69,8 +69,8 @@ class Pgbench(Driver):
     def stages(self, job: Job) -> list[Stage]:
         """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part.
 
-        pgbench ends by time or by a number of transactions: with a number, ``measure_s`` is no
-        limit.
+        pgbench ends after a time or after a number of transactions. With a number, ``measure_s`` is
+        no limit.
         """
         argv = run(job, job.measure_s, job.seed, job.transactions)
         log = ["--log", f"--log-prefix={MADE / 'transactions'}", "--failures-detailed"]
@@ -84,7 +84,7 @@ class Pgbench(Driver):
         measured = Stage([process], [Phase(MEASURE)], job.measure_s)
         if not job.warmup_s:
             return [measured]
-        # another seed than the measured part's, which would draw the same rows again
+        # with the same seed, the measured part would draw the same rows again
         argv = run(job, job.warmup_s, job.seed + 1)
         warmup = _process(job.engine, _PROCESSES["warmup"], argv, can_end_early=job.can_end_early)
         return [Stage([warmup], [Phase("warmup")], job.warmup_s), measured]
@@ -92,22 +92,22 @@ class Pgbench(Driver):
     def begun(self, line: bytes, now: float) -> float | None:
         """See :meth:`Driver.begun`.
 
-        pgbench does not report that its clients have begun. Its first progress line comes a second
-        after its threads have, or as soon as all clients are connected where that takes longer; so
-        this is at most a second early.
+        pgbench does not report when its clients start. Its first progress line comes a second after
+        its threads start, or when all clients are connected if that takes longer. So the returned
+        time is at most a second early.
         """
         del now
         printed_at = output.printed_at(line.decode(errors="replace").rstrip("\n"))
         return printed_at and printed_at - 1
 
     def second_of(self, line: bytes) -> tuple[int, float] | None:
-        """See :meth:`Driver.second_of`; by the clock, as pgbench prints it."""
+        """See :meth:`Driver.second_of`; seconds of the Unix clock, as pgbench prints them."""
         return output.second_of(line.decode(errors="replace").rstrip("\n"))
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
     ) -> str | None:
-        """See :meth:`Driver.failure`. An error is a transaction that failed in all of its tries."""
+        """See :meth:`Driver.failure`. An error is a transaction that failed in all its tries."""
         printed = (ended.stdout + ended.stderr).decode(errors="replace")
         if fatal := output.errors(printed):
             return fatal[0]
@@ -120,7 +120,7 @@ class Pgbench(Driver):
         return f"{results['failed']:.0f} of {results['transactions']:.0f} transactions failed"
 
     def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
-        """See :meth:`Driver.keep`: the log, as Parquet."""
+        """See :meth:`Driver.keep`: the log is kept as Parquet."""
         log = output.transactions(
             made,
             list(job.scripts),
@@ -130,7 +130,7 @@ class Pgbench(Driver):
         output.write_transactions(log, folder / TRANSACTIONS)
 
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """See :meth:`Driver.seconds`: by operation from the log, else from the progress lines."""
+        """See :meth:`Driver.seconds`: by operation from the log, or else from the progress lines."""
         frames = [pl.DataFrame(schema=SECONDS)]
         for phase, name in _PROCESSES.items():
             path = folder / f"{name}.out"
@@ -144,7 +144,7 @@ class Pgbench(Driver):
         """See :meth:`Driver.measured`.
 
         Raises:
-            ParseError: also if the log has other transactions than pgbench counted.
+            ParseError: also if the log has another number of transactions than pgbench counted.
         """
         path = folder / f"{_PROCESSES[MEASURE]}.out"
         results = output.results(_read(path) if path.exists() else "")
@@ -188,14 +188,15 @@ def run(job: Job, duration_s: int, seed: int, transactions: int | None = None) -
     Args:
         job: what is to be run.
         duration_s: seconds.
-        seed: of the random numbers.
-        transactions: over all clients, after which it ends in place of the seconds; none: not.
+        seed: seed of the random numbers.
+        transactions: transactions of all clients after which it ends, in place of the seconds;
+            ``None``: it ends after the seconds.
     """
     files = [path for path in job.scripts.values() if path.startswith("/")]
     options = {name: value for name, value in job.options.items() if files or name != "scale"}
     fixed = {
         **_connection(job.engine),
-        "no-vacuum": True,  # the dataset is kept with it done
+        "no-vacuum": True,  # the dataset was vacuumed before it was kept
         **options,
         "client": job.clients,
         "jobs": min(job.clients, max(1, math.ceil(job.cores))),
@@ -213,7 +214,7 @@ def run(job: Job, duration_s: int, seed: int, transactions: int | None = None) -
 
 
 def initialize(engine: Engine, scale: int) -> Process:
-    """Process that makes and fills the tables of the built-in scripts.
+    """Process that creates and fills the tables of the built-in scripts.
 
     Args:
         engine: the server.
@@ -248,7 +249,7 @@ def _connection(engine: Engine) -> dict[str, Scalar]:
 
 
 def _arguments(options: dict[str, Scalar]) -> list[str]:
-    """Write options as pgbench wants them: a switch has no value."""
+    """Write options as pgbench expects them: a switch has no value."""
     return [
         f"--{name}" if value is True else f"--{name}={value}"
         for name, value in options.items()
@@ -259,8 +260,8 @@ def _arguments(options: dict[str, Scalar]) -> list[str]:
 def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
     """Return the whole seconds of the measured part, by operation, from the log.
 
-    They count from the begin of the first transaction. After the requested time only transactions end
-    that were under way, so these seconds are left out.
+    They count from the start of the first transaction. Seconds after the requested time are left out:
+    only transactions that were already running end in them.
     """
     log = pl.scan_parquet(folder / TRANSACTIONS)
     (began,), (ended,) = (
@@ -293,7 +294,7 @@ def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
 
 
 def _printed_seconds(printed: str, phase: str, workload: Workload) -> pl.DataFrame:
-    """Return the seconds of the progress lines: of all operations together, where there are many."""
+    """Return the seconds of the progress lines; several operations are reported together."""
     (operation,) = workload.weights if len(workload.weights) == 1 else (None,)
     return output.progress(printed, truncated_ok=True).select(
         "second",
@@ -305,7 +306,7 @@ def _printed_seconds(printed: str, phase: str, workload: Workload) -> pl.DataFra
 
 
 def _histogram(log: pl.LazyFrame) -> pl.DataFrame:
-    """Return the latencies to :data:`_DIGITS` digits, and how many there are of each."""
+    """Return the latencies, rounded to :data:`_DIGITS` digits, and the count of each."""
     latency = pl.col("latency_us")
     return (
         log.filter(latency.is_not_null())

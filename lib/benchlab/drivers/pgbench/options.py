@@ -1,10 +1,10 @@
-"""pgbench's options that no workload may give, and what it can run. Standard library only."""
+"""pgbench's options that no workload may set, and what it can run. Standard library only."""
 
 from collections.abc import Mapping
 
 _READ = "how benchlab starts pgbench and reads what it prints"
 
-#: Option → what it follows from. A workload gives long names, without their hyphens.
+#: Option → what its value follows from. A workload gives long names, without their hyphens.
 _TAKEN = {
     **dict.fromkeys(("host", "port", "username"), "the engine's server"),
     **dict.fromkeys(("builtin", "file", "select-only", "skip-some-updates"), "its scripts"),
@@ -13,7 +13,7 @@ _TAKEN = {
     **dict.fromkeys(("time", "transactions"), "the profile's warmup_s and measure_s"),
     "rate": "the study's open_loops",
     "random-seed": "the trial",
-    # what is due and left out would not be counted
+    # transactions that are due and skipped would not be counted
     "latency-limit": "the rule that every transaction that is due is run",
     **dict.fromkeys(
         ("log", "log-prefix", "sampling-rate", "aggregate-interval", "failures-detailed"), _READ

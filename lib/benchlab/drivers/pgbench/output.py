@@ -1,27 +1,27 @@
 """pgbench 15: progress lines, results, errors, and the log of every transaction.
 
-Written for ``pgbench --progress=1 --progress-timestamp --log --failures-detailed``. What to know of
-it:
+Written for ``pgbench --progress=1 --progress-timestamp --log --failures-detailed``. What to know
+about it:
 
-- The results go to standard output at the end, progress and errors to the error output as they
-  come; here both are one text, in which the first line of the results comes early and the others
-  last.
-- A progress line has the time at which it was printed. They count from the begin of the threads,
-  that is, before the clients connect; a line that is late covers the longer time, and none is
+- pgbench prints the results to standard output at the end, and progress and errors to the error
+  output as they occur. Here both are one text, in which the first line of the results comes early
+  and the others last.
+- A progress line has the time at which it was printed. Progress counts from the start of the
+  threads, that is, before the clients connect. A line that is late covers a longer time; no line is
   repeated.
-- ``-T`` counts from there, too. The results' ``tps`` leaves the time out in which the clients
+- ``-T`` counts from there, too. ``tps`` in the results leaves out the time in which the clients
   connected.
-- There is no histogram and no count of what took how long. The log has a line for every
-  transaction, for each thread in a file of its own: client, number of its transaction,
-  microseconds, number of the script, end in seconds and microseconds since 1970, with ``--rate``
-  microseconds after it was due, with ``--max-tries`` how often it was repeated. In place of its
-  microseconds a failed one has ``serialization`` or ``deadlock``. With ``--rate`` the microseconds
-  count from when it was due.
-- The log is written in blocks: of a pgbench that was killed the last one is missing.
-- Transactions that are under way at the end are waited for; log, results and their ``tps`` have
+- There is no histogram of the latencies. The log has a line for every transaction; each thread
+  writes its own file. The columns are: client, number of its transaction, microseconds, number of
+  the script, end in seconds and microseconds since 1970, with ``--rate`` the microseconds after it
+  was due, with ``--max-tries`` how often it was repeated. A failed transaction has ``serialization``
+  or ``deadlock`` in place of its microseconds. With ``--rate`` the microseconds count from when the
+  transaction was due.
+- The log is written in blocks: if pgbench is killed, the last block is missing.
+- pgbench waits for transactions that are still running at the end; log, results and ``tps`` include
   them.
-- A lost connection or an SQL error ends a client; the others go on, results are printed, exit code
-  is 2.
+- A lost connection or an SQL error ends a client; the others go on, results are printed, the exit
+  code is 2.
 """
 
 import re
@@ -33,8 +33,9 @@ import polars as pl
 from benchlab.errors import ParseError
 from benchlab.raw.text import fail, shown, whole_lines
 
-#: What is kept of every transaction. ``outcome``: ``ok``, ``serialization`` or ``deadlock``; one
-#: that failed has no latency. ``lag_us`` is null without a rate, ``retries`` where none is allowed.
+#: Columns that are kept of every transaction. ``outcome`` is ``ok``, ``serialization`` or
+#: ``deadlock``; a failed transaction has no latency. ``lag_us`` is null without a rate, ``retries``
+#: is null if no retry is allowed.
 TRANSACTIONS = {
     "client": pl.Int32,
     "number": pl.Int64,
@@ -60,7 +61,7 @@ _PROGRESS = re.compile(
 _ERROR = re.compile(r"pgbench: (?:error|fatal): (.*)")
 _AFTER_AN_ERROR = ("pgbench: ", "pgbench (", "progress: ", "transaction type: ", "WARNING: ")
 
-#: What the results must have: name → pattern of its line.
+#: Values that the results must have: name → pattern of its line.
 _RESULTS = {
     "transactions": re.compile(r"number of transactions actually processed: (\d+)(?:/\d+)?"),
     "failed": re.compile(r"number of failed transactions: (\d+) .*"),
@@ -72,13 +73,13 @@ _RETRIES = re.compile(r"total number of retries: (\d+)")
 
 
 def messages(text: str) -> list[str]:
-    """Return the lines that say something, without the hint that pgbench adds to an error."""
+    """Return the lines that are not empty, without the hint that pgbench adds to an error."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("pgbench: hint: ")]
 
 
 def printed_at(line: str) -> float | None:
-    """Return the Unix time of a progress line; ``None`` if it is none."""
+    """Return the Unix time of a progress line; ``None`` if the line is not one."""
     match = _PROGRESS.fullmatch(line)
     return match and float(match[1])
 
@@ -86,7 +87,7 @@ def printed_at(line: str) -> float | None:
 def second_of(line: str) -> tuple[int, float] | None:
     """Return the Unix second in which a progress line was printed and its transactions per second.
 
-    ``None`` if it is none.
+    ``None`` if the line is not a progress line.
     """
     match = _PROGRESS.fullmatch(line)
     return match and (int(float(match[1])), float(match[2]))
@@ -95,11 +96,11 @@ def second_of(line: str) -> tuple[int, float] | None:
 def progress(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return one row per progress line: ``second``, ``tps``, ``latency_mean_us``, ``failed``.
 
-    ``second`` counts from the begin of the threads to the line, rounded; ``latency_mean_us`` is
-    null where no transaction ended.
+    ``second`` counts from the start of the threads to the line, rounded; ``latency_mean_us`` is
+    null if no transaction ended.
 
     Raises:
-        ParseError: the text is not pgbench's, or a line is not of progress that begins so.
+        ParseError: the text is not pgbench's, or a line that starts like a progress line is none.
     """
     rows: list[tuple[int, float, float | None, int]] = []
     first = 0.0
@@ -122,10 +123,10 @@ def results(text: str) -> dict[str, float]:
     """Return the results of a run that ended well.
 
     Keys: ``transactions`` (without the failed ones), ``failed``, ``connecting_ms``, ``tps``;
-    ``duration_s`` if time ended it, ``retries`` if any were allowed.
+    ``duration_s`` if time ended the run, ``retries`` if any were allowed.
 
     Raises:
-        ParseError: they are not whole, or of a run that was aborted.
+        ParseError: the results are not whole, or the run was aborted.
     """
     lines = _lines(text, truncated_ok=False)
     if found := errors(text):
@@ -137,7 +138,7 @@ def results(text: str) -> dict[str, float]:
             if name not in values and (match := pattern.fullmatch(line)):
                 values[name] = float(match[1])
         if "tps" in values:
-            break  # the scripts' own results, which the log has more precisely
+            break  # results of each script follow; the log has them more precisely
     for name, pattern in _RESULTS.items():
         if name not in values:
             fail("pgbench", len(lines), f"the results have no {pattern.pattern!r}")
@@ -145,9 +146,9 @@ def results(text: str) -> dict[str, float]:
 
 
 def errors(text: str) -> list[str]:
-    """Return the messages of what went wrong, in order; one of several lines is joined to one.
+    """Return the error messages, in order; a message of several lines is joined into one.
 
-    Failures that ``--max-tries`` is about are counted in progress and results, not printed.
+    Failures that ``--max-tries`` applies to are counted in progress and results, not printed.
     """
     found: list[str] = []
     inside = False
@@ -165,18 +166,18 @@ def errors(text: str) -> list[str]:
 def transactions(
     paths: Sequence[Path], operations: Sequence[str], rated: bool, retried: bool
 ) -> pl.LazyFrame:
-    """Return the transactions of the log (:data:`TRANSACTIONS`), file by file, each in its order.
+    """Return the transactions of the log (:data:`TRANSACTIONS`), file by file, in the files' order.
 
-    A last line without an end, as a killed pgbench leaves it, is left out.
+    A last line without a newline, as a killed pgbench leaves it, is left out.
 
     Args:
-        paths: files of the log; a cut last line is cut off them.
+        paths: files of the log; an incomplete last line is removed from them.
         operations: names of the scripts, in the order of the command line.
-        rated: whether there was a ``--rate``.
-        retried: whether ``--max-tries`` was another than 1.
+        rated: whether ``--rate`` was given.
+        retried: whether ``--max-tries`` was not 1.
 
     Raises:
-        ParseError: when the rows are read, if a line is not of such a log.
+        ParseError: when the rows are read, if a line does not belong to such a log.
     """
     written = {
         "client": pl.Int32,
@@ -214,10 +215,10 @@ def transactions(
 
 
 def write_transactions(log: pl.LazyFrame, path: Path) -> None:
-    """Write what :func:`transactions` reads to a Parquet file, a part at a time.
+    """Write what :func:`transactions` reads to a Parquet file, part by part.
 
     Raises:
-        ParseError: a line is not of such a log.
+        ParseError: a line does not belong to such a log.
     """
     try:
         log.sink_parquet(path, compression="zstd")
@@ -229,7 +230,7 @@ def write_transactions(log: pl.LazyFrame, path: Path) -> None:
 
 
 def _end_with_a_line(path: Path) -> None:
-    """Cut a last line off that has no end."""
+    """Remove a last line that does not end in a newline."""
     with path.open("rb+") as stream:
         size = stream.seek(0, 2)
         begin = max(0, size - 4096)  # a line has a hundred characters at most

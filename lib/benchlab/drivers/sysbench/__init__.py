@@ -1,1 +1,1 @@
-"""sysbench: OLTP scripts of its own, and Lua scripts of a workload."""
+"""sysbench: its own OLTP scripts, and Lua scripts of a workload."""

@@ -1,10 +1,9 @@
 """sysbench: the command lines that load and run its OLTP scripts, and run those of benchlab.
 
-sysbench 1.0.20 has no warm-up of its own. So a wrapper around the script warms up the connections
-before they are measured; and where the server takes longer, a trial is two invocations: its warm-up,
-whose output is kept but not counted, and the measured one, whose histogram and totals then hold
-nothing else.
-The password travels in a configuration file on standard input, so that no process list shows it.
+sysbench 1.0.20 has no warm-up. So a wrapper around the script warms up the connections before they
+are measured. If the server needs a longer warm-up, a trial has two invocations: the output of the
+warm-up is kept but not counted, and the histogram and totals of the measured one hold nothing else.
+The password is in a configuration file on standard input, so that no process list shows it.
 """
 
 from collections.abc import Mapping
@@ -33,20 +32,20 @@ from benchlab.engines import Engine
 from benchlab.engines.base import MySQLProtocol
 from benchlab.study import Scalar, Workload
 
-#: Percentile that sysbench prints per interval. The full histogram gives all others.
+#: Percentile that sysbench prints for each interval. The full histogram gives all others.
 PERCENTILE = 99
 
 #: Phase → process that makes it.
 _PROCESSES = {"warmup": "warmup", MEASURE: "sysbench"}
 
-#: Runs a script with a warm-up of its connections, and until it is told to end.
+#: Script that runs another script, with a warm-up of its connections, until it is told to end.
 _WRAPPER = Path(__file__).with_name("wrapper.lua")
 _STOP = CONTROL / "stop"
 
 #: sysbench's names of the protocols.
 _PROTOCOLS = {"mysql": "mysql", "postgres": "pgsql"}
 
-#: Errors of MySQL's protocol at which sysbench repeats the transaction, unless it is told others.
+#: Errors of MySQL's protocol at which sysbench repeats the transaction by default.
 _REPEATED_ERRORS = (1213, 1020, 1205)
 
 
@@ -66,11 +65,11 @@ class Sysbench(Driver):
         )
         if not job.warmup_s:
             return [measured]
-        # another seed than the measured part's, which would draw the same rows again
+        # with the same seed, the measured part would draw the same rows again
         return [self._stage(job, "warmup", job.warmup_s, job.seed + 1), measured]
 
     def begun(self, line: bytes, now: float) -> float | None:
-        """See :meth:`Driver.begun`; what sysbench does before, connect and read files, is not load."""
+        """See :meth:`Driver.begun`; before that, sysbench connects and reads files: no load."""
         return now if line.rstrip() == output.STARTED else None
 
     def second_of(self, line: bytes) -> tuple[int, float] | None:
@@ -98,8 +97,8 @@ class Sysbench(Driver):
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
         """See :meth:`Driver.seconds`.
 
-        The seconds that all of several nodes have reported are added up, each counted from its node's
-        begin. What they add up to has no percentile.
+        With several nodes, the seconds that all of them have reported are added up. Each node counts
+        its seconds from its own start. The sums have no percentile.
         """
         (operation,) = workload.weights
         frames = [
@@ -112,7 +111,7 @@ class Sysbench(Driver):
         return pl.concat(frames) if frames else pl.DataFrame(schema=SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
-        """See :meth:`Driver.measured`; of several nodes together, which run beside each other."""
+        """See :meth:`Driver.measured`; several nodes, which run at the same time, are added up."""
         (operation,) = workload.weights
         of_nodes = _printed(folder, MEASURE) or [""]
         found = pl.DataFrame([output.summary(printed) for printed in of_nodes])
@@ -139,7 +138,7 @@ class Sysbench(Driver):
         return Measured(
             totals,
             operations=pl.DataFrame([row], schema=OPERATIONS),
-            # the limits of its buckets are the same in every run
+            # the limits of the buckets are the same in every run
             buckets=pl.concat(output.histogram(printed) for printed in of_nodes)
             .group_by("latency_us")
             .agg(pl.col("count").sum())
@@ -168,7 +167,7 @@ class Sysbench(Driver):
                 job.options,
                 clients,
                 duration_s,
-                seed + 2 * node,  # the warm-up has the next one
+                seed + 2 * node,  # the warm-up has the next seed
                 transactions and transactions * clients // job.clients,
                 job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
             )
@@ -179,12 +178,12 @@ class Sysbench(Driver):
 
 
 def _wrapped(process: Process, can_end_early: bool, warmup_s: int) -> Process:
-    """Return the same process with the wrapper around its script, where it needs that.
+    """Return the same process with the wrapper around its script, if it needs the wrapper.
 
     Args:
-        process: that is wrapped.
+        process: process that is wrapped.
         can_end_early: whether it can be told to end.
-        warmup_s: for which each connection is warmed up before all begin.
+        warmup_s: seconds for which each connection is warmed up before all of them start.
     """
     if not (can_end_early or warmup_s):
         return process
@@ -219,7 +218,7 @@ def _shares(clients: int, nodes: int) -> list[int]:
 
 
 def _printed(folder: Path, phase: str) -> list[str]:
-    """Return what the processes of a phase printed, those that are there."""
+    """Return what the processes of a phase printed, one text for each process that has a file."""
     found = []
     while (path := folder / f"{_name(phase, len(found))}.out").exists():
         found.append(_read(path))
@@ -250,8 +249,8 @@ def prepare(engine: Engine, tables: Mapping[str, Scalar], jobs: int) -> list[str
 
     Args:
         engine: the server.
-        tables: the scripts' options about the tables.
-        jobs: connections that load, at most; sysbench takes no more than tables.
+        tables: options of the scripts about the tables.
+        jobs: most connections that load; sysbench uses no more connections than tables.
     """
     options = {**_connection(engine), **tables, "threads": min(jobs, tables["tables"])}
     return _command("oltp_write_only", options, "prepare")
@@ -271,13 +270,14 @@ def run(
 
     Args:
         engine: the server.
-        script: one of sysbench's by name, or a file on the client.
-        options: of the script.
+        script: name of one of sysbench's own scripts, or a file on the client.
+        options: options of the script.
         threads: connections, each in a closed loop.
         duration_s: seconds.
-        seed: of the keys that are drawn; sysbench takes 0 for the current time.
-        transactions: over all connections, after which it ends before its time; none: not.
-        rate_per_s: transactions due per second, at random times; none: each as soon as one is done.
+        seed: seed of the keys that are drawn; sysbench uses the current time for 0.
+        transactions: transactions of all connections after which it ends early; ``None``: no limit.
+        rate_per_s: transactions due per second, at random times; ``None``: a connection starts the
+            next one as soon as one is done.
     """
     options = {
         **_connection(engine),
@@ -295,7 +295,7 @@ def run(
 
 
 def config_file(engine: Engine) -> bytes:
-    """Content of the file that brings the password."""
+    """Content of the configuration file with the password."""
     return f"{_PROTOCOLS[engine.protocol]}-password={engine.endpoint.password}\n".encode()
 
 
@@ -313,7 +313,7 @@ def _connection(engine: Engine) -> dict[str, Scalar]:
 
 
 def _repeated_errors(engine: Engine) -> dict[str, Scalar]:
-    """Return the option for errors of the engine's own at which a transaction is repeated."""
+    """Return the option for the engine's own errors at which a transaction is repeated."""
     if not (isinstance(engine, MySQLProtocol) and engine.repeated_errors):
         return {}
     return {"mysql-ignore-errors": ",".join(map(str, _REPEATED_ERRORS + engine.repeated_errors))}

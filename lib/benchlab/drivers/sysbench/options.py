@@ -1,9 +1,9 @@
-"""sysbench's options that no workload may give, and what it can run. Standard library only."""
+"""sysbench's options that no workload may set, and what it can run. Standard library only."""
 
 from collections.abc import Mapping
 
-#: Option → what it follows from. sysbench's own names are here with the older ones that 1.0 still
-#: takes (``general_args`` in its sysbench.c).
+#: Option → what its value follows from. It includes the older names that sysbench 1.0 still takes
+#: (``general_args`` in its sysbench.c).
 _TAKEN = {
     "db-driver": "the engine",
     **{

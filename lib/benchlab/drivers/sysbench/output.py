@@ -1,20 +1,20 @@
 """sysbench 1.0.20: the load generator's intervals, latency histogram, totals and errors.
 
-Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``. What to know of it:
+Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``. What to know about it:
 
 - Everything, error messages included, goes to standard output, unbuffered (``sb_logger.c``).
 - The histogram has 1,024 buckets spaced evenly in the logarithm over 0.001 to 100,000 ms. A value
-  counts for the *nearest* bucket, and what is printed is that bucket's own value, its geometric
-  centre: neighbours are 1.8 % apart, so a latency is known to ±0.9 %. The first and last bucket
-  also take all that lies beyond (``sb_histogram.c``). Three decimals are printed, so that below
-  0.03 ms several buckets have the same value: these are joined.
-- Percentiles are read off that histogram, so they have its resolution; min, avg, max and sum have
-  not.
+  counts for the *nearest* bucket. The printed value is the geometric centre of the bucket.
+  Neighbours are 1.8 % apart, so a latency is known to ±0.9 %. The first and last bucket also take
+  all values beyond them (``sb_histogram.c``). Three decimals are printed, so that below 0.03 ms
+  several buckets have the same value: these are joined.
+- Percentiles are read from that histogram, so they have its resolution; min, avg, max and sum do
+  not depend on it.
 - An interval in which no event ended has no latency; sysbench prints 0.00.
-- The event in flight at the end is waited for: totals may be of more than the requested time, and of
-  more events than the intervals show.
+- sysbench waits for the events in flight at the end. So totals may cover more than the requested
+  time, and more events than the intervals show.
 - When its PostgreSQL driver loses the connection, 1.0.20 as packaged by Debian dies of a
-  segmentation fault without a message: the exit status must be looked at too.
+  segmentation fault without a message: the exit status must be checked, too.
 """
 
 import math
@@ -26,13 +26,13 @@ import polars as pl
 from benchlab.drivers.base import SECONDS
 from benchlab.raw.text import fail, shown, whole_lines
 
-#: The line that is printed as the clients begin and the seconds are counted from.
+#: Line that is printed when the clients start; the seconds are counted from there.
 STARTED = b"Threads started!"
 
 #: Ratio of the values of neighbouring buckets of the histogram.
 BUCKET_RATIO = math.exp(math.log(100_000 / 0.001) / 1023)
 
-#: Of the columns of a second those that are printed.
+#: Columns of a second that sysbench prints.
 _INTERVAL_SCHEMA = {
     name: kind for name, kind in SECONDS.items() if name not in ("phase", "operation")
 }
@@ -47,7 +47,7 @@ _INTERVAL = re.compile(
 # with --rate, and with --report-checkpoints
 _OTHER_TIMED = re.compile(r"\[ \d+s \] (?:queue length: \d+, concurrency: \d+|Checkpoint report:)")
 _BUCKET = re.compile(r" *(\d+\.\d{3}) \|(?=.{40} )\** * (\d+)")
-# of a thread by the wrapper, before all of them begin
+# printed by the wrapper for each thread, before all of them start
 _WARMED = re.compile(
     r"warmed up: (\d+)/(\d+)/(\d+) queries \(r/w/o\), (\d+) errors, (\d+) reconnects"
 )
@@ -109,13 +109,13 @@ _TOTALS: tuple[tuple[str, tuple[tuple[str, type], ...]], ...] = (
 def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return one row per interval.
 
-    ``second`` counts from the start of the threads to the interval's end. ``latency_us`` is of the
-    ``percentile``, over the events that ended in the interval; null where none did. A run that
-    ended before its first interval has no rows. The rates of queries and errors of the first interval
-    are null where they hold those of a warm-up.
+    ``second`` counts from the start of the threads to the interval's end. ``latency_us`` is the
+    latency at ``percentile`` of the events that ended in the interval; null if none did. A run that
+    ended before its first interval has no rows. In the first interval after a warm-up, the rates of
+    queries and errors are null: they include those of the warm-up.
 
     Raises:
-        ParseError: the text is not sysbench's, or a line is no interval.
+        ParseError: the text is not sysbench's, or a line that starts like an interval is none.
     """
     rows: list[tuple[float | None, ...]] = []
     lines = _lines(text, truncated_ok)
@@ -142,7 +142,7 @@ def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
 def second_of(line: str) -> tuple[int, float] | None:
     """Return the second at which an interval ends and its transactions per second.
 
-    ``None`` if the line is of no interval.
+    ``None`` if the line is not that of an interval.
     """
     match = _INTERVAL.fullmatch(line)
     return match and (int(match[1]), float(match[3]))
@@ -151,11 +151,11 @@ def second_of(line: str) -> tuple[int, float] | None:
 def histogram(text: str) -> pl.DataFrame:
     """Return the buckets of the latency histogram that hold an event, smallest first.
 
-    ``latency_us`` is the bucket's geometric centre: its events lie between that value divided and
+    ``latency_us`` is the bucket's geometric centre: its events are between that value divided by and
     multiplied by the square root of :data:`BUCKET_RATIO`.
 
     Raises:
-        ParseError: there is no histogram, or no whole one: a part would show a false distribution.
+        ParseError: there is no whole histogram; a part of it would show a false distribution.
     """
     lines = _lines(text, truncated_ok=False)
     begin = _only(lines, _HISTOGRAM)
@@ -181,12 +181,12 @@ def histogram(text: str) -> pl.DataFrame:
 def summary(text: str) -> dict[str, int | float | None]:
     """Return the totals, with the units in their names.
 
-    ``percentile`` and ``latency_percentile_ms`` are None for a run with ``--percentile=0``.
-    ``latency_sum_ms`` is over all threads. What a warm-up counted is subtracted.
+    ``percentile`` and ``latency_percentile_ms`` are ``None`` for a run with ``--percentile=0``.
+    ``latency_sum_ms`` is the sum over all threads. The counts of a warm-up are subtracted.
 
     Raises:
-        ParseError: there are no whole totals (the run did not end), or several (checkpoints, which
-            reset the counters, so that the last ones are not of the whole run).
+        ParseError: there are no whole totals (the run did not end), or several. Checkpoints print
+            several and reset the counters, so the last totals do not cover the whole run.
     """
     lines = _lines(text, truncated_ok=False)
     begin = _only(lines, _SUMMARY) + 1
@@ -203,10 +203,10 @@ def summary(text: str) -> dict[str, int | float | None]:
 
 
 def errors(text: str) -> list[str]:
-    """Return the messages of what went wrong, one line each, in order.
+    """Return the error messages, one line each, in order.
 
     Errors that sysbench is configured to ignore are counted in its intervals and totals, not printed. A
-    server's message of several lines is joined to one.
+    server's message of several lines is joined into one.
     """
     found: list[str] = []
     inside = False
@@ -234,13 +234,13 @@ def _lines(text: str, truncated_ok: bool) -> list[str]:
 
 
 def _warmed(lines: list[str]) -> list[int]:
-    """Return what the warm-up of all connections counted, as :data:`_COUNTED` names it."""
+    """Return the counts of the warm-up of all connections, in the order of :data:`_COUNTED`."""
     of_threads = [match.groups() for line in lines if (match := _WARMED.fullmatch(line))]
     return [sum(map(int, counts)) for counts in zip(*of_threads, strict=True)]
 
 
 def _without(warmed: list[int], totals: Mapping[str, float]) -> dict[str, float]:
-    """Return the totals that hold what the warm-up counted, without it."""
+    """Return the totals that include the counts of the warm-up, without these counts."""
     if not warmed:
         return {}
     found = {name: totals[name] - count for name, count in zip(_COUNTED, warmed, strict=True)}

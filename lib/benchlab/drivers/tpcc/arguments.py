@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads an argument that is a whole number, at least and at most so much."""
+    """Return a parser of whole numbers from ``least`` to ``most``; ``None``: no upper limit."""
     wanted = f"{least} or more" if most is None else f"{least} to {most}"
 
     def number(text: str) -> int:

@@ -1,13 +1,15 @@
-"""What a sample says of a rule that limits a share, a mean or a rate.
+"""Answers of a sample to a rule that limits a share, a mean or a rate.
 
-A rule of the standard is about the number that was measured. That of a short run is far off by chance
-alone: of 100 New-Orders of which 1 % roll back, none does in every third run. So a rule is *broken*
-only if the exact interval of what was measured lies outside of its range, and *kept* only if the number
-lies within it and the sample is large enough to tell: if one of its size, by the rules, would have an
-interval within the range. All else is *undecided*.
+A rule of the standard is about the number that was measured. In a short run this number may be far
+off by chance alone: if 1 % of the New-Orders roll back, none of 100 does in every third run. So a
+rule is *broken* only if the exact confidence interval of the measured number is outside the rule's
+range. It is *kept* only if the number is within the range and the sample is large enough: if a sample
+of that size, drawn by the rules, would have an interval within the range. Otherwise the rule is
+*undecided*.
 
-A rule is broken by an interval of 99.9 %: a run is held to dozens of rules, and one that keeps all of
-them should hardly ever be told to break one. A sample tells by an interval of 99 %.
+The interval that breaks a rule has a level of 99.9 %: a run is compared with dozens of rules, and a
+run that keeps all of them should hardly ever seem to break one. The interval that shows whether a
+sample is large enough has a level of 99 %.
 """
 
 from collections.abc import Callable
@@ -16,13 +18,14 @@ from typing import Literal
 from benchlab.drivers.tpcc.measured import SETTLED
 from benchlab.stats.quantiles import beta, chi2, normal
 
-#: Answer to a rule: kept; broken; the sample cannot tell.
+#: Answer to a rule: kept; broken; or undecided, if the sample is too small.
 Answer = Literal["kept", "broken", "undecided"]
 
-#: Of a distribution, on either side of an interval by which a rule is broken, or a sample tells.
+#: Share of the distribution on either side of the interval: of the interval that breaks a rule, and of
+#: the one that shows whether a sample is large enough.
 _BREAKS, _TELLS = 0.0005, 0.005
 
-#: A sample of think times can tell if it could show that a mean is too short by this share of it.
+#: A sample of think times is large enough if it could show that a mean is too short by this share.
 _TOO_SHORT = 0.1
 
 _Bounds = tuple[float, float]
@@ -35,14 +38,14 @@ def of_share(
     most: float,
     expected: float | None = None,
 ) -> Answer:
-    """Answer whether a share lies from ``least`` to ``most``, by Clopper and Pearson's interval.
+    """Answer whether a share is from ``least`` to ``most``, by Clopper and Pearson's interval.
 
     Args:
-        successes: of the sample; need not be whole, where ``n`` is an effective size.
+        successes: successes in the sample; need not be whole if ``n`` is an effective size.
         n: size of the sample.
-        least: the lower limit, as a share.
-        most: the upper limit.
-        expected: share that a sample by the rules has on average; by default the middle of the range.
+        least: lower limit, as a share.
+        most: upper limit, as a share.
+        expected: mean share of samples that are drawn by the rules; by default the middle of the range.
     """
     expected = (least + most) / 2 if expected is None else expected
     if not n:
@@ -59,9 +62,10 @@ def _share(successes: float, n: float, tail: float) -> _Bounds:
 
 
 def of_rate(count: int, exposure: float, least: float, most: float) -> Answer:
-    """Answer whether a rate per unit of ``exposure`` lies in a range, by the interval of Poisson's law.
+    """Answer whether a rate per unit of ``exposure`` is in a range, by the interval of Poisson's law.
 
-    The counts of paced terminals scatter less than that; so what it leaves undecided may be clear.
+    The counts of paced terminals scatter less than Poisson's. So some rules are undecided here that a
+    narrower interval would decide.
     """
     if not exposure:
         return "undecided"
@@ -81,7 +85,7 @@ def _rate(count: float, exposure: float, tail: float) -> _Bounds:
 
 
 def of_mean(mean: float, deviation: float, n: int, least: float, most: float) -> Answer:
-    """Answer whether the mean of values of a known standard deviation lies in a range."""
+    """Answer whether the mean of values with a known standard deviation is in a range."""
     if not n:
         return "undecided"
     error = deviation / n**0.5
@@ -93,13 +97,14 @@ def of_mean(mean: float, deviation: float, n: int, least: float, most: float) ->
 
 
 def of_think_time(mean: float, n: int, least: float) -> Answer:
-    """Answer whether the mean of exponential times is ``least`` at least.
+    """Answer whether the mean of exponential times is at least ``least``.
 
-    A mean that is a little less within chance is undecided: terminals draw by a mean a little above.
+    A mean that is less by no more than chance allows is undecided. Terminals draw with a mean that is
+    a little above the least.
     """
     if not n:
         return "undecided"
-    # of n times whose expectation is 1: the mean that all but so few samples exceed
+    # for n times with expectation 1: the mean that all samples but a share of ``tail`` exceed
     breaks, tells = (chi2(tail, 2 * n) / (2 * n) for tail in (_BREAKS, _TELLS))
     if mean < least * breaks:
         return "broken"
@@ -107,12 +112,12 @@ def of_think_time(mean: float, n: int, least: float) -> Answer:
 
 
 def of_variation(variation: float, n: int, most: float) -> Answer:
-    """Answer whether a cumulative variation of throughput is ``most`` at most.
+    """Answer whether a cumulative variation of throughput is at most ``most``.
 
     Args:
         variation: see :func:`benchlab.drivers.tpcc.measured.variation`.
-        n: New-Orders of the interval.
-        most: as a share.
+        n: number of New-Orders in the interval.
+        most: upper limit, as a share.
     """
     if not n:
         return "undecided"
@@ -123,11 +128,12 @@ def of_variation(variation: float, n: int, most: float) -> Answer:
 
 
 def _of_steady(n: int, share: float) -> float:
-    """The variation that a share of steady runs exceeds.
+    """Return the variation that a share of steady runs exceeds.
 
-    With answers at random moments the relative distance of N(t) / t from the whole is, in the limit, a
-    Brownian motion at (1 - t) / t, over √n. From :data:`SETTLED` on that is r at most, and the motion
-    reaches x in about 4 (1 - Φ(x / √r)) of cases. Paced terminals scatter less.
+    If answers come at random moments, the relative distance of N(t) / t from the throughput of the
+    whole interval (t from 0 to 1) is, in the limit, a Brownian motion at time (1 - t) / t, divided by
+    √n. From t = :data:`SETTLED` on, this time is at most r = (1 - SETTLED) / SETTLED, and the motion
+    reaches x in about 4 (1 - Φ(x / √r)) of the cases. Paced terminals scatter less.
     """
     longest = (1 - SETTLED) / SETTLED
     return (longest / n) ** 0.5 * normal(1 - share / 4)
@@ -140,7 +146,15 @@ def _answer(
     most: float,
     interval: Callable[[float, float], _Bounds],
 ) -> Answer:
-    """The answer to a value, by the intervals that it and the one expected have with a tail of each."""
+    """Return the answer to a value.
+
+    Args:
+        value: measured value.
+        expected: mean of samples that are drawn by the rules.
+        least: lower limit.
+        most: upper limit.
+        interval: value and tail → confidence interval, with a share of ``tail`` on either side.
+    """
     low, high = interval(value, _BREAKS)
     if high < least or low > most:
         return "broken"

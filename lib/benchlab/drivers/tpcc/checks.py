@@ -1,6 +1,6 @@
-"""The standard's rules about a run, in groups, each of which yields its checks of what was measured.
+"""The standard's rules about a run, in groups. Each group yields its checks of what was measured.
 
-A rule about a number that chance moves is answered by :mod:`benchlab.drivers.tpcc.chance`.
+:mod:`benchlab.drivers.tpcc.chance` answers the rules about numbers that vary by chance.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from benchlab.drivers.tpcc.limits import NAMES
 from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US, Interval, percentile, tpmc, variation
 from benchlab.stats.quantiles import chi2_beyond
 
-#: Clause of a rule that is ours.
+#: Clause of our own rules.
 OURS = "benchlab"
 
-#: A number of order lines is to be expected this often, or χ² of them does not hold; it is exceeded by
-#: chance in less than this share of cases where they are not uniform.
+#: Least expected count of each number of order lines for which χ² holds; least p of χ² at which the
+#: numbers count as uniform.
 _OF_CELL, _UNLIKELY = 5, 0.01
 
 
@@ -28,23 +28,23 @@ class Mix:
     """How terminals draw the types of their transactions (clause 5.2.4.2)."""
 
     shares: Mapping[str, float]
-    """Type → share that it has on average."""
+    """Type → its share on average."""
     deck: int | None = None
-    """Cards of a terminal's deck, from which it draws without replacement."""
+    """Number of cards in a terminal's deck, from which it draws without replacement."""
     adjustment: float | None = None
     """Share of its weight by which a type is drawn more often while it is behind, and less often
-    while it is ahead; neither this nor a deck: weights stay as they are."""
+    while it is ahead. Without this and without a deck, weights are fixed."""
     processes: int = 1
-    """Of the emulator, which adjust weights each for itself."""
+    """Processes of the emulator; each adjusts its own weights."""
 
     def independent(self, n: int, terminals: int, share: float) -> float:
         """Return how many independent draws scatter as much as ``n`` transactions do.
 
-        A deck, or a weight that is adjusted, keeps a type's count near to what it should be: how far it
-        is off at either end of the interval does not grow with ``n``. Within a deck of D cards a
-        terminal is off by (D² / 4) / (D - 1) of a draw's variance at most. With weights that are
-        adjusted by a, a count drifts back by a of its share p a draw, so that a process is off by
-        (1 - p) / (2 a² p) of it.
+        A deck or an adjusted weight keeps a type's count near its aim: the error at either end of the
+        interval does not grow with ``n``. Within a deck of D cards, the variance of a terminal's count
+        is at most (D² / 4) / (D - 1) times that of a draw. With weights that are adjusted by a, each
+        draw moves a count back by a times its share p, so the variance of a process's count is
+        (1 - p) / (2 a² p) times that of a draw.
         """
         if self.deck is not None:
             off = terminals * (self.deck**2 / 4) / (self.deck - 1)
@@ -71,18 +71,18 @@ class Check:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """The check as a row of that table."""
+        """The check as a row of :data:`~benchlab.drivers.base.RULES`."""
         why = self.why or ("too few to tell" if self.answer == "undecided" else "")
         limits = (self.least, self.most)
         return self.name, self.clause, self.value, *limits, self.unit, self.n, self.answer, why
 
 
 def mix(ended: pl.DataFrame, drawn: Mix) -> Iterator[Check]:
-    """The least shares of the mix.
+    """Check the least shares of the mix.
 
     Args:
-        ended: see :func:`benchlab.drivers.tpcc.measured.ended`; so in all groups.
-        drawn: how terminals draw it.
+        ended: see :func:`benchlab.drivers.tpcc.measured.ended`; the same in all groups.
+        drawn: how terminals draw the types.
     """
     n, counts = len(ended), dict(ended["type"].value_counts().iter_rows())
     terminals = ended["terminal"].n_unique()
@@ -95,7 +95,7 @@ def mix(ended: pl.DataFrame, drawn: Mix) -> Iterator[Check]:
 
 
 def profiles(ended: pl.DataFrame) -> Iterator[Check]:
-    """What transactions ask for: rollbacks, order lines, remote warehouses, last names."""
+    """Check the inputs of transactions: rollbacks, order lines, remote warehouses, last names."""
     orders, payments, statuses = (
         ended.filter(type=kind) for kind in ("new_order", "payment", "order_status")
     )
@@ -147,7 +147,7 @@ def _uniform(lines: pl.Series) -> Check:
 
 
 def keying(ended: pl.DataFrame) -> Iterator[Check]:
-    """The keying time of each type, none of which is shorter than its constant."""
+    """Check that no keying time is shorter than the constant of its type."""
     for kind, name in NAMES.items():
         times = ended.filter(type=kind)["keying_us"].drop_nulls()
         shortest, least = _seconds(times.min()), limits.KEYING[kind]
@@ -157,7 +157,7 @@ def keying(ended: pl.DataFrame) -> Iterator[Check]:
 
 
 def thinking(ended: pl.DataFrame) -> Iterator[Check]:
-    """The mean think time of each type."""
+    """Check the mean think time of each type."""
     for kind, name in NAMES.items():
         times = ended.filter(type=kind)["think_us"].drop_nulls()
         mean, least = _seconds(times.mean()), limits.THINK[kind]
@@ -167,7 +167,7 @@ def thinking(ended: pl.DataFrame) -> Iterator[Check]:
 
 
 def responses(ended: pl.DataFrame) -> Iterator[Check]:
-    """The response times of each type: their 90th percentile, which is no less than their mean."""
+    """Check each type's response times: their 90th percentile, and that it is no less than the mean."""
     for kind, name in NAMES.items():
         times = ended.filter(type=kind)["response_us"]
         yield _percentile(f"{name}, response time", "5.2.5.7", times, 90, limits.RESPONSE[kind])
@@ -179,13 +179,13 @@ def responses(ended: pl.DataFrame) -> Iterator[Check]:
 
 
 def menus(ended: pl.DataFrame) -> Iterator[Check]:
-    """The response times of the menu, which an emulated browser shows, too."""
+    """Check the response times of the menu, including the browser's delay."""
     times = ended["menu_us"].drop_nulls().cast(pl.Int64) + BROWSER_DELAY_US
     yield _percentile("menu, response time", "5.2.5", times, 90, limits.MENU)
 
 
 def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Check]:
-    """The deferred parts of the Deliveries that were queued in the interval."""
+    """Check the deferred parts of the Deliveries that were queued in the interval."""
     done, skipping = "Delivery, deferred part", "Deliveries that skipped a district"
     if deliveries is None:
         why = "no deliveries were recorded"
@@ -214,10 +214,10 @@ def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Ch
 
 
 def ramp_up(found: list[Check]) -> Check:
-    """That the mix and the pacing are in ramp-up what they are in the interval.
+    """Check that mix and pacing in ramp-up keep the rules of the interval.
 
     Args:
-        found: of ramp-up, the checks of its mix and its keying and think times.
+        found: checks of the mix, the keying times and the think times in ramp-up.
     """
     name, clause = "mix and pacing in ramp-up, rules broken", "5.5"
     if not found:
@@ -231,12 +231,12 @@ def ramp_up(found: list[Check]) -> Check:
 
 
 def throughput(at_us: np.ndarray, interval: Interval, warehouses: int) -> Iterator[Check]:
-    """The tpmC of a warehouse, its variation, and the time over which it was measured.
+    """Check the tpmC of a warehouse, its variation, and the length of the interval.
 
     Args:
         at_us: see :func:`benchlab.drivers.tpcc.measured.new_orders_us`.
-        interval: of measurement.
-        warehouses: active ones.
+        interval: measurement interval.
+        warehouses: number of active warehouses.
     """
     n, minutes = len(at_us), interval.minutes
     least, most = limits.PER_WAREHOUSE
@@ -253,11 +253,11 @@ def throughput(at_us: np.ndarray, interval: Interval, warehouses: int) -> Iterat
 
 
 def checkpoints(found: pl.DataFrame | str, interval: Interval) -> Iterator[Check]:
-    """How far apart checkpoints begin, and how many begin and end in the interval.
+    """Check the time between starts of checkpoints, and how many start and end in the interval.
 
     Args:
-        found: the engine's, or why none are known.
-        interval: of measurement.
+        found: checkpoints of the engine, or why none are known.
+        interval: measurement interval.
     """
     apart, inside = "time between checkpoints", "checkpoints in the interval"
     least, most = limits.CHECKPOINTS_INSIDE, limits.CHECKPOINT
@@ -279,7 +279,7 @@ def checkpoints(found: pl.DataFrame | str, interval: Interval) -> Iterator[Check
 
 
 def cardinalities(found: pl.DataFrame | None, warehouses: int) -> Iterator[Check]:
-    """The rows of the tables before the run."""
+    """Check the numbers of rows of the tables before the run."""
     rows = {} if found is None else dict(found.select("table", "rows").iter_rows())
     for table, (least, most) in limits.cardinalities(warehouses).items():
         value, name = rows.get(table), f"{table}, rows before the run"
@@ -290,10 +290,10 @@ def cardinalities(found: pl.DataFrame | None, warehouses: int) -> Iterator[Check
 
 
 def emulator(ended: pl.DataFrame, unended: pl.DataFrame) -> Iterator[Check]:
-    """Our own rules: that terminals send when it is due, and every transaction ends well.
+    """Check our own rules: terminals send on time, and every transaction ends well.
 
     Args:
-        ended: as in the other groups.
+        ended: see :func:`mix`.
         unended: see :func:`benchlab.drivers.tpcc.measured.unended`.
     """
     late = ended.select(pl.col("sent_us") - pl.col("due_us")).to_series()
@@ -305,7 +305,7 @@ def emulator(ended: pl.DataFrame, unended: pl.DataFrame) -> Iterator[Check]:
 
 
 def _share(name: str, clause: str, found: int, n: int, least: float, most: float) -> Check:
-    """A range of a share."""
+    """Check that a share is in a range."""
     share, answer = found / n if n else None, chance.of_share(found, n, least, most)
     return Check(name, clause, _percent(share), 100 * least, 100 * most, "%", n, answer)
 
@@ -323,7 +323,7 @@ def _percentile(
     unit: str = "s",
     inclusive: bool = False,
 ) -> Check:
-    """A limit in ``unit`` that ``percent`` % of the times, in µs, are below, or not above."""
+    """Check that ``percent`` % of the times (µs) are below a limit in ``unit``, or not above it."""
     of_unit = times.cast(pl.Float64) / _UNITS[unit]
     below = (of_unit <= limit if inclusive else of_unit < limit).sum()
     answer = chance.of_share(below, len(times), percent / 100, 1, expected=1)

@@ -1,7 +1,7 @@
 """TPC-C's load: terminals on the nodes of ``load``, the application server between them and the engine.
 
-The server runs on the first node of ``app`` or, where there is none, on the first of ``load``. It ends
-when the terminals have left it. Ramp-up, measured part and the last answers are one stage, since the
+The server runs on the first node of ``app`` or, if there is none, on the first node of ``load``. It
+ends when the terminals have left it. Ramp-up, measured part and last answers are one stage, since the
 standard wants no break between them (clause 5.5.1).
 """
 
@@ -40,25 +40,25 @@ from benchlab.study import Scalar, Workload
 from benchlab.workloads.tpcc.transactions import Options as Mechanisms
 from benchlab.workloads.tpcc.transactions import transactions_of
 
-#: On every node of app and load, by the Ansible role ``tpcc``.
+#: Python on every node of app and load, installed by the Ansible role ``tpcc``.
 PYTHON = Path("/opt/benchlab/tpcc/bin/python")
 
-#: Where the application server listens: below the ports that the kernel gives to connections.
+#: Port of the application server; it is below the ports that the kernel gives to connections.
 PORT = 28080
 
-#: Terminals of one process at most: open files, and what a core can do at TPC-C's pacing.
+#: Most terminals of one process, limited by open files and by what a core can do at TPC-C's pacing.
 TERMINALS = 15_000
 
-#: What the application server leaves: a line of JSON for each deferred delivery (clause 2.7.2.2).
+#: Result file of the application server: a line of JSON for each deferred delivery (clause 2.7.2.2).
 DELIVERIES = "deliveries.jsonl"
 
-#: Names of the processes; those with terminals have their warehouses in it, too.
+#: Names of the processes; the name of a process with terminals also has its warehouses.
 _WAS, _RTE = "was", "terminals"
 
-#: A latency counts to that many digits, as pgbench's do.
+#: Significant digits to which a latency is rounded, as with pgbench.
 _DIGITS = 3
 
-#: Runs a program with its number in a file, so that it can be told to end: it then ends well.
+#: Shell command that runs a program with its process id in a file, so that a signal can end it well.
 _NUMBERED = 'echo $$ >"$1" && shift && exec "$@"'
 
 
@@ -73,7 +73,7 @@ class Tpcc(Driver):
     ramps_up = True
 
     def refusal(self, engine: type[Engine], workload: Workload) -> str | None:
-        """See :meth:`Driver.refusal`; it also lacks what the transactions' form or an option needs."""
+        """See :meth:`Driver.refusal`; the engine may also lack the form, or what an option needs."""
         if reason := super().refusal(engine, workload):
             return reason
         option = options.effective(engine.name, workload.options)
@@ -100,13 +100,13 @@ class Tpcc(Driver):
         return output.begun(line.decode(errors="replace").rstrip("\n"))
 
     def second_of(self, line: bytes) -> tuple[int, float] | None:
-        """See :meth:`Driver.second_of`; by the clock."""
+        """See :meth:`Driver.second_of`; seconds of the Unix clock."""
         return output.second_of(line.decode(errors="replace").rstrip("\n"))
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
     ) -> str | None:
-        """See :meth:`Driver.failure`; an error is a transaction that was not answered as it should."""
+        """See :meth:`Driver.failure`; an error is a transaction without its proper answer."""
         who = "the application server" if process.serves else process.name
         said = ended.stderr.decode(errors="replace").strip().splitlines()
         if ended.returncode < 0:
@@ -130,11 +130,11 @@ class Tpcc(Driver):
             (folder / path.name).write_bytes(path.read_bytes())
 
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """See :meth:`Driver.seconds`: by operation from the records, else from the printed lines."""
+        """See :meth:`Driver.seconds`: by operation from the records, or else from the printed lines."""
         printed, kept = _kept(folder)
         try:
             interval = output.measured_part(printed) if kept else None
-        except ParseError:  # one was killed after its records, or ended before the ramp-up was
+        except ParseError:  # a process was killed after its records, or ended within ramp-up
             interval = None
         if interval:
             found = output.of_seconds(output.records(kept), interval)
@@ -143,7 +143,7 @@ class Tpcc(Driver):
         return pl.concat([pl.DataFrame(schema=SECONDS), found], how="diagonal").select(*SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
-        """See :meth:`Driver.measured`: of what was answered in the measured part, or lost in it."""
+        """See :meth:`Driver.measured`: transactions answered in the measured part, or lost in it."""
         del workload
         printed, records = _recorded(folder)
         interval = output.measured_part(printed)
@@ -182,7 +182,7 @@ class Tpcc(Driver):
         return Measured(totals, operations, buckets)
 
     def times(self, folder: Path, workload: Workload) -> pl.DataFrame:
-        """See :meth:`Driver.times`; those of what ended well in the measured part."""
+        """See :meth:`Driver.times`; of the transactions that ended well in the measured part."""
         del workload
         printed, records = _recorded(folder)
         return output.times(
@@ -195,7 +195,7 @@ class Tpcc(Driver):
     def rules(
         self, folder: Path, workload: Workload, checkpoints: pl.DataFrame | str
     ) -> pl.DataFrame:
-        """See :meth:`Driver.rules`: those of TPC-C, as far as terminals and servers recorded it."""
+        """See :meth:`Driver.rules`: TPC-C's rules, as far as terminals and servers recorded them."""
         printed, records = _recorded(folder)
         counted = [output.totals(text) for text in printed]
         counted_rows = folder / CARDINALITIES
@@ -216,13 +216,13 @@ class Tpcc(Driver):
 
 
 def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
-    """Return how single statements are written."""
+    """Return the options of the form ``statements``: how single statements are written."""
     names = [one.name for one in fields(Mechanisms) if one.name in option]
     return Mechanisms(**{name: bool(option[name]) for name in names})
 
 
 def _too_many_errors(found: output.Totals, workload: Workload) -> str | None:
-    """Return what became of the transactions if more of them failed than may, and what to do."""
+    """Return how many transactions failed, and what to do, if they are more than tolerated."""
     errors, tolerated = found.refused + found.errors + found.lost, workload.tolerated_error_share
     if errors <= tolerated * found.all:
         return None
@@ -242,7 +242,7 @@ def _too_many_errors(found: output.Totals, workload: Workload) -> str | None:
 
 
 def _mix(way: str, processes: int) -> checks.Mix:
-    """Return how terminals drew their transactions, for the check of the mix."""
+    """Return how terminals drew the types of their transactions, for the check of the mix."""
     if way == "decks":
         cards = sum(mix.CARDS.values())
         return checks.Mix({one: count / cards for one, count in mix.CARDS.items()}, deck=cards)
@@ -251,7 +251,7 @@ def _mix(way: str, processes: int) -> checks.Mix:
 
 
 def _server(job: Job) -> Process:
-    """Return the application server, which reads from standard input where the database is."""
+    """Return the application server's process; it reads the database's address from its input."""
     option, endpoint = options.effective(job.engine.name, job.options), job.engine.endpoint
     address = {
         "host": endpoint.host,
@@ -288,7 +288,7 @@ def _server(job: Job) -> Process:
 
 
 def _terminals(job: Job) -> Iterator[Process]:
-    """Yield the processes with the terminals, each with those of its warehouses."""
+    """Yield the processes with terminals, each with the terminals of its warehouses."""
     option = options.effective(job.engine.name, job.options)
     warehouses = int(option["warehouses"])
     count = min(warehouses, max(job.nodes, -(-job.clients // TERMINALS)))
@@ -311,7 +311,7 @@ def _terminals(job: Job) -> Iterator[Process]:
                 "records": MADE,
             },
         )
-        # as the program calls its records
+        # the name that the program gives to its records
         name = f"{_RTE}-{first + 1:06}-{last:06}"
         yield _ended_well(Process(name, argv, node=number % job.nodes, makes_files=True))
 
@@ -322,7 +322,7 @@ def _program(name: str, options: dict[str, object]) -> list[str]:
 
 
 def _ended_well(process: Process) -> Process:
-    """Return the same process, so that it can be told to end."""
+    """Return the same process with a command that tells it to end."""
     number = CONTROL / f"{process.name}.pid"
     return replace(
         process,
@@ -332,7 +332,7 @@ def _ended_well(process: Process) -> Process:
 
 
 def _kept(folder: Path) -> tuple[list[str], list[Path]]:
-    """Return what the processes with terminals printed, and their records; none if one lacks them."""
+    """Return the output of the processes with terminals, and all records; none if one is missing."""
     outputs = sorted(folder.glob(f"{_RTE}-*.out"))
     records = [path.with_suffix(".parquet") for path in outputs]
     printed = [path.read_bytes().decode(errors="replace") for path in outputs]
@@ -340,10 +340,10 @@ def _kept(folder: Path) -> tuple[list[str], list[Path]]:
 
 
 def _recorded(folder: Path) -> tuple[list[str], pl.LazyFrame]:
-    """Return what the processes with terminals printed, and the records of all of them.
+    """Return the output of the processes with terminals, and the records of all of them.
 
     Raises:
-        ParseError: one of them left none.
+        ParseError: one of the processes left no records.
     """
     printed, kept = _kept(folder)
     if not kept:

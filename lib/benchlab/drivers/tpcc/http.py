@@ -13,16 +13,16 @@ from benchlab.workloads.tpcc.dataset import TYPES
 
 
 class Client(Protocol):
-    """Whoever a connection is for."""
+    """The user of a connection."""
 
     def connected(self, connection: "Connection") -> None:
-        """Take the connection, which stands."""
+        """Take the connection, which is established."""
 
     def answered(self, status: int, body: bytes) -> None:
         """Take the answer to a request."""
 
     def garbled(self) -> None:
-        """Learn that something else than an answer came, and that the connection is closed."""
+        """Learn that something other than an answer came, and that the connection is closed."""
 
     def broken(self) -> None:
         """Learn that the other side closed the connection, or that it broke."""
@@ -31,8 +31,8 @@ class Client(Protocol):
 class Connection(asyncio.Protocol):
     """One connection.
 
-    A parser is made for each answer (1 µs) and dropped after it: of ten thousand connections only
-    those few need one whose terminals neither key nor think.
+    A parser is made for each answer (1 µs) and dropped after it. Of ten thousand connections, only
+    the few whose terminals wait for an answer need a parser.
     """
 
     __slots__ = ("_body", "_client", "_is_whole", "_parser", "_transport")
@@ -45,12 +45,12 @@ class Connection(asyncio.Protocol):
         self._is_whole = False
 
     def request(self, message: bytes) -> None:
-        """Send a request, the one before answered."""
+        """Send a request, after the one before was answered."""
         self._parser = HttpResponseParser(self)
         self._transport.write(message)
 
     def close(self) -> None:
-        """Close it; its client hears no more of it."""
+        """Close it; its client gets no more calls."""
         self._client = None
         self._transport.abort()
 
@@ -85,11 +85,11 @@ class Connection(asyncio.Protocol):
             client.broken()
 
     def on_body(self, part: bytes) -> None:
-        """Take a part of the body; the parser calls this."""
+        """Take a part of the body (called by the parser)."""
         self._body += part
 
     def on_message_complete(self) -> None:
-        """Take note that the answer is whole; the parser calls this."""
+        """Note that the answer is whole (called by the parser)."""
         self._is_whole = True
 
 
@@ -100,29 +100,29 @@ class Server:
     host: str
     port: int
     path: str
-    """Before its own paths, without a slash at the end."""
+    """Prefix of the server's own paths, without a slash at the end."""
 
     @classmethod
     def at(cls, url: str) -> "Server":
-        """Return the one at a URL.
+        """Return the server at a URL.
 
         Raises:
-            RunFailed: it is not of the form http://host:port.
+            RunFailed: the URL is not of the form http://host:port.
         """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port or 80
-        except ValueError:  # a port that is none
+        except ValueError:  # the port is not valid
             host, port = None, 0
         if host is None or parts.scheme != "http" or parts.query or parts.fragment:
             raise RunFailed(f"the application server's URL {url!r} is not http://host:port")
         return cls(host, port, parts.path.rstrip("/"))
 
     async def address(self) -> tuple[str, int]:
-        """Look up its numeric address once, for thousands of connections.
+        """Look up its numeric address, once for thousands of connections.
 
         Raises:
-            RunFailed: it has none.
+            RunFailed: it has no address.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -136,7 +136,7 @@ class Messages:
     """Requests to an application server, as they are sent.
 
     Attributes:
-        menus: for each of :data:`TYPES`, the choice of it from the menu.
+        menus: requests that choose a transaction from the menu, one for each of :data:`TYPES`.
     """
 
     def __init__(self, server: Server):
@@ -149,5 +149,10 @@ class Messages:
         )
 
     def filled(self, number: int, body: bytes) -> bytes:
-        """Return the input screen of the type of that number, filled in."""
+        """Return the request with the filled input screen.
+
+        Args:
+            number: index of its type in :data:`TYPES`.
+            body: input of the transaction, as JSON.
+        """
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._heads[number], len(body), body)

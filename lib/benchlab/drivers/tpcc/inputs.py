@@ -1,11 +1,11 @@
-"""What terminals enter: the random input of each transaction (clauses 2.4.1 to 2.8.1).
+"""The random input of each transaction, which terminals enter (clauses 2.4.1 to 2.8.1).
 
 A run is repeatable terminal by terminal: what a terminal enters in its n-th cycle follows from the
-seed, the terminal's number, n and the type, whatever the others do meanwhile and however terminals
-are shared out among processes. A :class:`random.Random` for each would take 2.5 KB, and one that
-all of a process draw from would give each what the order of answers leaves it. So a process has
-one, which each cycle seeds anew (:meth:`Draws.of`): it takes 5 µs, and a terminal keeps nothing but
-the number of its cycles.
+seed, the terminal's number, n and the type. It does not depend on the other terminals, nor on how
+terminals are shared out among processes. A :class:`random.Random` of each terminal would take
+2.5 KB. If all terminals of a process drew from one sequence, the order of the answers would
+decide what each terminal draws. So a process has one generator, which is seeded again for each cycle
+(:meth:`Draws.of`). Seeding takes 5 µs, and a terminal keeps only the number of its cycles.
 """
 
 from decimal import Decimal
@@ -33,18 +33,18 @@ from benchlab.workloads.tpcc.transactions.contract import (
     StockLevel,
 )
 
-#: An item that does not exist, for the New-Orders that are to roll back (clause 2.4.1.5).
+#: Item that does not exist, for the New-Orders that are to roll back (clause 2.4.1.5).
 UNUSED_ITEM = ITEMS + 1
 
-#: Lines of an order, the least and the most (clause 2.4.1.3), and of each its quantity (2.4.1.5).
+#: Least and greatest number of lines of an order (clause 2.4.1.3), and quantity of a line (2.4.1.5).
 LINES, QUANTITIES = (5, 15), (1, 10)
 
-#: Shares of the New-Orders that roll back (clause 2.4.1.4), of their lines from another warehouse
-#: (2.4.1.5), of the Payments of customers of another (2.5.1.2), of customers by last name (2.5.1.2,
-#: 2.6.1.2).
+#: Shares of New-Orders that roll back (clause 2.4.1.4), of order lines from another warehouse
+#: (2.4.1.5), of Payments by customers of another warehouse (2.5.1.2), and of customers that are named
+#: by last name (2.5.1.2, 2.6.1.2).
 ROLLED_BACK, REMOTE_LINES, REMOTE_PAYMENTS, BY_NAME = 0.01, 0.01, 0.15, 0.6
 
-#: A payment, in cents (clause 2.5.1.3).
+#: Least and greatest amount of a payment, in cents (clause 2.5.1.3).
 AMOUNTS = (100, 500_000)
 
 CARRIERS = (1, 10)  # clause 2.7.1.2
@@ -52,10 +52,10 @@ THRESHOLDS = (10, 20)  # clause 2.8.1.2
 
 
 class Traits(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of an input; ``None`` where the type of transaction has no such thing."""
+    """What is kept of an input; ``None`` if the type of transaction has no such value."""
 
     rolled_back: bool = False
-    """It is to roll back."""
+    """Whether the transaction is to roll back."""
     lines: int | None = None
     remote_lines: int | None = None
     remote: bool | None = None
@@ -70,7 +70,7 @@ class Draws:
         self._random = Random()
 
     def of(self, terminal: int, cycle: int) -> Random:
-        """Return those of a terminal's cycle, from the first one on; until the next call only."""
+        """Return the random numbers of a terminal's cycle; they are valid until the next call."""
         self._random.seed((self._seed << 32 | terminal) << 32 | cycle)
         return self._random
 
@@ -80,7 +80,7 @@ class Inputs:
 
     Args:
         constants: C-Run of NURand.
-        warehouses: of the whole database, one of which is a terminal's home.
+        warehouses: number of warehouses of the whole database.
     """
 
     def __init__(self, constants: Constants, warehouses: int):
@@ -98,15 +98,15 @@ class Inputs:
         """Return the input of a transaction.
 
         Args:
-            number: of its type within :data:`TYPES`.
-            random: that it is drawn from.
-            w_id: home of the terminal.
+            number: index of its type in :data:`TYPES`.
+            random: generator to draw from.
+            w_id: home warehouse of the terminal.
             d_id: district of the terminal's Stock-Levels.
         """
         return self._draw[number](random, w_id, d_id)
 
     def _new_order(self, random: Random, w_id: int, d_id: int) -> tuple[NewOrder, Traits]:
-        del d_id  # of Stock-Levels only
+        del d_id  # only Stock-Levels use it
         district = _uniform(random, 1, DISTRICTS)
         customer = self._customer(random)
         rolled_back = random.random() < ROLLED_BACK
@@ -123,7 +123,7 @@ class Inputs:
         return request, Traits(rolled_back, lines=len(lines), remote_lines=remote_lines)
 
     def _payment(self, random: Random, w_id: int, d_id: int) -> tuple[Payment, Traits]:
-        del d_id  # of Stock-Levels only
+        del d_id  # only Stock-Levels use it
         district = _uniform(random, 1, DISTRICTS)
         customer_w_id, customer_d_id = w_id, district
         if random.random() < REMOTE_PAYMENTS:
@@ -142,14 +142,14 @@ class Inputs:
         return request, Traits(remote=customer_w_id != w_id, by_name=customer_last is not None)
 
     def _order_status(self, random: Random, w_id: int, d_id: int) -> tuple[OrderStatus, Traits]:
-        del d_id  # of Stock-Levels only
+        del d_id  # only Stock-Levels use it
         district = _uniform(random, 1, DISTRICTS)
         customer_id, customer_last = self._customer_by_either(random)
         request = OrderStatus(w_id=w_id, d_id=district, c_id=customer_id, c_last=customer_last)
         return request, Traits(by_name=customer_last is not None)
 
     def _delivery(self, random: Random, w_id: int, d_id: int) -> tuple[Delivery, Traits]:
-        del d_id  # of Stock-Levels only
+        del d_id  # only Stock-Levels use it
         return Delivery(w_id=w_id, o_carrier_id=_uniform(random, *CARRIERS)), Traits()
 
     def _stock_level(self, random: Random, w_id: int, d_id: int) -> tuple[StockLevel, Traits]:
@@ -167,7 +167,10 @@ class Inputs:
         return None, last_name(number)
 
     def _other(self, random: Random, w_id: int) -> int:
-        """Return another warehouse, each as likely; of one alone itself (clauses 2.4.1.5, 2.5.1.2)."""
+        """Return another warehouse, all equally likely; the same one if it is the only one.
+
+        Clauses 2.4.1.5 and 2.5.1.2.
+        """
         if self._warehouses == 1:
             return w_id
         other = _uniform(random, 1, self._warehouses - 1)
@@ -175,5 +178,5 @@ class Inputs:
 
 
 def _uniform(random: Random, low: int, high: int) -> int:
-    # a sixth of the time of randint(), whose care about the last bits changes nothing at such sizes
+    # a sixth of the time of randint(), whose exactness in the last bits does not matter at such sizes
     return low + int(random.random() * (high - low + 1))

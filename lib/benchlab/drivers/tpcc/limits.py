@@ -1,4 +1,4 @@
-"""The numbers that the standard holds a run to (TPC-C 5.11)."""
+"""The limits that the standard sets for a run (TPC-C 5.11)."""
 
 from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS, ITEMS, TYPES, UNDELIVERED
 
@@ -7,44 +7,44 @@ NAMES = dict(
     zip(TYPES, ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level"), strict=True)
 )
 
-#: Least keying time and least mean think time in s, and what 90 % of the response times are below,
-#: in s, of each type (clause 5.2.5.7).
+#: For each type, in s: the least keying time, the least mean think time, and the limit that 90 % of
+#: the response times are below (clause 5.2.5.7).
 KEYING = dict(zip(TYPES, (18, 3, 2, 2, 2), strict=True))
 THINK = dict(zip(TYPES, (12, 12, 10, 5, 5), strict=True))
 RESPONSE = dict(zip(TYPES, (5, 5, 5, 5, 20), strict=True))
 
-#: What a browser takes to show a screen (clause 6.6.3.7), in s.
+#: Time that a browser takes to show a screen (clause 6.6.3.7), in s.
 SHOWN = 0.1
 
-#: Least share of the mix (clause 5.2.3); New-Order has what the others leave.
+#: Least share of the mix (clause 5.2.3); New-Order has the rest.
 MIX = {"payment": 0.43, "order_status": 0.04, "delivery": 0.04, "stock_level": 0.04}
 
-#: What 90 % of the menus are answered within, and of the deferred parts of Deliveries are done within
-#: (clause 5.2.5), in s.
+#: Time within which 90 % of the menus are answered, and within which 90 % of the deferred parts of
+#: Deliveries are done (clause 5.2.5), in s.
 MENU, DEFERRED = 2, 80
 
-#: tpmC of a warehouse (clause 4.1.3).
+#: Least and greatest tpmC of a warehouse (clause 4.1.3).
 PER_WAREHOUSE = (9, 12.86)
 
-#: Of cumulative throughput at most (clause 5.5).
+#: Greatest cumulative variation of throughput, as a share (clause 5.5).
 VARIATION = 0.02
 
-#: Minutes that the interval lasts at least, and that checkpoints are apart at most; how many begin and
-#: end in the interval at least (clause 5.5.2).
+#: Least length of the interval and greatest time between checkpoints, in minutes; least number of
+#: checkpoints that begin and end in the interval (clause 5.5.2).
 INTERVAL, CHECKPOINT, CHECKPOINTS_INSIDE = 120, 30, 4
 
-#: What 99 % of the sends are late by less than, in ms. A rule of ours: it is an emulator that is later,
-#: and not the system under test, that shapes the load.
+#: 99 % of the sends are late by less than this, in ms. This rule is ours: if the emulator is later, it
+#: shapes the load, and not the system under test.
 LATE = 10
 
-#: Order lines of an order, each number of them as likely (clause 2.4.1.3).
+#: Numbers of order lines of an order, all equally likely (clause 2.4.1.3).
 LINES = range(5, 16)
 
 
 def cardinalities(warehouses: int) -> dict[str, tuple[float, float]]:
-    """Return of each table how many rows it has at least and at most before a run (clause 4.3.3).
+    """Return the least and greatest number of rows of each table before a run (clause 4.3.3).
 
-    Those of orders and what belongs to them may be off by 1 % (clause 4.2.2).
+    The tables of orders, undelivered orders and order lines may be off by 1 % (clause 4.2.2).
     """
     customers = DISTRICTS * CUSTOMERS * warehouses
     exact = {

@@ -1,4 +1,4 @@
-"""The records of a process, in memory until its end: 58 bytes a row, in blocks made ahead."""
+"""The records of a process, in memory until its end: 58 bytes a row, in preallocated blocks."""
 
 import struct
 from pathlib import Path
@@ -9,10 +9,10 @@ from benchlab.workloads.tpcc.dataset import TYPES
 if TYPE_CHECKING:
     import polars as pl
 
-#: Stands for null; no column has a negative number.
+#: Value for null; no column has negative numbers.
 NONE = -1
 
-#: Column of :data:`records.RECORDS` → how it is packed. Texts are numbers within their choices.
+#: Column of :data:`records.RECORDS` → its packed type. A text is its index among the possible texts.
 _COLUMNS = {
     "terminal": "i4",
     "w_id": "i4",
@@ -57,7 +57,7 @@ class Log:
 
     def frame(self) -> "pl.DataFrame":
         """Return all rows, with the schema :data:`records.RECORDS`."""
-        # 45 MB that terminals have no use for, as long as they run
+        # these modules take 45 MB, which terminals do not need while they run
         import numpy as np
         import polars as pl
 
@@ -75,7 +75,7 @@ class Log:
         )
 
     def write(self, path: Path) -> None:
-        """Write all rows as Parquet; the file is there when it is whole."""
+        """Write all rows as Parquet; the file appears only when it is whole."""
         part = path.with_suffix(".part")
         self.frame().write_parquet(part)
         part.rename(path)

@@ -1,20 +1,22 @@
-"""Which transaction a terminal does next (clause 5.2.4.2): by weights, or from decks of cards.
+"""The choice of a terminal's next transaction (clause 5.2.4.2): by weights, or from decks of cards.
 
-All terminals of a run have it the same way.
+All terminals of a run choose in the same way.
 
 ``weights``
     Each type is drawn by its weight. Weights of 45, 43, 4, 4 and 4 % give the most New-Orders,
-    12.86 a minute and warehouse, but leave every second run with fewer than 43 % of Payments, by
-    chance. So a little more than the least is aimed at, which gives 12.80, and weights are adjusted
-    within the 5 % that the clause allows: the count of a type then stays within some dozens of its
-    aim over any interval, and does not walk away with the square root of their number. Which type
-    it is may thus depend on what other terminals of the process drew. Fewer than some 50,000
-    transactions may yet miss a least share by these dozens.
+    12.86 per minute and warehouse. But by chance, every second run would have less than 43 % of
+    Payments. So the weights aim at a little more than the least shares, which gives 12.80, and they
+    are adjusted within the 5 % that the clause allows. The count of a type then stays within some
+    dozens of its aim over any interval; its error does not grow with the square root of the number
+    of transactions. So the type that a terminal draws may depend on what other terminals of the
+    process drew. A run of fewer than some 50,000 transactions may still miss a least share by these
+    dozens.
 ``decks``
-    Each terminal draws the 23 cards of a deck of its own in random order, then shuffles it anew.
-    The shares are those of the cards, far enough from the least for any number; they give 12.61.
+    Each terminal draws the 23 cards of its own deck in random order, then shuffles the deck again.
+    The shares of the cards are far enough above the least shares for any number of transactions;
+    they give 12.61.
 
-(These numbers are of answers and screens that take no time, and the least think times.)
+(These numbers hold for the least think times, and for answers and screens that take no time.)
 """
 
 from collections.abc import Callable
@@ -25,7 +27,8 @@ from benchlab.workloads.tpcc.dataset import TYPES
 
 WAYS = ("weights", "decks")
 
-#: Per cent of each type that are aimed at by weights; at least 43 of Payments, 4 of the last three.
+#: Percentage of each type that the weights aim at. The least is 43 for Payments, and 4 for each of the
+#: last three types.
 AIMS = {
     "new_order": 44.6,
     "payment": 43.1,
@@ -34,13 +37,13 @@ AIMS = {
     "stock_level": 4.1,
 }
 
-#: By which a weight may be adjusted, to either side.
+#: Share by which a weight may be adjusted, up or down.
 ADJUSTMENT = 0.05
 
 #: Cards of each type in a deck.
 CARDS = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_level": 1}
 
-#: Number of each type but New-Order, which has the rest, and its aim as a share.
+#: Number and aimed share of each type except New-Order, which has the rest.
 _AIMED = tuple((TYPES.index(name), aim / 100) for name, aim in AIMS.items() if name != TYPES[0])
 
 _DECK = bytes(TYPES.index(name) for name, count in CARDS.items() for _ in range(count))
@@ -50,11 +53,11 @@ class Mix(Protocol):
     """Draws types of transactions."""
 
     def draw(self, random: Random) -> int:
-        """Return the number of a type within :data:`TYPES`."""
+        """Return the index of a type in :data:`TYPES`."""
 
 
 class Weights:
-    """Draws by adjusted weights; one for all terminals of a process."""
+    """Draws by adjusted weights; all terminals of a process share one object."""
 
     __slots__ = ("_count", "_counts")
 
@@ -78,7 +81,7 @@ class Weights:
 
 
 class Deck:
-    """Draws from a deck; one for each terminal."""
+    """Draws from a deck; each terminal has its own."""
 
     __slots__ = ("_cards",)
 
@@ -94,7 +97,7 @@ class Deck:
 
 
 def of_terminals(way: str) -> Callable[[], Mix]:
-    """Return what gives each terminal of a process its mix, by one of :data:`WAYS`."""
+    """Return a function that gives each terminal of a process its mix, by one of :data:`WAYS`."""
     if way == "decks":
         return Deck
     shared = Weights()

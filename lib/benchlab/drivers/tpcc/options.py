@@ -1,11 +1,11 @@
-"""TPC-C's options that a workload may give. Standard library only: study files are read with it."""
+"""TPC-C's options that a workload may set. Standard library only: study files are read with it."""
 
 from collections.abc import Mapping
 
-#: The five types of transactions; each is an operation, and its weight its share of the mix in percent.
+#: The five types of transactions. Each is an operation; its weight is its share of the mix in percent.
 _TYPES = {"new_order", "payment", "order_status", "delivery", "stock_level"}
 
-#: Option → what it is.
+#: Option → its meaning.
 OPTIONS = {
     "form": "procedures (one call a transaction, where the engine has them) or statements",
     "batched": "of statements: all lines of an order by one for each step (true)",
@@ -18,7 +18,7 @@ OPTIONS = {
     "queue": "transactions that wait there at a time; further ones are turned away",
 }
 
-#: Option → its default; of those of statements alone it is that of
+#: Option → its default. Options that apply only to statements have the defaults of
 #: :class:`benchlab.workloads.tpcc.transactions.Options`.
 DEFAULTS: Mapping[str, str | float] = {
     "form": "procedures",
@@ -29,8 +29,8 @@ DEFAULTS: Mapping[str, str | float] = {
     "queue": 1000,
 }
 
-#: Engine → defaults of its own. TiDB has no procedures, and its highest level is called repeatable
-#: read: snapshot isolation, under which these five types are serializable (Fekete and others, "Making
+#: Engine → its own defaults. TiDB has no procedures. Its highest level is called repeatable read and is
+#: snapshot isolation, under which these five types are serializable (Fekete and others, "Making
 #: Snapshot Isolation Serializable", ACM TODS 30 (2), 2005).
 _OF_ENGINE: Mapping[str, Mapping[str, str]] = {
     "tidb": {"form": "statements", "isolation": "repeatable-read"}
@@ -40,11 +40,11 @@ _OF_ENGINE: Mapping[str, Mapping[str, str]] = {
 def effective(
     engine: str, given: Mapping[str, str | float | bool]
 ) -> dict[str, str | float | bool]:
-    """Return a workload's options with the defaults of those that it does not give.
+    """Return a workload's options, with defaults for those that it does not set.
 
     Args:
-        engine: which the transactions run on.
-        given: the workload's; further ones stay as they are.
+        engine: engine that the transactions run on.
+        given: options of the workload; unknown options stay as they are.
     """
     return {**DEFAULTS, **_OF_ENGINE.get(engine, {}), **given}
 

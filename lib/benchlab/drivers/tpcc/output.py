@@ -1,7 +1,6 @@
-"""What the terminals' program prints, and the records that it leaves.
+"""Parsers of what the terminals' program prints, and of the records that it leaves.
 
-The lines are described in :mod:`benchlab.drivers.tpcc.rte`; the records in
-:mod:`benchlab.drivers.tpcc.records`.
+:mod:`benchlab.drivers.tpcc.rte` describes the lines, :mod:`benchlab.drivers.tpcc.records` the records.
 """
 
 import re
@@ -21,7 +20,7 @@ from benchlab.errors import ParseError
 from benchlab.raw.text import whole_lines
 
 #: Percentile of the latencies in a second.
-PERCENTILE = 90  # that of the standard's limits on response times (clause 5.2.5.7)
+PERCENTILE = 90  # the percentile of the standard's limits on response times (clause 5.2.5.7)
 
 _BEGUN = re.compile(r"begun (\d+)")
 _CONNECTED = re.compile(r"connected (\d+\.\d{3})")
@@ -32,7 +31,7 @@ _SECOND = re.compile(
 
 
 class Totals(msgspec.Struct):
-    """The last line of a process, as far as it is used."""
+    """The last line of a process; only the fields that are used."""
 
     begun: int | None
     seconds: float
@@ -48,22 +47,22 @@ class Totals(msgspec.Struct):
 
 
 def begun(line: str) -> float | None:
-    """Return when the ramp-up of a process was over, if a line says so: Unix seconds."""
+    """Return when the ramp-up of a process was over, in Unix seconds, if a line reports it."""
     found = _BEGUN.fullmatch(line)
     return float(found[1]) if found else None
 
 
 def second_of(line: str) -> tuple[int, float] | None:
-    """Return a second of the Unix clock and how many transactions ended well in it."""
+    """Return the second of the Unix clock that a line reports, and its transactions that ended well."""
     found = _SECOND.fullmatch(line)
     return (int(found[1]), float(found[3])) if found else None
 
 
 def totals(printed: str) -> Totals:
-    """Return what a process counted.
+    """Return the totals of a process.
 
     Raises:
-        ParseError: it has not printed it, or not as a whole.
+        ParseError: the process has not printed its totals, or not as a whole.
     """
     last = (whole_lines("tpcc", printed, truncated_ok=True) or [""])[-1]
     try:
@@ -75,10 +74,10 @@ def totals(printed: str) -> Totals:
 def seconds(printed: Iterable[str]) -> pl.DataFrame:
     """Return the seconds that all of several processes have reported, added up.
 
-    Columns: as far as they are known, those of :data:`~benchlab.drivers.base.SECONDS`.
+    Columns: those of :data:`~benchlab.drivers.base.SECONDS` that are known.
 
     Args:
-        printed: by each of them, also by one that broke off.
+        printed: output of each process, including processes that were broken off.
     """
     of_processes = []
     for text in printed:
@@ -112,10 +111,10 @@ def seconds(printed: Iterable[str]) -> pl.DataFrame:
 
 
 def records(files: Sequence[Path]) -> pl.LazyFrame:
-    """Return what the terminals of some processes kept, read in place.
+    """Return the records of the terminals of some processes; the files are read lazily.
 
     Raises:
-        ParseError: a file is not theirs.
+        ParseError: a file does not have the columns of records.
     """
     for path in files:
         if (found := pl.read_parquet_schema(path)) != RECORDS:
@@ -127,10 +126,10 @@ def measured_part(printed: Iterable[str]) -> Interval:
     """Return the whole seconds that all processes counted.
 
     Args:
-        printed: by each of them.
+        printed: output of each process.
 
     Raises:
-        ParseError: one of them broke off, or was ended before its ramp-up was.
+        ParseError: a process was broken off, or ended before its ramp-up was over.
     """
     counted = [totals(text) for text in printed]
     if any(one.begun is None for one in counted):
@@ -143,10 +142,10 @@ def measured_part(printed: Iterable[str]) -> Interval:
 def ramp_up(printed: Iterable[str]) -> Interval | None:
     """Return the part of the ramp-up in which the terminals of all processes were connected.
 
-    ``None``: a process does not say when its were.
+    ``None``: a process does not report when its terminals were connected.
 
     Args:
-        printed: by each of them.
+        printed: output of each process.
 
     Raises:
         ParseError: see :func:`measured_part`.
@@ -161,7 +160,7 @@ def ramp_up(printed: Iterable[str]) -> Interval | None:
 
 
 def deliveries(content: bytes) -> pl.DataFrame:
-    """Return what became of deferred deliveries (:data:`~benchlab.drivers.tpcc.validity.DELIVERIES`).
+    """Return the results of deferred deliveries (:data:`~benchlab.drivers.tpcc.validity.DELIVERIES`).
 
     Raises:
         ParseError: a line is not the application server's.
@@ -188,12 +187,12 @@ def deliveries(content: bytes) -> pl.DataFrame:
 
 
 def cardinalities(content: bytes) -> pl.DataFrame:
-    """Return the rows of tables before a run, of a file that a trial keeps of them.
+    """Return the numbers of rows of the tables before a run, from the file that a trial keeps.
 
     Columns: :data:`~benchlab.drivers.tpcc.validity.CARDINALITIES`.
 
     Raises:
-        ParseError: it is none.
+        ParseError: the content is not that of such a file.
     """
     try:
         rows = msgspec.json.decode(content, type=dict[str, int])
@@ -226,16 +225,16 @@ def of_seconds(kept: pl.LazyFrame, interval: Interval) -> pl.DataFrame:
 def times(
     kept: pl.LazyFrame, deliveries: pl.DataFrame | None, interval: Interval, digits: int
 ) -> pl.DataFrame:
-    """Return what terminals took themselves, of the transactions that ended well in the interval.
+    """Return the terminals' own times, of the transactions that ended well in the interval.
 
-    Columns: :data:`~benchlab.drivers.base.TIMES`. A menu's time is without the browser's delay. A
+    Columns: :data:`~benchlab.drivers.base.TIMES`. A menu's time does not include the browser's delay. A
     delivery belongs to the interval in which it was queued; one that was never done has no time.
 
     Args:
         kept: see :func:`records`.
         deliveries: see :data:`~benchlab.drivers.tpcc.validity.DELIVERIES`, if there are any.
-        interval: of measurement.
-        digits: to which a time counts.
+        interval: measurement interval.
+        digits: significant digits to which a time is rounded.
     """
     columns = {
         "keying": pl.col("keying_us"),
@@ -263,5 +262,5 @@ def times(
 
 
 def response_us() -> pl.Expr:
-    """Response time from the moment at which the request was due, to the last byte."""
+    """Return the response time in µs, from when the request was due to the last byte."""
     return (pl.col("answered_us") - pl.col("due_us")).cast(pl.Float64)

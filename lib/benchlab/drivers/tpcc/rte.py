@@ -1,35 +1,36 @@
 """The remote terminal emulator (clause 6.4): ``python -m benchlab.drivers.tpcc.rte --help``.
 
-One process drives the terminals of some warehouses, on one core; several share the warehouses of a
-database, as a process may have only so many open files, and an address only so many ports. It
-prints on standard output, each line at once::
+One process drives the terminals of some warehouses, on one core. Several processes share the
+warehouses of a database, because the open files of a process and the ports of an address are limited.
+A process prints these lines to standard output, each at once::
 
     deviation: <text>
+    connected <unix seconds>
     begun <unix second>
     <unix second> new_order=<n> all=<n> rolled_back=<n> refused=<n> errors=<n> lost=<n> late_p99_ms=<ms>
     emulator-bound: <text>
     {"begun": <unix second>, …}
 
 ``deviation``
-    One line for each way in which the load is not TPC-C's, before all else.
-``connected <Unix seconds>``
-    All terminals are, and go on as they will in the measured part.
+    One line for each way in which the load differs from TPC-C's, before all other lines.
+``connected``
+    All terminals are connected. From here on they act as in the measured part.
 ``begun``
-    All terminals are connected and the ramp-up is over: seconds are counted from here.
+    The ramp-up is over. Seconds are counted from here.
 ``<unix second>``
-    What ended from that second of the Unix clock to the next. ``all`` are the transactions that
-    ended well, ``new_order`` those of them that tpmC counts; both include those that rolled back on
-    purpose, which are ``rolled_back``. ``late_p99_ms`` is how late the emulator itself was, in the
-    99th percentile of all requests that it sent.
+    What ended from that second of the Unix clock to the next. ``all`` counts the transactions that
+    ended well, ``new_order`` those of them that tpmC counts. Both include ``rolled_back``, the
+    transactions that rolled back on purpose. ``late_p99_ms`` is how late the emulator itself was: the
+    99th percentile over all requests that it sent.
 ``emulator-bound``
-    That was 10 ms or more since ``begun``: the load was not what it should have been.
+    The lateness since ``begun`` was 10 ms or more: the load was not what it should have been.
 ``{``
     The totals (:class:`Totals`), last of all, when the records are written.
 
-After its duration, or on SIGTERM or SIGINT, terminals send nothing more, and what they have sent is
-waited for, 20 s at most (a second signal ends that, too); what has not been answered then counts as
-lost. The records of all transactions since its start are written, and the exit code is 0. An error
-is one line on standard error, and exit code 1.
+After the duration, or on SIGTERM or SIGINT, terminals send nothing more. The process waits for the
+answers to what they have sent, 20 s at most (a second signal ends that, too). What has not been
+answered then counts as lost. The process writes the records of all transactions since its start, and
+exits with code 0. An error is one line on standard error, and exit code 1.
 """
 
 import argparse
@@ -63,17 +64,17 @@ from benchlab.drivers.tpcc.timers import Timers
 from benchlab.errors import BenchlabError, RunFailed
 from benchlab.workloads.tpcc.rules import C_ID_A, C_LAST_A, OL_I_ID_A, Constants
 
-#: How long answers are waited for at the end.
+#: Longest wait for the last answers.
 _LAST_ANSWERS_S = max(limits.RESPONSE.values())
 _CHECK_S = 0.05
 
-#: How long an application server may take to start: it fills its pool before it listens.
+#: Longest time that an application server takes to start: it fills its pool before it listens.
 _START_S = 60
 
-#: Connections that are being made at once.
+#: Connections that are opened at the same time.
 _CONNECTING = 100
 
-#: Open files beside connections.
+#: Open files in addition to connections.
 _OTHER_FILES = 64
 
 
@@ -94,7 +95,10 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of the terminals: of fewer than ten a warehouse, each has as many, but for one."""
+        """Numbers of the terminals.
+
+        With fewer than ten terminals a warehouse, warehouses differ by one terminal at most.
+        """
         first, last = self.warehouses
         homes = range(first - 1, last)
         places = range(OF_A_WAREHOUSE)
@@ -103,7 +107,7 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def deviations(self) -> list[str]:
-        """In what the load is not TPC-C's."""
+        """The ways in which the load differs from TPC-C's."""
         found = []
         if self.pacing != 1:
             found.append(f"not TPC-C pacing: keying and think times × {self.pacing:g}")
@@ -116,16 +120,16 @@ class Options(msgspec.Struct, frozen=True):
 class Totals(msgspec.Struct, kw_only=True):
     """The last line.
 
-    Counts are of what ended since ``begun``, as in the lines of the seconds, and of the answers that
-    were waited for at the end.
+    Counts cover what ended since ``begun``, as in the lines of the seconds, and the last answers that
+    the process waited for.
     """
 
     begun: int | None
-    """Unix second; null: it was ended before."""
+    """Unix second; null: the process was ended before."""
     seconds: float
-    """Since then, until nothing more was sent."""
+    """Time from ``begun`` until nothing more was sent."""
     is_early: bool
-    """It was ended before its duration was over."""
+    """Whether the process was ended before its duration was over."""
     warehouses: tuple[int, int]
     of_warehouses: int
     terminals: int
@@ -139,18 +143,18 @@ class Totals(msgspec.Struct, kw_only=True):
     errors: int
     lost: int
     lost_terminals: int
-    """Whose connection ever broke, from the start of the process on."""
+    """Terminals whose connection ever broke since the start of the process."""
     late_p99_ms: float
     is_emulator_bound: bool
     deviations: list[str]
     records: str
-    """File."""
+    """Path of the file of records."""
     rows: int
-    """From the start of the process on."""
+    """Number of records since the start of the process."""
 
 
 class Emulator:
-    """The terminals of one process. Made within the event loop that they run in."""
+    """The terminals of one process. It must be created within the event loop that they run in."""
 
     def __init__(self, options: Options, address: tuple[str, int]):
         self._options = options
@@ -173,11 +177,10 @@ class Emulator:
         self._begun: int | None = None
 
     async def run(self) -> Totals:
-        """Drive the terminals, until the duration is over or the task is cancelled; keep the
-        records.
+        """Drive the terminals until the duration is over or the task is cancelled, and write records.
 
         Raises:
-            RunFailed: not all of them could be connected.
+            RunFailed: not all terminals could be connected.
         """
         is_early = False
         try:
@@ -221,7 +224,7 @@ class Emulator:
             raise errors.exceptions[0] from None
         _print(f"connected {self._now() / 1e6:.3f}")
         await self._until(begin + ramp_up_s)
-        # what is there by now stays; going through it again and again would make terminals late
+        # objects that exist by now stay; if the collector went through them, terminals would be late
         gc.collect()
         gc.freeze()
 
@@ -257,7 +260,7 @@ class Emulator:
             _print(done.line(second))
 
     async def _until_second(self, second: int) -> None:
-        # a timer may be early by the part of a millisecond
+        # a timer may be early by a part of a millisecond
         while (left_us := second * 1_000_000 - self._now()) > 0:
             await asyncio.sleep(left_us / 1e6)
 
@@ -299,17 +302,17 @@ async def run(options: Options) -> Totals:
     """Drive the terminals of a process, as :mod:`this module <benchlab.drivers.tpcc.rte>` says.
 
     Raises:
-        RunFailed: the application server cannot be reached, or not before the task is cancelled; or
-            there are not enough open files.
+        RunFailed: the application server cannot be reached; the task is cancelled before it listens;
+            or there are not enough open files.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     bugs: list[BaseException] = []
 
     def fail(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if error is None or isinstance(error, OSError):  # its terminal learns that, too
+        if error is None or isinstance(error, OSError):  # its terminal learns of it, too
             return
-        # a terminal that stops by a bug of ours would be missing from the load
+        # a terminal that stops because of a bug would be missing from the load
         bugs.append(error)
         task.cancel()
 
@@ -330,10 +333,10 @@ async def run(options: Options) -> Totals:
 
 
 async def _listening(address: tuple[str, int]) -> None:
-    """Wait until the application server, which may have been started at the same time, listens.
+    """Wait until the application server listens; it may have been started at the same time.
 
     Raises:
-        RunFailed: it does not within :data:`_START_S`.
+        RunFailed: it does not listen within :data:`_START_S`.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + _START_S
@@ -350,7 +353,7 @@ async def _listening(address: tuple[str, int]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m benchlab.drivers.tpcc.rte",
         description="Drive TPC-C's terminals of some warehouses through an application server.",
@@ -422,7 +425,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def options_of(argv: list[str] | None = None) -> Options:
-    """Read the command line; ends the program where it cannot be used."""
+    """Read the command line; end the program if it is not valid."""
     made = parser()
     read = made.parse_args(argv)
     first, last = read.warehouses

@@ -1,4 +1,4 @@
-"""What the terminals of a process did, second by second and in all."""
+"""Counts of what the terminals of a process did, second by second and in total."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from benchlab.workloads.tpcc.dataset import TYPES
 
 NEW_ORDER = TYPES.index("new_order")
 
-#: Lateness is counted to this.
+#: Resolution of lateness.
 _STEP_US = 100
 
 
 class Status(IntEnum):
-    """What became of a transaction: the numbers of :data:`records.STATUSES`."""
+    """Outcome of a transaction: its index in :data:`records.STATUSES`."""
 
     OK = 0
     ROLLED_BACK = 1
@@ -26,8 +26,8 @@ class Status(IntEnum):
 class Tally:
     """Counts over some time.
 
-    ``all`` are the transactions that ended well, ``new_order`` those of them that tpmC counts (clause
-    5.4.2); both include those that rolled back on purpose.
+    ``all`` counts the transactions that ended well, ``new_order`` those of them that tpmC counts
+    (clause 5.4.2). Both include transactions that rolled back on purpose.
     """
 
     new_order: int = 0
@@ -37,14 +37,14 @@ class Tally:
     errors: int = 0
     lost: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """Sent how much after due, in steps of 0.1 ms → how many."""
+    """Time from due to sent, in steps of 0.1 ms → number of requests."""
 
     def sent(self, late_us: int) -> None:
-        """Count a request that was sent so much after it was due."""
+        """Count a request that was sent ``late_us`` µs after it was due."""
         self.late[late_us // _STEP_US] += 1
 
     def ended(self, number: int, status: Status) -> None:
-        """Count a transaction of the type of that number."""
+        """Count a transaction; ``number`` is the index of its type in :data:`TYPES`."""
         if status is Status.REFUSED:
             self.refused += 1
         elif status is Status.ERROR:
@@ -57,18 +57,18 @@ class Tally:
             self.rolled_back += status is Status.ROLLED_BACK
 
     def add(self, other: "Tally") -> None:
-        """Count what another one has counted."""
+        """Add the counts of another tally."""
         self.late.update(other.late)
         for name, count in other.counts().items():
             setattr(self, name, getattr(self, name) + count)
 
     def counts(self) -> dict[str, int]:
-        """Return all but lateness."""
+        """Return all counts except lateness."""
         names = ("new_order", "all", "rolled_back", "refused", "errors", "lost")
         return {name: getattr(self, name) for name in names}
 
     def late_p99_ms(self) -> float:
-        """Return the 99th percentile of lateness, rounded up to 0.1 ms; 0 where nothing was sent."""
+        """Return the 99th percentile of lateness, rounded up to 0.1 ms; 0 if nothing was sent."""
         left = self.late.total() * 0.99
         for step in sorted(self.late):
             left -= self.late[step]
@@ -77,6 +77,6 @@ class Tally:
         return 0.0
 
     def line(self, second: int) -> str:
-        """Return it as the line of a second of the Unix clock."""
+        """Return the counts as the line of a second of the Unix clock."""
         counts = " ".join(f"{name}={count}" for name, count in self.counts().items())
         return f"{second} {counts} late_p99_ms={self.late_p99_ms():.1f}"

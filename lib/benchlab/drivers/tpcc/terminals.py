@@ -1,30 +1,30 @@
-"""Terminals: they choose a transaction, key its input in, wait for its output and think.
+"""Terminals: they choose a transaction, key in its input, wait for its output and think.
 
-A terminal has a home warehouse and a connection, which stay, and goes round one cycle (clause
-5.2.5):
+A terminal has a fixed home warehouse and keeps its connection. It repeats one cycle (clause 5.2.5):
 
 1. It chooses a type from the menu and waits for the input screen: the menu's response time.
-2. It keys in what was drawn for it, for the keying time of the type; then the transaction is *due*.
+2. It keys in the input that was drawn, for the keying time of the type. Then the transaction is *due*.
 3. It sends the filled screen and waits for the output screen. Response times count from when a
-   request was due, not from when it was sent, to the last byte. How much later it was sent is the
+   request was due, not from when it was sent, to the last byte. The delay from due to sent is the
    emulator's own error.
 4. It thinks.
 
-The browser that a terminal stands for takes 0.1 s to show each of the two screens (clause 6.6.3.7):
-keying and thinking begin that much after the last byte. Response times in the records are without
+A terminal represents a browser, which takes 0.1 s to show each of the two screens (clause 6.6.3.7).
+Keying and thinking start that much after the last byte. Response times in the records do not include
 it.
 
-What may go wrong, and what becomes of the terminal:
+Failures, and what the terminal does then:
 
-- HTTP 503 is *refused*; any other status but 200, or what cannot be the answer to the request, is
-  an *error*. The terminal thinks and goes on; after bytes that are not HTTP it connects anew.
-- When its connection breaks, the terminal is *lost*. It notices when it waits for an answer or
-  wants to send. As a person would, it then thinks, connects again, as often as it takes, and goes
-  on with a new cycle.
+- HTTP 503 is *refused*. Any other status except 200 is an *error*, and so is a body that cannot be
+  the answer to the request. The terminal thinks and goes on. After bytes that are not HTTP it
+  connects again.
+- When its connection breaks, the terminal is *lost*. It notices when it waits for an answer or wants
+  to send. As a person would, it then thinks, connects again, as often as needed, and goes on with a
+  new cycle.
 
-Each cycle leaves one row (:data:`records.RECORDS`). One that ended before its input was due has
-null in ``keying_us``, its times are those of the menu's request. One that was lost before it could
-send has null in ``sent_us``.
+Each cycle leaves one row (:data:`records.RECORDS`). A cycle that ended before its input was due has
+null in ``keying_us``, and its times are those of the menu's request. A cycle that was lost before it
+could send has null in ``sent_us``.
 """
 
 import math
@@ -46,29 +46,29 @@ from benchlab.drivers.tpcc.tally import NEW_ORDER, Status, Tally
 from benchlab.drivers.tpcc.timers import Timers
 from benchlab.workloads.tpcc.dataset import DISTRICTS, TYPES
 
-#: Terminals of a warehouse (clause 4.2.1), each with a district of its own for its Stock-Levels
-#: (clause 2.8.1.1).
+#: Terminals of a warehouse (clause 4.2.1); each has its own district for its Stock-Levels (clause
+#: 2.8.1.1).
 OF_A_WAREHOUSE = DISTRICTS
 
-#: Think times have a mean that is longer than the least by this, or those of every second run would
-#: have a shorter one, by chance.
+#: Factor from the least mean think time to the mean that is drawn. Without it, by chance, every second
+#: run would have a mean that is too short.
 LONGER = 1.005
 
-#: No think time is longer than that many times their mean (clause 5.2.5.4).
+#: Longest think time, as a multiple of the mean (clause 5.2.5.4).
 LONGEST_THINK = 10
 
-#: In that time, some ten cycles, each trace is lost of where in a cycle a terminal began.
+#: In this time, some ten cycles, a terminal's position in its cycle becomes independent of its start.
 BEFORE_S = 200
 
-#: From a choice to the answer that comes the latest, if it comes at once: when all that are chosen
-#: from now on are as many as ever, so are the answers after this.
+#: Longest time from a choice to its answer, if the server answers at once. When the rate of choices is
+#: steady, the rate of answers is steady after this time.
 SETTLING_S = 2 * limits.SHOWN + max(limits.KEYING.values())
 
-#: However little terminals think, the lost ones do not flood a server that is down with
-#: connections.
+#: Least pause before a lost terminal connects again. So terminals with short think times do not flood
+#: a server that is down.
 _RECONNECT_US = 1_000_000
 
-#: As much as its column holds.
+#: Greatest value of the column ``menu_us``.
 _LONGEST_MENU_US = 2**31 - 1
 
 _DELIVERY = TYPES.index("delivery")
@@ -79,7 +79,7 @@ class Pacing:
     """How long terminals take.
 
     Args:
-        factor: of all times; 1: as the standard has them, 0: terminals do not wait.
+        factor: factor of all times; 1: the standard's times, 0: terminals do not wait.
     """
 
     def __init__(self, factor: float):
@@ -90,15 +90,15 @@ class Pacing:
         self._before_us = BEFORE_S * unit
 
     def think_us(self, number: int, random: Random) -> int:
-        """Draw a think time after a transaction of the type of that number."""
+        """Draw a think time after a transaction with the type ``TYPES[number]``."""
         means = min(-math.log(1 - random.random()), LONGEST_THINK)
         return round(means * self._think_us[number])
 
     def begin_us(self, random: Random) -> int:
         """Draw how long a terminal waits before its first cycle.
 
-        It is as if it had gone round for long and now were anywhere in a cycle: of all terminals as
-        many begin one right away as ever after.
+        The wait is that of a terminal that has run for long and now is anywhere in a cycle. So the
+        rate at which all terminals start cycles is steady from the beginning.
         """
         shares = [AIMS[name] for name in TYPES]
         left = -self._before_us
@@ -109,14 +109,14 @@ class Pacing:
 
 
 def unix_clock() -> Callable[[], int]:
-    """Return a clock of Unix microseconds that is not moved when the system's clock is set."""
+    """Return a clock of Unix microseconds that does not jump when the system's clock is set."""
     ahead = time.time_ns() - time.monotonic_ns()
     return lambda: (time.monotonic_ns() + ahead) // 1000
 
 
 @dataclass(slots=True)
 class Shared:
-    """What all terminals of a process have in common."""
+    """Objects that all terminals of a process share."""
 
     draws: Draws
     inputs: Inputs
@@ -124,23 +124,23 @@ class Shared:
     messages: Messages
     timers: Timers
     now: Callable[[], int]
-    """Unix microseconds."""
+    """Clock of Unix microseconds."""
     connect: Callable[["Terminal"], None]
-    """Begins to connect a terminal, which then is ``connected`` or ``unreachable``."""
+    """Starts to connect a terminal, then calls its ``connected`` or ``unreachable``."""
     log: Log = field(default_factory=Log)
     tally: Tally = field(default_factory=Tally)
-    """Of the time that is being counted."""
+    """Counts since it was last replaced, which is every second while seconds are counted."""
 
 
 class _Part(msgspec.Struct, gc=False):
-    """Of an answer, what records keep."""
+    """The fields of an answer that records keep."""
 
     o_id: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
     rolled_back: bool = False
 
 
 class _Reply(msgspec.Struct, gc=False):
-    """Of the application server."""
+    """Reply of the application server."""
 
     answer: _Part | None
     retries: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
@@ -154,18 +154,19 @@ class _State(Enum):
     OUT = auto()  # not connected
     CONNECTING = auto()
     THINKING = auto()
-    CHOOSING = auto()  # waits for the input screen
+    CHOOSING = auto()  # waiting for the input screen
     KEYING = auto()
-    WAITING = auto()  # for the output screen
+    WAITING = auto()  # waiting for the output screen
 
 
 class Terminal:
     """One terminal: the sleeper of its timer and the client of its connection.
 
     Args:
-        shared: by all terminals.
-        number: from 0, over all warehouses; gives it its home and its Stock-Levels' district.
-        mix: that it draws types from.
+        shared: objects that all terminals share.
+        number: its number from 0, over all warehouses; its home warehouse and the district of its
+            Stock-Levels follow from it.
+        mix: mix that it draws types from.
     """
 
     __slots__ = (
@@ -207,13 +208,13 @@ class Terminal:
         return self._was_lost
 
     def end(self) -> None:
-        """Wait no longer: what has not been answered counts as lost. Close the connection."""
+        """Stop waiting and close the connection; a request without an answer counts as lost."""
         if self.is_waiting:
             self._lose()
         if self._connection is not None:
             self._connection.close()
 
-    # of its timer
+    # called by its timer
 
     def wake(self) -> None:
         """See :class:`~benchlab.drivers.tpcc.timers.Sleeper`."""
@@ -225,7 +226,7 @@ class Terminal:
         else:
             self._send(_State.WAITING, self._shared.messages.filled(self._type, self._body))
 
-    # of its connection
+    # called by its connection
 
     def connected(self, connection: Connection) -> None:
         """See :class:`~benchlab.drivers.tpcc.http.Client`."""
@@ -237,7 +238,7 @@ class Terminal:
         self._sleep(_State.THINKING, shared.now() + wait_us)
 
     def unreachable(self) -> None:
-        """Learn that it could not be connected again."""
+        """Learn that the terminal could not be connected again."""
         self._retire()
 
     def answered(self, status: int, body: bytes) -> None:
@@ -274,7 +275,7 @@ class Terminal:
         self._type = self._mix.draw(random)
         home, place = divmod(self._number, OF_A_WAREHOUSE)
         request, self._traits = shared.inputs.draw(self._type, random, home + 1, place + 1)
-        # half the memory of the request, and nothing that the garbage collector goes through
+        # bytes take half the memory of the request, and the garbage collector does not go through them
         self._body = _encode(request)
         self._think_us = shared.pacing.think_us(self._type, random)
         self._menu_us = NONE
@@ -292,7 +293,7 @@ class Terminal:
         self._connection.request(message)
 
     def _outcome(self, status: int, body: bytes) -> tuple[Status, int, int]:
-        """Return status, retries and number of an order."""
+        """Return the status, the retries and the number of the order."""
         if status != _DONE:
             return Status.REFUSED if status == _REFUSED else Status.ERROR, NONE, NONE
         try:
@@ -300,7 +301,7 @@ class Terminal:
         except msgspec.DecodeError:
             return Status.ERROR, NONE, NONE
         answer = reply.answer
-        if answer is None:  # of a transaction that is only queued (clause 2.7.2)
+        if answer is None:  # the transaction is only queued (clause 2.7.2)
             done = Status.OK if self._type == _DELIVERY else Status.ERROR
             return done, reply.retries, NONE
         if self._type != NEW_ORDER:
@@ -317,7 +318,7 @@ class Terminal:
     def _end(
         self, status: Status, retries: int = NONE, o_id: int = NONE, answered_us: int = NONE
     ) -> None:
-        """Leave the row of a cycle, and think."""
+        """Add the row of the cycle to the log, and think."""
         shared, traits = self._shared, self._traits
         has_keyed = self._menu_us != NONE
         shared.log.add(

@@ -9,20 +9,20 @@ from typing import Protocol
 
 
 class Sleeper(Protocol):
-    """Whoever is woken."""
+    """Something that a timer wakes."""
 
     def wake(self) -> None:
         """Go on."""
 
 
 class Timers:
-    """One heap for all sleepers, and one timer of the event loop, set to the next of them.
+    """One heap for all sleepers, and one timer of the event loop, set to the next sleeper.
 
-    The loop's own timers count whole milliseconds. They are set to the next one, so nobody is woken
-    early, and those who are due within one are woken together.
+    The loop's own timers count whole milliseconds. The timer is set to the next whole millisecond. So
+    no sleeper is woken early, and sleepers that are due within one millisecond are woken together.
 
     Args:
-        loop: that wakes.
+        loop: event loop that wakes the sleepers.
         now: clock, in microseconds.
     """
 
@@ -30,19 +30,19 @@ class Timers:
         self._loop = loop
         self._now = now
         self._heap: list[tuple[int, int, Sleeper]] = []
-        self._order = count()  # of those with one time
+        self._order = count()  # order of sleepers with the same time
         self._set_to = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._has_ended = False
 
     def at(self, time_us: int, sleeper: Sleeper) -> None:
-        """Wake somebody at a time, at once if it has passed."""
+        """Wake a sleeper at a time, or at once if the time has passed."""
         heapq.heappush(self._heap, (time_us, next(self._order), sleeper))
         if time_us < self._set_to:
             self._set()
 
     def end(self) -> None:
-        """Wake nobody any more."""
+        """Wake no more sleepers."""
         self._has_ended = True
         self._heap.clear()
 
@@ -57,7 +57,7 @@ class Timers:
         if self._has_ended:
             return
         self._timer = None
-        # those who go to sleep meanwhile do not set it for each of them
+        # sleepers that are added meanwhile must not each set the timer
         self._set_to = -math.inf
         now = self._now()
         while self._heap and self._heap[0][0] <= now:

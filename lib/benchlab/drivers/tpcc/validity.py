@@ -1,7 +1,7 @@
-"""Whether a run keeps the standard's rules (TPC-C 5.11), by what its terminals recorded.
+"""Checks of whether a run keeps the standard's rules (TPC-C 5.11), from what its terminals recorded.
 
-:func:`checks` has a row per rule: what was measured, what is allowed, and the answer: kept, broken or
-undecided (:mod:`benchlab.drivers.tpcc.chance`).
+:func:`checks` returns a row for each rule: what was measured, what is allowed, and the answer: kept,
+broken or undecided (:mod:`benchlab.drivers.tpcc.chance`).
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from benchlab.drivers.tpcc import measured
 from benchlab.drivers.tpcc.checks import Mix
 from benchlab.drivers.tpcc.measured import Interval
 
-#: Result of a Delivery's deferred part (clause 2.7.2): ``queued_us`` when it was, ``completed_us`` null
-#: if it never was; of how many districts an order was delivered, and how many had none.
+#: Result of a Delivery's deferred part (clause 2.7.2): when it was queued; when it was completed, null
+#: if never; in how many districts an order was delivered, and how many districts had no order.
 DELIVERIES = {
     "w_id": pl.Int32,
     "carrier": pl.Int8,
@@ -31,28 +31,28 @@ CARDINALITIES = {"table": pl.String, "rows": pl.Int64}
 
 @dataclass(frozen=True)
 class Facts:
-    """What of a run does not stand in its records."""
+    """Facts about a run that its records do not hold."""
 
     warehouses: int
-    """Active ones."""
+    """Number of active warehouses."""
     interval: Interval
     mix: Mix
     """How terminals drew the types of transactions."""
     ramp_up: Interval | None = None
-    """Before the interval, with all terminals; ``None``: it was not recorded."""
+    """Part of the ramp-up with all terminals connected; ``None``: it was not recorded."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded of a run; the checks of what is ``None`` are undecided."""
+    """What was recorded of a run; if a part is ``None``, its checks are undecided."""
 
     records: pl.DataFrame
-    """See :data:`benchlab.drivers.tpcc.records.RECORDS`; those of other phases may be among them."""
+    """See :data:`benchlab.drivers.tpcc.records.RECORDS`; may include records of other phases."""
     deliveries: pl.DataFrame | None = None
     """See :data:`DELIVERIES`."""
     checkpoints: pl.DataFrame | str = "no checkpoints were recorded"
-    """See :data:`benchlab.engines.base.CHECKPOINTS`, those before and after the interval included; or
-    why there are none."""
+    """See :data:`benchlab.engines.base.CHECKPOINTS`, including those before and after the interval;
+    or why there are none."""
     cardinalities: pl.DataFrame | None = None
     """See :data:`CARDINALITIES`."""
 
@@ -79,9 +79,10 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
 
 
 def remote_orders(records: pl.DataFrame, facts: Facts) -> pl.DataFrame:
-    """Return a row as :func:`checks` does for what is no rule: New-Orders with a remote line.
+    """Return the share of New-Orders with a remote line, as a row like those of :func:`checks`.
 
-    That 1 in 100 lines is from another warehouse makes it 1 in 10 orders (clause 2.4.1.5).
+    No rule limits it. It follows from a rule: if 1 in 100 lines is from another warehouse, 1 in 10
+    orders has such a line (clause 2.4.1.5).
     """
     orders = measured.ended(records, facts.interval).filter(type="new_order")
     share = (orders["remote_lines"] > 0).mean()
@@ -91,7 +92,7 @@ def remote_orders(records: pl.DataFrame, facts: Facts) -> pl.DataFrame:
 
 
 def _ramp_up(recorded: Recorded, facts: Facts) -> list[rules.Check]:
-    """The checks of what holds in ramp-up, too; none if that was not recorded."""
+    """Return the checks of the rules that also hold in ramp-up; none if it was not recorded."""
     if facts.ramp_up is None:
         return []
     ended = measured.ended(recorded.records, facts.ramp_up)

@@ -1,21 +1,21 @@
 """The application server between terminals and database.
 
-Terminals never reach the database. They send what their input screens hold as JSON and get what their
-output screens show; people get the same as HTML.
+Terminals never reach the database. They send their input screens as JSON and get their output screens
+as JSON; people use HTML screens for the same.
 
-``app``       paths → the API, the screens, the metrics
+``app``       paths of the API, the screens and the metrics
 ``api``       the JSON API
-``screens``   the HTML screens, ``templates/`` beside it
-``forms``     what a form may hold
-``execute``   admission, repetition, counting: whatever happens to a transaction
+``screens``   the HTML screens, with their templates in ``templates/``
+``forms``     parsing and checking of forms
+``execute``   admission, execution, repetition and counting of transactions
 ``delivery``  deferred deliveries and their result file
-``pool``      connections to the database, and their return after it was lost
+``pool``      connections to the database, and their recovery after it was lost
 ``null``      no database: made-up answers, to measure everything else alone
 ``metrics``   counters, as Prometheus' text
 ``serve``     sockets and processes
 
-``python -m benchlab.drivers.tpcc.was --help`` says how it is started.
+``python -m benchlab.drivers.tpcc.was --help`` describes how it is started.
 """
 
-#: What it says on standard error, followed by the reason, when the database answers no more.
+#: Message on standard error, followed by the reason, when the database no longer answers.
 LOST = "the database is lost: "

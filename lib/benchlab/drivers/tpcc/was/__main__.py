@@ -17,7 +17,7 @@ from benchlab.workloads.tpcc.transactions import Options as StatementOptions
 
 _DEFAULTS = StatementOptions()
 
-#: Option of the form ``statements`` → what it means.
+#: Option of the form ``statements`` → its meaning.
 _STATEMENTS = {
     "batched": "all lines of an order by one statement for each step",
     "prepared": "statements are parsed once for a connection",
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Serve as the command line says.
 
-    Exit codes: 0 after SIGTERM or SIGINT, 1 with one line where it cannot serve, 2 for wrong arguments.
+    Exit codes: 0 after SIGTERM or SIGINT, 1 with one line if it cannot serve, 2 for wrong arguments.
     """
     parser = _parser()
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The JSON API, which terminals use. Plain ASGI: it is on the path of every transaction."""
+"""The JSON API, which terminals use. It is plain ASGI, for speed: every transaction goes through it."""
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -14,7 +14,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Menu:
-    """``GET /api/menu/<type>``: a terminal picks a transaction and gets its input screen."""
+    """``GET /api/menu/<type>``: a terminal chooses a transaction and gets its input screen."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that the router has matched."""
@@ -25,8 +25,8 @@ class Menu:
 class Transact:
     """``POST /api/<type>``: a terminal sends its input screen and gets its output screen.
 
-    200 with the answer, 400 where the form is malformed, 500 where the database failed, 503 where the
-    transaction is turned away; an error is ``{"error": "why"}``.
+    The status is 200 with the answer, 400 if the form is malformed, 500 if the database failed, and
+    503 if the transaction is refused. An error is ``{"error": "why"}``.
     """
 
     def __init__(self, service: Service) -> None:

@@ -1,6 +1,6 @@
-"""The application server as an ASGI application: paths, and what answers them.
+"""The application server as an ASGI application: its paths, and what answers them.
 
-A router without middleware: of what a transaction takes here, as much as can be is the database's.
+The router has no middleware, so that transactions spend little time outside the database.
 """
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
@@ -17,9 +17,9 @@ def router(service: Service, database: str, has_database: bool) -> Router:
     """Return the application for a service.
 
     Args:
-        service: that answers.
-        database: what answers, as the screens name it.
-        has_database: whether answers are a database's.
+        service: service that answers.
+        database: name on the screens of what answers.
+        has_database: whether answers come from a database.
     """
 
     async def metrics(request: Request) -> Response:

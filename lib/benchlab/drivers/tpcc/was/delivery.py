@@ -1,4 +1,4 @@
-"""Deferred deliveries (clause 2.7.2): queued and answered at once, executed later, told in a file."""
+"""Deferred deliveries (clause 2.7.2): queued and answered at once, executed later, logged in a file."""
 
 import asyncio
 import logging
@@ -34,27 +34,27 @@ class Result(msgspec.Struct, frozen=True):
     """Districts without an open order."""
     retries: int = 0
     error: str | None = None
-    """Why nothing was delivered; then both of the others are empty."""
+    """Why nothing was delivered; then ``delivered`` and ``skipped`` are empty."""
 
 
 class Deliveries:
-    """The queue of deliveries, what executes them, and the file of their results.
+    """The queue of deliveries, the tasks that execute them, and the file of their results.
 
-    The queue is as long as terminals make it: each of them waits for its answer, and its keying and
-    think time, before the next one, and a delivery that was acknowledged is executed.
+    The queue has no limit, since a delivery that was acknowledged must be executed. Its length depends
+    on the terminals: each waits for its answer, keying time and think time before it sends the next.
     """
 
     def __init__(
         self, execute: Execute, results: Path, workers: int, drain_s: float, metrics: Metrics
     ) -> None:
-        """Know how deliveries are executed.
+        """Set up the queue.
 
         Args:
-            execute: one of them.
-            results: the file; lines are added to one that is there, and other processes may do so.
-            workers: how many are executed at a time.
-            drain_s: how long the queue is worked on at the end, before the rest is given up.
-            metrics: in which they are counted.
+            execute: function that executes a delivery.
+            results: result file; lines are added to an existing file; other processes may do so, too.
+            workers: number of deliveries that are executed at a time.
+            drain_s: seconds for which the queue is worked on at the end, before the rest is given up.
+            metrics: metrics in which deliveries are counted.
         """
         self._execute, self._path, self._workers = execute, results, workers
         self._drain_s, self._metrics = drain_s, metrics
@@ -62,13 +62,13 @@ class Deliveries:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Begin to execute.
+        """Start to execute deliveries.
 
         Raises:
             BenchlabError: the result file cannot be written.
         """
         try:
-            # unbuffered and at the end, so that a line is whole whoever else writes or is killed
+            # unbuffered appends: a line stays whole if others write too, or a process is killed
             self._file = self._path.open("ab", buffering=0)
         except OSError as error:
             raise BenchlabError(f"delivery results {self._path}: {error.strerror}") from error
@@ -81,7 +81,7 @@ class Deliveries:
         self._metrics.deliveries_queued.inc()
 
     async def __aexit__(self, *_: object) -> None:
-        """Execute what is queued for a while; write down what is not."""
+        """Execute queued deliveries for a while, then write the rest as not executed."""
         try:
             async with asyncio.timeout(self._drain_s):
                 await self._queue.join()
@@ -117,7 +117,7 @@ class Deliveries:
             self._write(request, queued_us, done)
 
     def _write(self, request: Delivery, queued_us: int, outcome: Done | str) -> None:
-        """Add the line of a delivery: what was done, or why it was not."""
+        """Add the line of a delivery: what was done, or why nothing was done."""
         completed_us = _now_us()
         orders, retries, error = {}, 0, None
         if isinstance(outcome, Done):
@@ -138,7 +138,7 @@ class Deliveries:
         )
         try:
             self._file.write(msgspec.json.encode(result) + b"\n")
-        except OSError as failed:  # a full disk; terminals must not lose their server by it
+        except OSError as failed:  # such as a full disk; the server must go on
             _log.error("delivery results %s: %s", self._path, failed.strerror)
 
 

@@ -1,4 +1,4 @@
-"""What happens to a transaction in the application server, whichever way it came in."""
+"""Admission, execution and repetition of transactions in the application server."""
 
 import asyncio
 import logging
@@ -18,44 +18,47 @@ from benchlab.errors import BenchlabError
 from benchlab.workloads.tpcc.transactions import RepeatTransaction
 from benchlab.workloads.tpcc.transactions.contract import Answer, OrderTaken, Request
 
-#: Errors that need no traceback: the database's own, of its connections, and what benchlab raises.
+#: Errors that need no traceback: those of the database, of its connections, and of benchlab.
 _EXPECTED = (psycopg.Error, pymysql.MySQLError, OSError, TimeoutError, BenchlabError)
 
-#: Different errors that are logged, each once: a database that is lost gives thousands.
+#: Most different errors that are logged, each once: a lost database gives thousands of errors.
 _LOGGED = 20
 
-#: A repetition waits for a random time up to this, doubled each time, up to the longest.
+#: Limit of the random pause before the first repetition, which doubles with each repetition, and its
+#: greatest value.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 
 _log = logging.getLogger(__name__)
 
 
 class Refused(BenchlabError):
-    """A transaction that is turned away, since as many wait as may."""
+    """A transaction that is refused because too many wait."""
 
 
 class TransactionFailed(BenchlabError):
-    """A transaction that has changed nothing; the message is the database's."""
+    """A transaction that failed and changed nothing; the message is the database's."""
 
 
 class Runs(Protocol):
-    """What runs the transactions on a connection, see
-    :class:`~benchlab.workloads.tpcc.transactions.Transactions`."""
+    """Something that runs transactions on a connection.
+
+    See :class:`~benchlab.workloads.tpcc.transactions.Transactions`.
+    """
 
     async def run(self, connection: Connection, request: Request) -> Answer:
-        """Run the transaction that a request is for."""
+        """Run the transaction of a request."""
 
 
 class Done(msgspec.Struct, frozen=True):
-    """A transaction that is done. This is the answer of the API, too."""
+    """A transaction that is done. It is also the answer of the API."""
 
     answer: Answer | None
-    """``None``: a delivery that is only queued yet."""
+    """``None``: a delivery that is only queued so far."""
     retries: int = 0
 
 
 class Admission:
-    """At most so many transactions run; at most so many wait to, in the order of their coming."""
+    """Limits how many transactions run and how many wait; they wait in the order of arrival."""
 
     def __init__(self, running: int, waiting: int, metrics: Metrics) -> None:
         self._running = asyncio.Semaphore(running)
@@ -63,13 +66,14 @@ class Admission:
 
     @asynccontextmanager
     async def admitted(self, *, refusable: bool) -> AsyncIterator[None]:
-        """Hold one place among those that run.
+        """Hold one place among the transactions that run.
 
         Args:
-            refusable: whether it is turned away where too many wait. What is not waits beside them.
+            refusable: whether the transaction is refused if too many wait. Transactions that are not
+                refusable do not count among those that wait.
 
         Raises:
-            Refused: too many wait.
+            Refused: too many transactions wait.
         """
         if not self._running.locked():
             await self._running.acquire()  # at once
@@ -108,29 +112,29 @@ class Executor:
         repeats: int,
         metrics: Metrics,
     ) -> None:
-        """Know where transactions run.
+        """Set up the executor.
 
         Args:
-            database: whose pool has as many connections as admission lets run.
-            transactions: in the form of that database.
-            admission: that all share.
-            repeats: how often one is repeated at most where the database asks for it.
-            metrics: in which all is counted.
+            database: pool with as many connections as ``admission`` lets transactions run.
+            transactions: transactions in a form for that database.
+            admission: admission that all transactions share.
+            repeats: most repetitions of a transaction if the database asks for them.
+            metrics: metrics in which everything is counted.
         """
         self._database, self._transactions = database, transactions
         self._admission, self._repeats, self._metrics = admission, repeats, metrics
         self._logged: set[str] = set()
 
     async def run(self, request: Request, *, refusable: bool = True) -> Done:
-        """Run a transaction to its end, and count what became of it.
+        """Run a transaction to its end, and count its outcome.
 
         Args:
-            request: the form.
+            request: request of the transaction.
             refusable: see :meth:`Admission.admitted`.
 
         Raises:
-            Refused: too many wait.
-            TransactionFailed: it was not done, or repeated too often.
+            Refused: too many transactions wait.
+            TransactionFailed: the transaction was not done, or was repeated too often.
         """
         try:
             async with self._admission.admitted(refusable=refusable):
@@ -138,7 +142,7 @@ class Executor:
         except Refused:
             self._count(request, "refused")
             raise
-        except Exception as error:  # whatever it is, it ends this transaction and not the server
+        except Exception as error:  # any error ends this transaction and not the server
             self._count(request, "error")
             self._log(request, error)
             raise TransactionFailed(_said(error)) from error
@@ -176,7 +180,7 @@ class Executor:
                     said = f"given up after {repeats} repetitions: {error}"
                     raise TransactionFailed(said) from error
             self._metrics.repeats[request.type].inc()
-            # two that collided must not meet again
+            # two transactions that collided must not collide again
             await asyncio.sleep(
                 random.uniform(0, min(_FIRST_PAUSE_S * 2**repeats, _LONGEST_PAUSE_S))
             )
@@ -184,6 +188,6 @@ class Executor:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of what an error says; of one of MySQL's, its number too."""
+    """Return the first line of an error's message; an error of MySQL includes its number."""
     said = " ".join(map(str, error.args)) if isinstance(error, pymysql.MySQLError) else str(error)
     return said.strip().partition("\n")[0] or type(error).__name__

@@ -1,7 +1,8 @@
-"""Forms: what a terminal or a person has sent, as the request of a transaction.
+"""Forms: the input of a terminal or a person, parsed as the request of a transaction.
 
-Limits are those of the columns and of the screens' fields (clauses 1.3, 2.4.3 to 2.8.3): a person may
-order 25 of an item, a terminal draws from less. What the database does not have, it says itself.
+The limits are those of the columns and of the screens' fields (clauses 1.3, 2.4.3 to 2.8.3). A person
+may order 25 of an item; a terminal draws from a smaller range. The database itself reports rows that it
+does not have.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,18 +24,18 @@ from benchlab.workloads.tpcc.transactions.contract import (
     StockLevel,
 )
 
-#: Lines of the screen of a New-Order (clause 2.4.3.1), and carriers (clause 1.3.1, O_CARRIER_ID).
+#: Order lines on the screen of a New-Order (clause 2.4.3.1); carriers (clause 1.3.1, O_CARRIER_ID).
 LINES, CARRIERS = 15, 10
 
-#: Greatest numbers: of a warehouse as engines store it; that the screens' fields of an item, of a
-#: quantity or threshold, and of an amount of money hold.
+#: Greatest values: of a warehouse number as engines store it; and of the screens' fields for an item,
+#: for a quantity or threshold, and for an amount of money.
 _WAREHOUSE, _ITEM, _TWO_DIGITS, _AMOUNT = 2**31 - 1, 999_999, 99, Decimal("9999.99")
 
-#: Characters of C_LAST.
+#: Longest C_LAST, in characters.
 _LAST_NAME = 16
 
 
-#: Longer than any form.
+#: Most bytes of a form; no valid form is longer.
 _LONGEST = 1 << 16
 
 _DECODERS = {name: msgspec.json.Decoder(request) for name, request in REQUESTS.items()}
@@ -43,19 +44,19 @@ RequestT = TypeVar("RequestT", bound=Request)
 
 
 class MalformedForm(BenchlabError):
-    """A form that is no request of its transaction; the message says why."""
+    """A form that is not a valid request of its transaction; the message says why."""
 
 
 class Gone(Exception):
-    """Whoever sent the form has hung up."""
+    """The sender of the form has closed the connection."""
 
 
 async def body(receive: Receive) -> bytes:
-    """Receive a form to its last byte.
+    """Receive a whole form.
 
     Raises:
-        MalformedForm: it is longer than any form.
-        Gone: its sender has hung up.
+        MalformedForm: it is too long for a form.
+        Gone: its sender has closed the connection.
     """
     received = b""
     while True:
@@ -70,14 +71,14 @@ async def body(receive: Receive) -> bytes:
 
 
 def of_json(name: str, sent: bytes) -> Request:
-    """Return the request that is sent as JSON.
+    """Return the request that was sent as JSON.
 
     Args:
         name: type of the transaction, one of :data:`REQUESTS`.
-        sent: as received.
+        sent: content as received.
 
     Raises:
-        MalformedForm: it is none.
+        MalformedForm: it is not a valid request.
     """
     try:
         return _checked(_DECODERS[name].decode(sent))
@@ -88,7 +89,7 @@ def of_json(name: str, sent: bytes) -> Request:
 
 
 def of_fields(name: str, fields: Mapping[str, object]) -> Request:
-    """Return the request that fields of a screen make; see :func:`of_json`. Their values are text."""
+    """Return the request from the fields of a screen, as text values; see :func:`of_json`."""
     try:
         return _checked(msgspec.convert(fields, REQUESTS[name], strict=False))
     except msgspec.ValidationError as error:
@@ -118,7 +119,7 @@ def _faults(request: Request) -> Iterator[str]:
             yield from _within("c_d_id", request.c_d_id, 1, DISTRICTS)
             yield from _customer(request)
             amount = request.h_amount
-            # of a NaN no comparison is defined
+            # comparisons with NaN are not defined
             if not (amount.is_finite() and 0 < amount <= _AMOUNT and amount == round(amount, 2)):
                 yield f"h_amount must be from 0.01 to {_AMOUNT} in whole cents, not {amount}"
         case OrderStatus():
@@ -137,7 +138,7 @@ def _within(name: str, value: int, least: int, greatest: int) -> Iterator[str]:
 
 
 def _customer(request: Payment | OrderStatus) -> Iterator[str]:
-    """A customer is named by number or by last name (clauses 2.5.2.2, 2.6.2.2)."""
+    """Check that a customer is named by number or by last name (clauses 2.5.2.2, 2.6.2.2)."""
     if (request.c_id is None) == (request.c_last is None):
         yield "either c_id or c_last must name the customer"
     if request.c_id is not None:

@@ -1,8 +1,8 @@
-"""What the application server counts, as Prometheus' text.
+"""The counters of the application server, as Prometheus' text.
 
-Where several processes serve, each keeps its numbers in files of the folder that the environment
-variable ``PROMETHEUS_MULTIPROC_DIR`` names, and the page of any one of them is of all (the client
-library's own way; the variable is set before it is imported).
+If several processes serve, each keeps its numbers in files, in the folder that the environment
+variable ``PROMETHEUS_MULTIPROC_DIR`` names. The page of each process then covers all of them. This is
+a feature of the client library; the variable must be set before the library is imported.
 """
 
 import os
@@ -15,11 +15,12 @@ from benchlab.workloads.tpcc.transactions.contract import REQUESTS
 #: Environment variable of the client library.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
-#: What may become of a transaction: answered; rolled back on purpose; turned away, since too many
-#: waited; its form was malformed; the database did not do it, or repeated it too often.
+#: Outcomes of a transaction: answered; rolled back on purpose; refused because too many waited; its
+#: form was malformed; it failed in the database, or was repeated too often.
 OUTCOMES = ("ok", "rolled_back", "refused", "malformed", "error")
 
-#: Upper bounds in seconds: 5 and 20 are the limits of answers, 80 that of a deferred delivery.
+#: Upper bounds of buckets in seconds: 5 and 20 are the limits of answers, 80 that of a deferred
+#: delivery.
 _RESPONSE_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     *(1, 2, 5, 10, 20, 40, 80),
@@ -30,10 +31,10 @@ class Metrics:
     """Counters of one process."""
 
     def __init__(self, database: str) -> None:
-        """Begin at zero.
+        """Start all counters at zero.
 
         Args:
-            database: what answers, as the page names it.
+            database: name on the page of what answers: an engine, or :data:`null.NULL`.
         """
         self._registry = CollectorRegistry()
         own = {"namespace": "tpcc_was", "registry": self._registry}
@@ -57,7 +58,7 @@ class Metrics:
             **own,
         )
         repeats = Counter("repeats", "Repetitions that the database asked for.", ["type"], **own)
-        # found once, not by every transaction
+        # looked up once, not in every transaction
         self.outcomes = {
             (name, outcome): outcomes.labels(name, outcome)
             for name in REQUESTS
@@ -84,7 +85,7 @@ class Metrics:
         )
 
     def page(self) -> bytes:
-        """Return all numbers, those of the other processes included."""
+        """Return all numbers, including those of the other processes."""
         if SHARED not in os.environ:
             return generate_latest(self._registry)
         registry = CollectorRegistry()

@@ -23,7 +23,7 @@ from benchlab.workloads.tpcc.transactions.contract import (
     StatusOfOrder,
 )
 
-#: Its name among engines.
+#: Name of the missing database, in place of an engine's name.
 NULL = "null"
 
 _PRICE, _ZERO = Decimal("42.00"), Decimal("0.00")
@@ -32,13 +32,13 @@ _NAME = {"c_first": "Made", "c_middle": "OE", "c_last": "BARBARBAR"}
 
 
 class _NoConnection:
-    """Stands for a connection."""
+    """Placeholder for a connection."""
 
     closed = False
 
 
 class NullDatabase(Database):
-    """A pool of nothing."""
+    """A pool without a database."""
 
     _connection = _NoConnection()
 
@@ -57,10 +57,10 @@ class NullDatabase(Database):
 
 
 class NullTransactions:
-    """Answers without transactions. What is ordered is forgotten."""
+    """Makes up answers without transactions; orders are not stored."""
 
     def __init__(self) -> None:
-        # of the first order after the initial population (clause 4.3.3.1)
+        # number of the first order after the initial population (clause 4.3.3.1)
         self._o_id = count(3001)
 
     async def run(self, connection: Connection, request: Request) -> Answer:

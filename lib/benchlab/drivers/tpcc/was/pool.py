@@ -1,7 +1,7 @@
-"""Connections to the database, ready for a transaction each.
+"""Connections to the database, each ready for a transaction.
 
-There are as many as transactions may run at a time, so nobody waits for one here. Where the database is
-lost, whoever asks for a connection hears of it at once; when it is back, so are the connections.
+There are as many connections as transactions may run at a time, so no transaction waits for one here.
+If the database is lost, requests for a connection fail at once. When it is back, connections are, too.
 """
 
 import asyncio
@@ -18,30 +18,30 @@ import pymysql
 from benchlab.drivers.tpcc.was import LOST
 from benchlab.errors import EngineError
 
-#: Isolation levels (SQL-92), as options name them. Which of them an engine takes, it says itself.
+#: Isolation levels (SQL-92), as options name them. An engine itself refuses levels that it lacks.
 ISOLATIONS = ("read-committed", "repeatable-read", "serializable")
 
-#: How long a connection may take to come about, all of a pool's at the start, and the pause between
-#: attempts to reach a database that was lost.
+#: Longest time to open one connection, longest time to open all connections of a pool at the start, and
+#: pause between attempts to reach a database that was lost.
 _CONNECT_S, _FILL_S, _PAUSE_S = 5, 60, 0.2
 
-#: A host that has lost its power says nothing: after so many seconds it is asked, every so many
-#: seconds, so often, before its connections count as lost.
+#: A host that has lost its power sends nothing. After ``idle`` seconds the kernel probes it, every
+#: ``interval`` seconds, ``count`` times, before its connections count as lost.
 _KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
 _log = logging.getLogger(__name__)
 
 
 class Connection(Protocol):
-    """What both drivers' connections have."""
+    """The part of a connection that both database drivers have in common."""
 
     @property
     def closed(self) -> bool:
-        """Whether it can be used no more."""
+        """Whether it can no longer be used."""
 
 
 class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the database is, and as whom it is used. Secret: it has the password."""
+    """Address and user of the database. Secret: it has the password."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     database: str
 
     def __str__(self) -> str:
-        """Return what of it may be shown."""
+        """Return the part that may be shown."""
         return f"{self.database} on {self.host}:{self.port}"
 
     __repr__ = __str__
@@ -64,20 +64,20 @@ class Database(ABC):
         """Fill the pool.
 
         Raises:
-            EngineError: the database does not answer, or takes no such connection.
+            EngineError: the database does not answer, or refuses such a connection.
         """
 
     @abstractmethod
     async def acquire(self) -> Connection:
-        """Take a connection, which is in no transaction and begins them at the isolation level.
+        """Take a connection; it is in no transaction and starts transactions at the isolation level.
 
         Raises:
-            EngineError, psycopg.Error, pymysql.MySQLError: there is none, since the database is lost.
+            EngineError, psycopg.Error, pymysql.MySQLError: there is none, because the database is lost.
         """
 
     @abstractmethod
     async def release(self, connection: Connection) -> None:
-        """Give a connection back, whatever has become of it."""
+        """Give a connection back, also if it is broken."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -85,28 +85,28 @@ class Database(ABC):
 
 
 class PostgresDatabase(Database):
-    """PostgreSQL, by psycopg's own pool.
+    """PostgreSQL, with psycopg's own pool.
 
-    That replaces connections that were lost, at intervals which double. It is left alone with a single
-    one. Where the server is lost, though, it would be late when it is back: then it is given up, and a
-    new one is opened as soon as the server answers.
+    psycopg's pool itself replaces single connections that were lost, at intervals that double. If the
+    server is lost, this pool would be late when the server is back. So it is closed, and a new one is
+    opened as soon as the server answers.
     """
 
     def __init__(self, address: Address, size: int, isolation: str) -> None:
         self._address, self._size = address, size
         self._level = isolation.replace("-", " ")
         self._pool: psycopg_pool.AsyncConnectionPool | None = None
-        #: Connection that is in use → the pool that it is of, which may have been given up since.
+        #: Connection in use → its pool, which may have been closed since.
         self._taken: dict[psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool] = {}
         self._lost: str | None = None
         self._recovery: asyncio.Task[None] | None = None
-        # it would report each attempt; what matters of them is reported here
+        # the pool would log each attempt; this class logs what matters
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
 
     async def open(self) -> None:
         """See :meth:`Database.open`."""
         try:
-            await self._probe()  # the pool itself would not say what is amiss
+            await self._probe()  # the pool itself would not report what is wrong
             self._pool = await self._opened()
         except psycopg.Error as error:
             raise EngineError(f"postgres: {self._address}: {_line(error)}") from error
@@ -136,7 +136,7 @@ class PostgresDatabase(Database):
         await self._pool.close()
 
     async def _opened(self) -> psycopg_pool.AsyncConnectionPool:
-        """Return a pool that is full."""
+        """Return a new pool with all its connections open."""
         pool = psycopg_pool.AsyncConnectionPool(
             kwargs=self._parameters(),
             configure=self._configure,
@@ -150,7 +150,7 @@ class PostgresDatabase(Database):
         return pool
 
     def _parameters(self) -> dict[str, str | int | bool]:
-        """Return what psycopg connects with."""
+        """Return the parameters of psycopg's connections."""
         return {
             "host": self._address.host,
             "port": self._address.port,
@@ -164,7 +164,7 @@ class PostgresDatabase(Database):
         }
 
     async def _configure(self, connection: psycopg.AsyncConnection) -> None:
-        # the session's: a procedure that is called outside of a transaction has it, too
+        # set for the session, so that a procedure that is called outside a transaction has it, too
         await connection.execute(
             "SELECT set_config('default_transaction_isolation', %s, false)", [self._level]
         )
@@ -175,19 +175,19 @@ class PostgresDatabase(Database):
         await connection.close()
 
     async def _recover(self) -> None:
-        """Find out whether a connection or the server was lost, and mend it."""
+        """Find out whether only connections or the server was lost, and recover."""
         while True:
             try:
                 await self._probe()
                 if self._lost is None:
-                    await self._pool.check()  # others may have been lost with it
+                    await self._pool.check()  # other connections may be lost, too
                     return
                 self._pool = await self._opened()
             except psycopg.Error as error:
                 if self._lost is None:
                     self._lost = f"{LOST}{_line(error)}"
                     _log.warning("%s: %s", self._address, self._lost)
-                    await self._pool.close()  # who waits for a connection hears of it, too
+                    await self._pool.close()  # requests that wait for a connection fail, too
                 await asyncio.sleep(_PAUSE_S)
             else:
                 self._lost = None
@@ -196,9 +196,9 @@ class PostgresDatabase(Database):
 
 
 class MySQLDatabase(Database):
-    """MySQL and what speaks its protocol, by aiomysql's own pool.
+    """MySQL and engines with its protocol, with aiomysql's own pool.
 
-    That drops the connections that were lost and makes new ones when they are asked for.
+    aiomysql's pool drops lost connections and opens new ones when a connection is requested.
     """
 
     def __init__(self, address: Address, size: int, isolation: str) -> None:
@@ -210,7 +210,7 @@ class MySQLDatabase(Database):
         """See :meth:`Database.open`."""
         try:
             self._pool = await aiomysql.create_pool(
-                minsize=1,  # after a loss, whoever asks first would have to wait for all of them
+                minsize=1,  # with more, the first request after a loss would wait for all of them
                 maxsize=self._size,
                 host=self._address.host,
                 port=self._address.port,
@@ -246,9 +246,9 @@ def database(engine: str, address: Address, size: int, isolation: str) -> Databa
     """Return the pool for an engine, not yet open.
 
     Args:
-        engine: as in studies.
-        address: of its server.
-        size: connections.
+        engine: name of the engine, as in studies.
+        address: address of its server.
+        size: number of connections.
         isolation: one of :data:`ISOLATIONS`.
     """
     kind = PostgresDatabase if engine == "postgres" else MySQLDatabase
@@ -256,5 +256,5 @@ def database(engine: str, address: Address, size: int, isolation: str) -> Databa
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     return str(error).strip().partition("\n")[0]

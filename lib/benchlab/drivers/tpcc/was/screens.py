@@ -1,4 +1,4 @@
-"""The screens for people: a menu, and of each transaction input and output (clauses 2.4.3 to 2.8.3)."""
+"""The screens for people: a menu, and input and output of each transaction (clauses 2.4.3 to 2.8.3)."""
 
 import re
 import urllib.parse
@@ -21,7 +21,7 @@ from benchlab.drivers.tpcc.was.service import Service
 from benchlab.errors import UnknownName
 from benchlab.workloads.tpcc.transactions.contract import INVALID_ITEM, REQUESTS, OrderedItem
 
-#: Type of a transaction → its name on screens, and what it is for.
+#: Type of a transaction → its name on screens, and its purpose.
 TITLES = {
     "new_order": ("New-Order", "Take an order of a customer."),
     "payment": ("Payment", "Take a payment of a customer."),
@@ -50,10 +50,10 @@ _LABELLED = re.compile(rf"\b({'|'.join(LABELS)})\b")
 
 _LINE = OrderedItem.__struct_fields__
 
-#: How numbers are entered; all fields but names are.
+#: Format of numbers; all fields except names are numbers.
 _NUMBER = re.compile(r"[0-9]{1,10}(\.[0-9]+)?")
 
-#: More fields than any screen has.
+#: Most fields of a form; no screen has more.
 _MOST_FIELDS = 100
 
 _templates = jinja2.Environment(
@@ -74,7 +74,7 @@ def _percent(share: Decimal) -> str:
 
 
 def _time(when: datetime | None) -> str:
-    """As screens have it (clause 2.4.3.1); nothing where there is none."""
+    """Format a time for screens (clause 2.4.3.1); ``None`` is shown as an empty text."""
     return f"{when:%d-%m-%Y %H:%M:%S}" if when else ""
 
 
@@ -91,12 +91,12 @@ class Screens:
     """The screens of one server."""
 
     def __init__(self, service: Service, database: str, has_database: bool) -> None:
-        """Know what the screens show.
+        """Set up the screens.
 
         Args:
-            service: that the forms go to.
-            database: what answers, as every screen names it.
-            has_database: whether answers are a database's; every screen says so if not.
+            service: service that the forms go to.
+            database: name of what answers; every screen shows it.
+            has_database: whether answers come from a database; if not, every screen says so.
         """
         self._service = service
         self._shared = {"database": database, "has_database": has_database}
@@ -114,7 +114,7 @@ class Screens:
         return self._screen("menu.html", error=None)
 
     async def _input(self, request: HttpRequest) -> Response:
-        """Show the empty form; what the address holds of its fields is filled in."""
+        """Show the form; fields in the query string of the URL are filled in."""
         name = request.path_params["type"]
         if name not in REQUESTS:
             return self._unknown(name)
@@ -164,7 +164,7 @@ class Screens:
 
 
 def _entered(text: str) -> dict[str, list[str]]:
-    """Return what was entered, field → values; of a field of order lines, one a line."""
+    """Return what was entered: field → values; a field of order lines has one value for each line."""
     try:
         found = urllib.parse.parse_qs(
             text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="replace"
@@ -175,7 +175,7 @@ def _entered(text: str) -> dict[str, list[str]]:
 
 
 def _fields(name: str, entered: Mapping[str, list[str]]) -> dict[str, object]:
-    """Return the fields of a request. What is left blank is not there."""
+    """Return the fields of a request, without those left blank."""
     given: dict[str, object] = {
         field: values[-1]
         for field, values in entered.items()
@@ -200,5 +200,5 @@ def _fields(name: str, entered: Mapping[str, list[str]]) -> dict[str, object]:
 
 
 def _labelled(error: Exception) -> str:
-    """Return what an error says, with fields named as on screens."""
+    """Return an error's message, with fields named as on screens."""
     return _LABELLED.sub(lambda found: LABELS[found[0]], str(error))

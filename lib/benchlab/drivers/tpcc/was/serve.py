@@ -1,8 +1,8 @@
 """Sockets and processes of the application server.
 
-One process serves on a loop of its own. Several share the port: the kernel spreads connections over
-their sockets (SO_REUSEPORT), each has its part of the pool and of the queue, and the end of one is the
-end of all.
+A single process serves on its own event loop. Several processes share the port: the kernel spreads
+connections over their sockets (SO_REUSEPORT), and each process has its part of the pool and of the
+queue. If one of them ends, all end.
 """
 
 import asyncio
@@ -38,17 +38,17 @@ from benchlab.errors import BenchlabError
 from benchlab.workloads.tpcc.transactions import Options as StatementOptions
 from benchlab.workloads.tpcc.transactions import transactions_of
 
-#: A terminal is silent for its keying and think time, at most 18 s + 10 · 12 s (clause 5.2.5).
+#: A terminal sends nothing in its keying and think time, at most 18 s + 10 · 12 s (clause 5.2.5).
 _KEEP_ALIVE_S = 600
 
 #: Terminals may all connect at once.
 _BACKLOG = 4096
 
-#: How long answers that are under way may take when the server ends.
+#: Longest time for answers in progress when the server ends.
 _ANSWERS_S = 5
 
 
-#: Of the lines on standard error.
+#: Format of the lines on standard error.
 LOG_FORMAT = "%(asctime)s %(message)s"
 
 
@@ -58,13 +58,13 @@ class Options:
 
     host: str
     port: int
-    """0: any that is free."""
+    """0: any free port."""
     engine: str
-    """As in studies, or :data:`NULL`."""
+    """Name of the engine, as in studies, or :data:`NULL`."""
     form: str
-    """Of the transactions."""
+    """Form of the transactions; empty without a database."""
     statements: StatementOptions
-    """Of the form ``statements``."""
+    """Options of the form ``statements``."""
     isolation: str
     pool: int
     """Transactions that run at a time."""
@@ -72,21 +72,21 @@ class Options:
     """Transactions that wait at a time."""
     repeats: int
     delivery_workers: int
-    """Deliveries of those that run, at a time."""
+    """Deliveries that are executed at a time, among the transactions that run."""
     delivery_results: Path
     drain_s: float
     workers: int
     """Processes, which share ``pool``, ``queue`` and ``delivery_workers``."""
     until_left: bool = False
-    """Whether it ends when all have left, once something had been asked for."""
+    """Whether it ends when all clients have left, after a first request."""
 
     @property
     def shown(self) -> str:
-        """What answers, for those who read it."""
+        """Name of what answers, as the screens show it."""
         return "no database" if self.engine == NULL else f"{self.engine}, {self.form}"
 
     def part(self, number: int) -> "Options":
-        """Return the part that one of the processes has."""
+        """Return the options of one of the processes, with its part of the shared numbers."""
 
         def share(total: int) -> int:
             return total // self.workers + (number < total % self.workers)
@@ -104,12 +104,12 @@ def serve(options: Options, address: Address | None) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        options: see there.
-        address: of the database; ``None`` where there is none.
+        options: see :class:`Options`.
+        address: address of the database; ``None`` if there is none.
 
     Raises:
         BenchlabError: the port is taken, the database does not answer, the result file cannot be
-            written, or one process of several has ended by itself.
+            written, or one of several processes has ended unexpectedly.
     """
     _allow_many_sockets()
     with ExitStack() as held:
@@ -126,19 +126,19 @@ def serve(options: Options, address: Address | None) -> None:
 
 
 def _allow_many_sockets() -> None:
-    """Let a process have as many sockets as it may: one a terminal."""
+    """Raise the limit of open files to its maximum: each terminal needs a socket."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(options: Options) -> list[socket.socket]:
-    """Return a socket for each process; what connects waits until it is served."""
+    """Return a socket for each process; connections wait until they are served."""
     place = (options.host, options.port)
     try:
         one = socket.create_server(place, backlog=_BACKLOG)
         if options.workers == 1:
             return [one]
-        # a server of somebody else on this port has shown by now: it need not, where both reuse it
+        # this fails if another server has the port; with reuse_port on both sides it might not
         place = one.getsockname()
         one.close()
         return [
@@ -180,7 +180,7 @@ class _Server(uvicorn.Server):
         yield
 
     def end(self) -> None:
-        """Let it end, with the answers that are under way."""
+        """Let it end, after the answers in progress."""
         self.should_exit = True
 
 
@@ -223,7 +223,7 @@ async def _serve(
 
 
 def _end_with(sentinel: int, server: _Server) -> None:
-    """Let a server end with the process that has started it, which cannot say so if it is killed."""
+    """Let a server end when its parent process ends; a killed parent cannot send a signal."""
     loop = asyncio.get_running_loop()
 
     def end() -> None:
@@ -237,12 +237,12 @@ def _end_with(sentinel: int, server: _Server) -> None:
 async def application(
     options: Options, connections: Database, transactions: Runs
 ) -> AsyncIterator[Router]:
-    """Hold the application and all that works for it.
+    """Hold the application, with its open pool and its deliveries.
 
     Args:
-        options: of one process.
-        connections: the pool, not yet open.
-        transactions: that run on them.
+        options: options of one process.
+        connections: pool, not yet open.
+        transactions: transactions that run on the connections.
 
     Raises:
         BenchlabError: the database does not answer, or the result file cannot be written.
@@ -284,7 +284,7 @@ def _supervise(
     on_ready: Callable[[], None],
 ) -> None:
     """Serve in several processes. Raises BenchlabError as :func:`serve` does."""
-    spawn = multiprocessing.get_context("spawn")  # with none of this process's loops and counters
+    spawn = multiprocessing.get_context("spawn")  # without this process's loops and counters
     processes: list[SpawnProcess] = []
     pipes: list[Pipe] = []
     asked = _end_on_signal(processes)
@@ -297,7 +297,7 @@ def _supervise(
                 processes.append(spawn.Process(target=_worker, args=arguments))
                 processes[-1].start()
                 pipes.append(receiver)
-                # theirs alone from now on, so that the end of one is seen
+                # only the child keeps these open, so that this process notices its end
                 sender.close()
                 one.close()
             for pipe in pipes:
@@ -316,7 +316,7 @@ def _supervise(
 
 
 def _end_on_signal(processes: list[SpawnProcess]) -> list[int]:
-    """End the processes on SIGTERM or SIGINT; return the list that then has the signal."""
+    """End the processes on SIGTERM or SIGINT; return a list that then holds the signal's number."""
     asked: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -330,7 +330,7 @@ def _end_on_signal(processes: list[SpawnProcess]) -> list[int]:
 
 
 def _wait_ready(pipe: Pipe, asked: list[int]) -> None:
-    """Wait until a process serves. Raises BenchlabError with its reason where it cannot."""
+    """Wait until a process serves. Raises BenchlabError with its reason if it cannot."""
     try:
         reason = pipe.recv()
     except EOFError:
@@ -342,7 +342,7 @@ def _wait_ready(pipe: Pipe, asked: list[int]) -> None:
 def _worker(
     options: Options, address: Address | None, listening: socket.socket, ready: Pipe
 ) -> None:
-    """Serve as one process of several; tell the first one when, or why it cannot."""
+    """Serve as one of several processes; report to the parent when it is ready, or why it cannot."""
     logging.basicConfig(format=LOG_FORMAT)
     try:
         _serve_here(options, address, listening, lambda: ready.send(None))

@@ -1,4 +1,4 @@
-"""What terminals and people ask the application server for, whichever way they ask."""
+"""The requests of terminals and people to the application server, through the API or the screens."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,7 +18,7 @@ class Service:
     metrics: Metrics
 
     async def answer(self, request: Request) -> Done:
-        """Do what a form asks for; of a delivery: queue it (clause 2.7.2.1).
+        """Run the transaction of a form; only queue it if it is a delivery (clause 2.7.2.1).
 
         Raises:
             Refused, TransactionFailed: see :meth:`Executor.run`.
@@ -33,7 +33,7 @@ class Service:
         return done
 
     def count_malformed(self, name: str) -> None:
-        """Count a form that was none.
+        """Count a malformed form.
 
         Args:
             name: type of its transaction.
