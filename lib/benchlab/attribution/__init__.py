@@ -1,4 +1,4 @@
-"""Attribution by evidence: which resource bound a run, as its captures show it."""
+"""Attribution by evidence: which resource bound a run, according to its captures."""
 
 from benchlab.attribution.table import attribute, binding
 from benchlab.study.resources import NONE, RESOURCES, UNKNOWN

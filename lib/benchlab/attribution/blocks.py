@@ -1,8 +1,8 @@
-"""The agent's ``intervene``: the blocks of a run in which limits were lowered.
+"""Output of the agent's ``intervene``: the blocks of a run in which limits were lowered.
 
-One JSON object a line. The first is a header with the limits in force; each of the others is a block
-that came to its end: ``limit`` (what was lowered, null in a baseline block), ``factor``, ``value``
-(what it was lowered to), ``begin_s`` and ``end_s`` (Unix seconds of the target's clock).
+One JSON object per line. The first is a header with the limits in force. Each of the others is a
+completed block: ``limit`` (the one that was lowered, null in a baseline block), ``factor``, ``value``
+(of the lowered limit), ``begin_s`` and ``end_s`` (Unix seconds of the target's clock).
 """
 
 import json
@@ -29,12 +29,13 @@ _NAMES = {resource.limit.agent: resource.name for resource in LOWERED.values()} 
 
 
 def blocks(text: str, truncated_ok: bool = False) -> pl.DataFrame:
-    """Return one row per block, in order: ``resource`` (null: none lowered) and what became of it.
+    """Return one row per block, in order; ``resource`` is null in a baseline block.
 
-    ``number`` counts from 0. ``in_force`` and ``lowered_to`` are cores, bytes or operations a second.
+    ``number`` counts from 0. ``in_force`` and ``lowered_to`` are cores, bytes per second or operations
+    per second.
 
     Raises:
-        ParseError: the text is not what the agent prints; or its clock went back.
+        ParseError: the text is not what the agent prints, or its clock went back.
     """
     lines = whole_lines("intervene", text, truncated_ok)
     rows: list[dict] = []

@@ -2,13 +2,13 @@
 
 Three questions, in this order:
 
-1. Do the clients wait at all? If throughput × response time is well below their number, the load is
-   what was offered, and nothing binds but perhaps the client itself.
-2. Is something exhausted? A resource at its limit, for which there is a queue, binds, if the clients
-   are among those who wait: a checkpoint may fill the disk while they run from memory.
-3. If nothing is, the response time is made of waits in series, and its largest part binds: the log,
-   other transactions, the engine's own brake, pages that memory was too small to keep. Where that part
-   is the work itself, more clients would do more of it.
+1. Do the clients wait at all? If throughput × response time is well below their number, the engine
+   does all that is offered, and nothing binds, except perhaps the client itself.
+2. Is a resource exhausted? A resource that is at its limit and has a queue binds, if the clients are
+   among those that wait: a checkpoint may fill the disk while the clients run from memory.
+3. If no resource is exhausted, the response time consists of waits in series. The largest part binds:
+   the log, other transactions, the engine's own throttling, pages that did not fit in memory. If the
+   largest part is the work itself, concurrency binds: more clients would do more work.
 """
 
 import numpy as np
@@ -29,26 +29,27 @@ from benchlab.study.resources import (
     UNKNOWN,
 )
 
-#: Use from which a resource is exhausted. A closed loop bound by a throttle leaves it idle only between
-#: a completion and the next request, and a throttle is accurate to 2 %.
+#: Share of use from which a resource counts as exhausted. A closed loop that a throttle binds leaves
+#: the resource idle only between a completion and the next request; a throttle is accurate to 2 %.
 EXHAUSTED = 0.9
 
-#: What bound the interval before still does down to here.
+#: The resource that bound the previous interval counts as exhausted down to this share.
 STILL_EXHAUSTED = 0.85
 
-#: A CPU quota is handed out in slices, of which some go unused: with a queue throughout, this will do.
+#: Shares of use and of queueing that count as exhausted together, for CPU: a CPU quota is handed out in
+#: slices, and some of them go unused.
 EXHAUSTED_WITH_QUEUE, QUEUE = 0.8, 0.75
 _BY_QUOTA = (ENGINE_CPU, CLIENT_CPU)
 
-#: A resource binds the clients if at least this share of them waits for what it does.
+#: A resource binds the clients if at least this share of them may wait for it.
 CONCERNED = 0.15
 
-#: In a closed loop all clients wait for an answer but for the load generator's own time; below this
-#: they are idle by intention.
+#: In a closed loop all clients wait for an answer, except for the load generator's own time. Below this
+#: share they are idle on purpose.
 OCCUPIED = 0.7
 
-#: Resource → what its sessions are seen to do while it is exhausted. A lock is held for as long as its
-#: holder waits for the disk.
+#: Resource → wait classes of the sessions that it may hold up while it is exhausted. Locks are among
+#: them for the disk: a lock is held as long as its holder waits for the disk.
 _AT_DISK = (Wait.BUSY, Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
 _SEEN_AS = {
     **{disk.name: _AT_DISK for disk in DISK},
@@ -58,10 +59,10 @@ _SEEN_AS = {
     NETWORK: (Wait.CLIENT,),
 }
 
-#: What sessions are seen to do that wait for another server, such as a standby that must confirm.
+#: Wait classes of sessions that wait for another server, such as a standby that must confirm.
 _SEEN_OF_ANOTHER = (Wait.LOG, Wait.LIMIT)
 
-#: Resource → what its share of the response time is made of.
+#: Resource → wait classes that make up its share of the response time.
 SERIAL = {
     COMMIT_LATENCY: (Wait.LOG,),
     LOCKS: (Wait.LOCK, Wait.LATCH),
@@ -72,7 +73,7 @@ SERIAL = {
 
 
 def decide(timeline: Timeline) -> list[Place]:
-    """Return what binds in each interval, ``unknown`` where the captures do not show it."""
+    """Return what binds in each interval, ``unknown`` if the captures do not show it."""
     pressure = {place: smoothed(values) for place, values in timeline.pressure.items()}
     queueing = {place: smoothed(values) for place, values in timeline.queueing.items()}
     found: list[Place] = []
@@ -101,7 +102,10 @@ def decide(timeline: Timeline) -> list[Place]:
 
 
 def concern(timeline: Timeline, place: Place, number: int) -> float:
-    """Share of the clients that an exhausted resource may hold up in an interval; 1 without samples."""
+    """Share of the clients that an exhausted resource may hold up in an interval.
+
+    1 if the sessions were not sampled.
+    """
     if not timeline.waits:
         return 1.0
     resource, node = place
@@ -111,9 +115,9 @@ def concern(timeline: Timeline, place: Place, number: int) -> float:
 
 
 def serial_share(timeline: Timeline, resource: str) -> np.ndarray:
-    """Share of the response time, by interval, that goes into a part of :data:`SERIAL`.
+    """Share of the response time, for each interval, that a resource of :data:`SERIAL` takes.
 
-    Reading pages again that memory had held is memory's part, the rest of the reading is work.
+    Reading pages again that memory had held before counts as memory; all other reading is work.
     """
     share = sum(timeline.waits.get(name, 0.0) for name in SERIAL[resource]) + np.zeros_like(
         timeline.t
@@ -133,7 +137,7 @@ def _exhausted(pressure: float, queueing: float, still: bool) -> bool:
 def _in_series(timeline: Timeline, number: int) -> str:
     if timeline.waits:
         return max(SERIAL, key=lambda name: serial_share(timeline, name)[number])
-    # without samples of the sessions: few clients cannot be in each other's way
+    # without samples of the sessions: few clients cannot obstruct each other
     few = timeline.run["concurrency"] <= timeline.run["limit_cores"]
     return CONCURRENCY if few else UNKNOWN
 

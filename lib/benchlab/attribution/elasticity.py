@@ -1,6 +1,6 @@
-"""What the blocks of a run show: throughput of each, and the elasticity of throughput to each limit.
+"""Results of the blocks of a run: throughput of each, and its elasticity to each limit.
 
-Pure: rows in, rows out.
+Pure functions: rows in, rows out.
 """
 
 import math
@@ -16,18 +16,18 @@ from benchlab.study.resources import LOWERED
 if TYPE_CHECKING:
     from benchlab.stats import Estimate, Spread
 
-#: Elasticity from which on a limit is said to bind: half of a cut reaches throughput.
+#: Elasticity above which a limit binds: half of a cut reaches throughput.
 BINDS = 0.5
 
-#: Between these a limit binds in part of the time, or beside another one.
+#: Between these elasticities a limit binds part of the time, or together with another one.
 IN_PART = (0.2, 0.8)
 
-#: What limits that are met are worth when throughput follows them in proportion, give or take what
-#: the cost of a transaction changes by when it takes longer.
+#: Highest elasticity that counts as proportional: 1, plus a margin since the cost of a transaction may
+#: change when it takes longer.
 PROPORTIONAL = 1.25
 
-#: A block begins and ends that much later than the driver's seconds do, at most, to be in step with
-#: them: the time in which the agent gets the signal that the load has begun, and wakes up.
+#: Seconds by which a block may begin and end later than the driver's seconds and still be in step with
+#: them: the agent needs that time to get the signal that the load has begun, and to wake up.
 _IN_STEP_S = 0.2
 
 _ELASTICITY_SCHEMA = {
@@ -42,7 +42,7 @@ _ELASTICITY_SCHEMA = {
 
 
 class Answer(StrEnum):
-    """What an elasticity shows about a limit, as far as the whole interval shows it."""
+    """What the whole interval of an elasticity shows about a limit."""
 
     BINDS = "binds"
     MORE_THAN_PROPORTIONAL = "binds, more than in proportion"
@@ -58,11 +58,13 @@ BINDING = (Answer.BINDS, Answer.MORE_THAN_PROPORTIONAL)
 def answer(estimate: "Estimate") -> Answer:
     """Return what an elasticity shows.
 
-    BINDS: all of the interval is above :data:`BINDS`; where it is even above :data:`PROPORTIONAL`, the
-    system is not linear there (a transaction costs more when it takes longer, as with full pages after
-    a checkpoint), and the number holds for cuts of that size only. DOES_NOT: all of it is below
-    :data:`BINDS`. IN_PART: all of it lies within :data:`IN_PART`. UNCLEAR: none of these is shown; more
-    or longer blocks would decide.
+    - MORE_THAN_PROPORTIONAL: all of the interval is above :data:`PROPORTIONAL`. The system is not
+      linear there (a transaction costs more when it takes longer, as with full pages after a
+      checkpoint), and the number holds only for cuts of that size.
+    - IN_PART: all of it is within :data:`IN_PART`.
+    - BINDS: all of it is above :data:`BINDS`.
+    - DOES_NOT: all of it is below :data:`BINDS`.
+    - UNCLEAR: none of these is shown; more or longer blocks would decide.
     """
     if estimate.low is None or estimate.high is None:
         return Answer.UNCLEAR
@@ -78,15 +80,15 @@ def answer(estimate: "Estimate") -> Answer:
 def block_throughput(
     blocks: pl.DataFrame, seconds: pl.DataFrame, late_s: float = 0.0
 ) -> pl.DataFrame:
-    """Add to every block ``seconds`` (how many count) and ``tps`` (their mean; null if none does).
+    """Add to every block ``seconds`` (how many count) and ``tps`` (their mean; null if none count).
 
-    A second counts for a block if all of it lies within, behind the transient.
+    A second counts for a block if all of it is inside the block and after the transient.
 
     Args:
         blocks: of one run, see :func:`benchlab.attribution.blocks.blocks`.
-        seconds: the driver's intervals of the measured part: ``second`` (its end), ``tps``; those of a
-            second add up.
-        late_s: by how much later than the driver's first second the first block began.
+        seconds: the driver's intervals of the measured part: ``second`` (its end) and ``tps``; rows
+            of the same second are added.
+        late_s: seconds by which the first block began later than the driver's first second.
     """
     tps = dict(seconds.group_by("second").agg(pl.col("tps").sum()).iter_rows())
     start = (blocks["begin_s"].min() or 0.0) - late_s
@@ -103,13 +105,13 @@ def block_throughput(
 def elasticities(blocks: pl.DataFrame, requested: LimitBlocks, enforced: bool) -> pl.DataFrame:
     """Return one row per resource: elasticity, interval, number of blocks, and the answer.
 
-    Every lowered block is held against the baseline blocks before and behind it; it does not count
-    without both, as in a run that was cut. A resource without a block that counts is *unclear*; one
-    whose limit is not in force on the target is *not testable*.
+    Every lowered block is compared with the baseline blocks before and after it. It does not count
+    without both, as in a run that was cut short. A resource without a block that counts is *unclear*.
+    A resource whose limit is not in force on the target is *not testable*.
 
     Args:
         blocks: see :func:`block_throughput`, in the order of time.
-        requested: what the run was to lower.
+        requested: the blocks that were requested for the run.
         enforced: whether the envelope limits the disk.
     """
     from benchlab import stats
@@ -131,16 +133,16 @@ def elasticities(blocks: pl.DataFrame, requested: LimitBlocks, enforced: bool) -
 
 @dataclass(frozen=True)
 class _Compared:
-    """Throughput of the blocks in which one limit was lowered, and of the baseline beside each."""
+    """Throughput of the blocks in which one limit was lowered, and of the baseline next to each."""
 
     lowered: list[float]
     beside: list[float]
     shared: int
-    """Pairs of them with a baseline block in common."""
+    """Number of pairs of lowered blocks with a baseline block in common."""
 
     @property
     def moved(self) -> bool:
-        """Whether there was any throughput in both."""
+        """Whether there was any throughput in both kinds of block."""
         return bool(sum(self.lowered) and sum(self.beside))
 
 

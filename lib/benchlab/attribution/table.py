@@ -36,16 +36,16 @@ SCHEMA = {
     "evidence": pl.String,
 }
 
-#: An interval counts as at the limit from here; a throttle's own accuracy is about 2 %.
+#: Share from which an interval counts as at the limit; a throttle is accurate to about 2 %.
 AT_LIMIT = 0.95
 
-#: Seconds that make a run long enough to decide what bound it.
+#: Sampled seconds that are enough to decide what bound a run.
 _ENOUGH_S = 5
 
-#: Confidence that is left where what would decide was not captured.
+#: Factor of the confidence if captures that would decide are missing.
 _UNDECIDED = 0.5
 
-#: And where it would only confirm: that the clients waited for what was used up.
+#: Factor if the missing captures would only confirm that the clients waited for the exhausted resource.
 _UNCONFIRMED = 0.8
 
 _KNOWN_FROM_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
@@ -62,13 +62,13 @@ _WAITED_FOR = {
 def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Return one row per resource of one run and node; see ``schema.sql`` for the columns.
 
-    At most one resource binds: the one that does so in the largest share of the intervals. Where
-    several do in turn, their shares say so. Without samples of the measured part, or where those
-    do not suffice, none does: confidence is 0, and the evidence gives the reason.
+    At most one resource binds: the one that binds for the largest share of the sampled time. If several
+    bind in turn, their shares show it. Without samples of the measured part, or if these are not
+    enough to decide, none binds: confidence is 0, and the evidence gives the reason.
 
     Args:
-        tables: the run's rows of ``run`` and ``node``, and as far as it has any of ``host``,
-            ``os_sample`` and ``engine_wait``.
+        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample`` and
+            ``engine_wait`` if it has any.
     """
     timeline = build(tables)
     seconds: Counter[Place] = Counter()
@@ -105,7 +105,7 @@ def binding(attribution: pl.DataFrame) -> str:
 
 
 def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
-    """What a resource's own row says, and its evidence."""
+    """Measures of a resource's row, and its evidence."""
     name, node = place
     if not len(timeline.t):
         return {}, _NO_SAMPLES
@@ -122,7 +122,7 @@ def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
 
 
 def _words(timeline: Timeline, place: Place, words: str) -> str:
-    """Name the node of the evidence, where several nodes have such a resource."""
+    """Prefix the evidence with its node if several nodes have such a resource."""
     return words if len(timeline.places(place[0])) == 1 else f"{place[1]}: {words}"
 
 
@@ -175,7 +175,7 @@ def _waited(timeline: Timeline, name: str) -> tuple[dict[str, float], str]:
 
 
 def _clients(timeline: Timeline) -> tuple[dict[str, float], str]:
-    """Little's law, for both of the answers that nothing is exhausted."""
+    """Little's law, for the two answers without an exhausted resource (concurrency, none)."""
     clients, occupied = timeline.run["concurrency"], timeline.occupied
     if occupied is None:
         return {}, "throughput or response time is not known"
@@ -208,7 +208,7 @@ def _pressures(timeline: Timeline, place: Place) -> dict[str, float]:
 
 
 def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str:
-    """What else bound in turn, or came nearest to it."""
+    """Say what else bound in turn, and what came nearest to binding."""
     said = ""
     if shares[bound] < 1:
         in_turn = sorted(shares.items(), key=lambda item: -item[1])
@@ -223,16 +223,16 @@ def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str
 
 
 def _confidence(timeline: Timeline, bound: str) -> tuple[float, list[str]]:
-    """How far the captures suffice, from 0 to 1, and what lowers it."""
+    """How far the captures are enough to decide, from 0 to 1, and what lowers that."""
     if not len(timeline.t):
         return 0.0, []
     confidence, doubts = timeline.coverage, []
-    if timeline.coverage < 0.95:  # one second of a run of twenty
+    if timeline.coverage < 0.95:  # one second in a run of twenty
         doubts.append(f"samples cover {_percent(timeline.coverage)} of the measured part")
     if timeline.resolution < 1:
         confidence *= (1 + timeline.resolution) / 2
         doubts.append(f"a sample spans up to {timeline.span.max():.1f} s")
-    # as precisely as samples are timed: five of them span 4.98 s
+    # rounded, since samples are not timed more precisely: five of them may span 4.98 s
     if (sampled_s := round(float(timeline.span.sum()), 1)) < _ENOUGH_S:
         confidence *= sampled_s / _ENOUGH_S
         doubts.append(f"only {sampled_s:.1f} s were sampled")

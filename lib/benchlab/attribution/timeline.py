@@ -1,7 +1,7 @@
 """What the captures show about every sampled interval of a run's measured part.
 
-Utilisation is measured against the envelope, never against the device: the throttle stands above the
-device, whose own ``%util`` stays low at a saturated envelope.
+Utilisation is relative to the envelope, not to the device: the throttle is above the device, so that
+the device's own ``%util`` stays low when the envelope is saturated.
 """
 
 from collections.abc import Iterable
@@ -13,58 +13,59 @@ import polars as pl
 from benchlab.study.resources import CLIENT_CPU, DISK, ENGINE_CPU, MEMORY, NETWORK
 from benchlab.study.roles import LOAD, is_database
 
-#: A resource, and the node whose it is; ``None``: a server that no node is known of.
+#: A resource and its node; ``None``: the server's node is not known.
 Place = tuple[str, str | None]
 
-#: Sessions that must have been looked at before shares of them mean anything: with 30, a share of a
-#: half is known to ± 0.18 (95 %, binomial).
+#: Least number of sessions seen for which their shares mean anything: with 30, a share of one half is
+#: known to ± 0.18 (95 %, binomial).
 _SESSIONS_SEEN = 30
 
-#: Intervals over which is averaged: a throttle lets requests through in bursts, and a group commit
-#: waits for company, so that neighbouring seconds differ by more than what binds does.
+#: Number of intervals in a moving average. A throttle passes requests in bursts, and a group commit
+#: waits for others to join. So neighbouring seconds differ even if the same resource binds.
 SMOOTHED = 3
 
-#: Interval of the sampler, for the first sample, which has none before it.
+#: Length of the first sample's interval in seconds, since no sample is before it.
 _INTERVAL_S = 1.0
 
-#: The kernel's pages, in which refaults are counted.
+#: Size of the kernel's pages, the unit of refaults.
 _PAGE_BYTES = 4096
 
-#: Share of an interval that must lie in the measured part for the interval to count.
+#: Share of an interval that must be in the measured part for the interval to count.
 _INSIDE = 0.9
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The measured part of one run, interval by interval; all arrays have one value for each.
+    """The measured part of one run by interval; all arrays have one value per interval.
 
     A signal that was not captured is missing from its dictionary.
     """
 
     run: dict
     nodes: dict[str, tuple[str, ...]]
-    """Node → its roles, the one that clients connect to first."""
+    """Node → its roles; the node that clients connect to comes first."""
     t: np.ndarray
     """Ends of the sampled intervals in Unix seconds."""
     span: np.ndarray
-    """Their lengths in seconds: longer where the sampler missed a tick."""
+    """Lengths of the intervals in seconds: longer if the sampler missed a tick."""
     used: dict[Place, np.ndarray]
     """Use in the resource's own unit."""
     limits: dict[Place, float]
-    """The limit in that unit; a resource without one is missing."""
+    """Limit in the resource's own unit; a resource without one is missing."""
     pressure: dict[Place, np.ndarray]
-    """Use by all who share it, as a share of what there is for them."""
+    """Use by all that share the resource, as a share of what is available to them."""
     queueing: dict[Place, np.ndarray]
-    """Share of the interval in which somebody had to wait for it."""
+    """Share of the interval in which a task had to wait for the resource."""
     waits: dict[str, np.ndarray]
     """Wait class → share of the clients' sessions."""
     coverage: float
-    """Share of the measured part that lies in sampled intervals."""
+    """Share of the measured part that is in sampled intervals."""
     resolution: float
-    """Share of the sampled time that lies in intervals short enough to show what binds in turn."""
+    """Share of the sampled time in intervals short enough to show what binds in turn."""
     refaulted: np.ndarray
-    """Share of what was read from the disk that memory had held until shortly before."""
+    """Share of the bytes read from the disk that memory had held until shortly before."""
     oom_kills: float
+    """Tasks that the kernel killed for lack of memory, on all nodes."""
 
     @property
     def occupied(self) -> float | None:
@@ -79,17 +80,17 @@ class Timeline:
 
     @property
     def databases(self) -> list[str | None]:
-        """The nodes that an engine may run on; an unknown one if it runs where nothing is sampled."""
+        """Nodes that an engine may run on; only ``None`` if no known node has a database role."""
         found = [node for node, roles in self.nodes.items() if any(map(is_database, roles))]
         return found or [None]
 
     @property
     def sampled_node(self) -> str | None:
-        """The node of the server whose sessions were sampled."""
+        """Node of the server whose sessions were sampled."""
         return self.databases[0]
 
     def places(self, resource: str) -> list[Place]:
-        """Return where there is such a resource."""
+        """Return each place that has such a resource."""
         nodes: list[str | None] = [self.sampled_node]
         if resource == NETWORK:
             nodes = list(self.nodes)
@@ -100,7 +101,7 @@ class Timeline:
         return [(resource, node) for node in nodes]
 
     def named(self, place: Place) -> str:
-        """Name a resource, with its node where others have such a one, too."""
+        """Name a resource, with its node if other nodes have such a resource, too."""
         resource, node = place
         return resource if len(self.places(resource)) == 1 else f"{resource} on {node}"
 
@@ -109,8 +110,8 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
     """Return the timeline of one run.
 
     Args:
-        tables: the run's rows of ``run`` and ``node``, and as far as it has any of ``host``,
-            ``os_sample`` and ``engine_wait``.
+        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample`` and
+            ``engine_wait`` if it has any.
     """
     run = tables["run"].row(0, named=True)
     nodes = {
@@ -153,7 +154,7 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """Return centred means over :data:`SMOOTHED` intervals, over fewer at the ends."""
+    """Return centred moving means over :data:`SMOOTHED` intervals; fewer at the ends."""
     return (
         pl.Series(values)
         .fill_nan(None)
@@ -166,10 +167,11 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 def _signals(
     samples: pl.DataFrame, run: dict, nodes: Iterable[str]
 ) -> tuple[np.ndarray, np.ndarray, float, dict[str, dict[str, np.ndarray]]]:
-    """Return the intervals of the measured part, and node → subject and metric → values in them.
+    """Return ends, lengths and usual length of the intervals of the measured part, and the signals.
 
-    The intervals are those of the first node that was sampled, and given by their ends, their lengths
-    and their usual length. Other nodes have a clock and ticks of their own; the nearest counts.
+    The signals are a dictionary: node → "subject metric" → values, one per interval. The intervals are
+    those of the first node that was sampled. Other nodes have their own clock and ticks; their nearest
+    sample is used.
     """
     none = np.array([]), np.array([]), _INTERVAL_S, {}
     if samples.is_empty() or run["measure_begin"] is None:
@@ -201,7 +203,10 @@ def _signals(
 
 
 def _coverage(span: np.ndarray, interval: float, run: dict) -> float:
-    """Count as if a tick fell upon the begin: up to an interval is lost by its being elsewhere."""
+    """Return the share of the measured part that is in sampled intervals.
+
+    Up to one interval is lost since ticks do not coincide with the start; it is not counted as missing.
+    """
     if run["measure_begin"] is None:
         return 0.0
     whole = max(interval, run["measure_end"] - run["measure_begin"] - interval)
@@ -216,7 +221,7 @@ def _facts(tables: dict[str, pl.DataFrame]) -> dict[tuple[str, str], str]:
 
 
 def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -> np.ndarray | None:
-    """Cores of the host that anybody used, of runs whose sampler did not count them: from vmstat."""
+    """Cores of the host in use, from vmstat, for runs whose sampler did not count them."""
     idle = pl.col("metric").is_in(["idle_percent", "iowait_percent"])
     if samples.is_empty() or not len(t):
         return None
@@ -233,7 +238,7 @@ def _busy(samples: pl.DataFrame, t: np.ndarray, interval: float, cores: float) -
 
 
 def _disk(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
-    """Hold reads and writes against the envelope's limits, which every node with an engine has."""
+    """Compare reads and writes with the envelope's limits, which every node with an engine has."""
     for disk in DISK:
         if (used := signals.get(f"disk {disk.metric}")) is None:
             continue
@@ -253,11 +258,11 @@ def _cpu(
     cores: float | None,
     busy: np.ndarray | None,
 ) -> None:
-    """Hold engine and client against the CPU that there is for them.
+    """Compare the CPU use of engine and client with the CPU that is available to them.
 
-    That is the limit, or less where others on the node leave less of its cores. On one node engine and
-    client share it, and the larger part is under the pressure of both; a client on a node of its own
-    has all of that node.
+    The available CPU is the limit, or less if other processes on the node use its cores. On the same
+    node engine and client share it: the larger user gets the pressure of both, the other one none. A
+    client on its own node has all cores of that node.
     """
     run, roles = timeline.run, timeline.nodes[node]
     engine_cpu, client_cpu = (ENGINE_CPU, node), (CLIENT_CPU, node)
@@ -302,14 +307,14 @@ def _cpu(
         timeline.pressure[client_cpu] = client / cores
     paused = _paused(signals, "client")
     if paused is not None and paused.any():
-        # a limit of the load's own: it holds up nothing else
+        # the load generator's own quota: it holds up nothing else
         timeline.queueing[client_cpu] = paused
         others = timeline.pressure.get(client_cpu, np.zeros_like(client))
         timeline.pressure[client_cpu] = np.maximum(others, paused)
 
 
 def _paused(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:
-    """Share of the quota's periods at whose end the group was paused."""
+    """Share of the quota's periods in which the group was throttled."""
     periods = signals.get(f"{subject} cpu_periods_per_s")
     paused = signals.get(f"{subject} cpu_throttled_periods_per_s")
     if periods is None or paused is None:
@@ -327,7 +332,7 @@ def _refaulted(signals: dict[str, np.ndarray], t: np.ndarray) -> np.ndarray:
 
 
 def _memory(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
-    """Memory has no rate: its use is the time in which tasks stood still for want of it (PSI)."""
+    """Measure memory by the time in which tasks were stalled for lack of it (PSI); it has no rate."""
     stalled = signals.get("psi memory some_us_per_s")
     if stalled is not None and node in timeline.databases:
         place = MEMORY, node
@@ -335,7 +340,10 @@ def _memory(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> No
 
 
 def _network(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
-    """Each direction of a link has its whole speed; a single node's loopback has none."""
+    """Compare the busier direction of each link with its speed; a single node has no link.
+
+    Each direction has the whole speed of the link.
+    """
     ways = [
         signals[name]
         for name in ("network received_bytes_per_s", "network sent_bytes_per_s")
@@ -354,7 +362,7 @@ def _network(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> N
 def _waits(
     waits: pl.DataFrame, run: dict, t: np.ndarray, span: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Shares of the sessions, averaged over as many samples as it takes to see enough of them."""
+    """Shares of the sessions by wait class, averaged over enough samples to see enough sessions."""
     if waits.is_empty() or not len(t):
         return {}
     inside = (pl.col("t") > run["measure_begin"]) & (pl.col("t") <= run["measure_end"])
@@ -374,6 +382,6 @@ def _waits(
     window = np.maximum(SMOOTHED * span, _SESSIONS_SEEN / max(seen_per_s, 1e-9))
     at = samples["t"].to_numpy()
     near = np.abs(at[None, :] - (t - span / 2)[:, None]) <= window[:, None] / 2
-    near[~(near @ total > 0)] = True  # where the samples have a gap, all of them are the best guess
+    near[~(near @ total > 0)] = True  # in a gap of the samples, the mean of all is the best guess
     sessions = near @ total
     return {name: (near @ counts[name].to_numpy()) / sessions for name in counts.columns}

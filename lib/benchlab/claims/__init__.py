@@ -1,1 +1,1 @@
-"""Claims: what an article states, made checkable, and what the runs show."""
+"""Claims: what an article states, as checkable tests, and what the runs show."""

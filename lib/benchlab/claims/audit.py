@@ -1,7 +1,7 @@
-"""Audits: what an article derives from its own numbers, and known facts, worked out again.
+"""Audits: recalculate what an article derives from its own numbers, and check known facts.
 
-An audit needs no run: its query answers from the published tables. A query that does not answer as
-:class:`~benchlab.study.claims.Audit` asks is a :class:`~benchlab.errors.ClaimError`, never a verdict.
+An audit needs no run: its query reads the published tables. A query whose result is not as
+:class:`~benchlab.study.claims.Audit` requires is a :class:`~benchlab.errors.ClaimError`, not a verdict.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from benchlab.repo import Repo
 from benchlab.study import Study
 from benchlab.study.claims import Audit, Claim, Verdict
 
-#: Digits enough for any double: they go from 1e308 to 5e-324.
+#: Enough digits for any double: they range from 5e-324 to 1.8e308.
 _EXACT = Context(prec=700)
 
 
 @dataclass(frozen=True)
 class Audited:
-    """An audit and what came of it."""
+    """An audit and its verdict."""
 
     study: str
     claim: Claim
     found: float | bool
     verdict: Verdict
     detail: str = ""
-    """What the tables show beside a truth; empty if the audit does not ask for it."""
+    """What the tables show in addition; empty if the audit does not ask for it."""
 
     @property
     def test(self) -> Audit:
@@ -42,7 +42,7 @@ def audit(repo: Repo) -> list[Audited]:
     """Decide every audit of every study, in the order of the articles and of their claims.
 
     Raises:
-        ClaimError: the first audit whose query does not answer as it must.
+        ClaimError: the query of an audit does not return what it must; the first such audit.
     """
     names = published.articles(repo)["study"]
     return [one for name in names for one in of_study(repo, study.load(repo, name))]
@@ -84,7 +84,7 @@ def decide(study_name: str, claim: Claim, tables: duckdb.DuckDBPyConnection) -> 
 
 
 def agrees(found: float | bool, test: Audit) -> bool:
-    """Whether the published value is the one found, or that rounded or cut off to as many digits."""
+    """Whether the published value is the value found, rounded or cut off to the published digits."""
     if isinstance(found, bool):
         return found is test.value
     unit = Decimal(1).scaleb(-test.digits)
@@ -93,7 +93,7 @@ def agrees(found: float | bool, test: Audit) -> bool:
 
 
 def _answer(query: str, tables: duckdb.DuckDBPyConnection) -> object:
-    """Return the one value that a query answers with."""
+    """Return the one value that a query returns."""
     kinds = [statement.type for statement in tables.extract_statements(query)]
     if kinds != [duckdb.StatementType.SELECT]:
         raise ValueError("the query is not one SELECT")

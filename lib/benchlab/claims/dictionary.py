@@ -1,7 +1,7 @@
-"""The dictionary of the published numbers: what of it follows from the files themselves.
+"""The dictionary of the published numbers: the part that follows from the files themselves.
 
-``sources.csv`` and ``columns.csv`` describe the files of ``data/published``. Rows, filled cells and
-sums are counted here; what a file was taken from, and what a column means, stays as written there.
+``sources.csv`` and ``columns.csv`` describe the files of ``data/published``. This module counts rows,
+filled cells and sums. The source of a file and the meaning of a column stay as written by hand.
 """
 
 import csv
@@ -14,7 +14,7 @@ from benchlab.claims import published
 from benchlab.errors import BenchlabError
 from benchlab.repo import Repo
 
-#: File → columns of it that are written by hand; the article is, where a study has several.
+#: File → its columns that are written by hand; ``article`` only if a study has several.
 _BY_HAND = {"sources.csv": ("article", "where"), "columns.csv": ("kind", "what")}
 
 #: Columns that follow from the files.
@@ -26,13 +26,15 @@ _Rows = list[dict[str, str]]
 
 
 def counted(repo: Repo) -> dict[str, _Rows]:
-    """Return ``sources.csv`` and ``columns.csv`` as they should be; a cell that nobody wrote is empty.
+    """Return ``sources.csv`` and ``columns.csv`` as they should be; cells not yet written are empty.
 
-    Files are in the order of ``articles.csv``, then of their names, each study's prose last. A column
-    that is new is described as the column of the same name in another study's table of the same name.
+    Files are in the order of ``articles.csv``, then of their names, each study's prose last. A new
+    column gets the description of the column of the same name in another study's table of the same
+    name.
 
     Raises:
-        BenchlabError: a study is not in ``articles.csv``, or a cell is no number where its column is.
+        BenchlabError: a study is not in ``articles.csv``, or a numeric column has a cell that is no
+            number.
     """
     folder = published.folder(repo)
     articles: dict[str, list[str]] = {}
@@ -83,7 +85,7 @@ def _article(of_study: list[str], written: str) -> str:
 
 
 def differences(repo: Repo) -> list[str]:
-    """Return one line for every row of the two files that is not as :func:`counted` has it."""
+    """Return one line for every row of the two files that differs from :func:`counted`."""
     found = []
     for name, rows in counted(repo).items():
         there = _rows(published.folder(repo) / name)
@@ -96,7 +98,7 @@ def differences(repo: Repo) -> list[str]:
 
 
 def write(repo: Repo) -> list[str]:
-    """Write the two files anew; return one line for every cell that is left to be written by hand."""
+    """Rewrite the two files; return one line for every cell that must still be written by hand."""
     left = []
     for name, rows in counted(repo).items():
         with (published.folder(repo) / name).open("w", newline="") as stream:

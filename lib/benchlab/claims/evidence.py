@@ -1,8 +1,8 @@
-"""Evidence: the runs of one profile on one target, as the tests of claims ask for them.
+"""Evidence: the runs of one profile on one target, in the form that the tests of claims need.
 
-Concurrencies of claims are the article's. On a machine with fewer cores they stand for the same number
-of clients a core: the article's 64 threads on 8 cores are 16 threads on 2. (Unless the study says that
-they are run as they are. One client is one client everywhere.)
+Claims name the article's concurrencies. On a machine with fewer cores they are scaled to the same
+number of clients per core: the article's 64 threads on 8 cores are 16 threads on 2. Two exceptions: a
+study may say that clients are not scaled, and one client is always one client.
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.claims import Claim, Series, clients_here
 from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 
-#: Confidence of an attribution from which it counts: captures that show less leave another answer open.
+#: Lowest confidence at which an attribution counts; below it another answer remains possible.
 _CONFIDENT = 0.5
 
-#: What is said of points before the reason why no run of theirs may decide.
+#: Text before the reason why no run of a point counts.
 _NOT_PASSED = "did not pass the gate: "
 
 
@@ -34,24 +34,24 @@ class NotTestable(Exception):
 
 @dataclass(frozen=True)
 class Covered:
-    """What was run, and passed the gate, of the numbers of clients that a claim speaks of."""
+    """Which of the numbers of clients that a claim names were run and passed the gate."""
 
     here: list[int]
-    """Ours that stand for the article's, one at least."""
+    """Our equivalents of the article's numbers; at least one."""
     missing: list[int] = field(default_factory=list)
-    """Those of the article that were not run here."""
+    """The article's numbers that were not run here."""
     not_passed: list[int] = field(default_factory=list)
-    """Ours of which no run passed the gate."""
+    """Our numbers for which no run passed the gate."""
     reaches_end: bool = True
-    """Whether the farthest is among :attr:`here`."""
+    """Whether the last of the claim's numbers is among :attr:`here`."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing lacks."""
+        """Whether nothing is missing."""
         return not (self.missing or self.not_passed)
 
     def __str__(self) -> str:
-        """Say what lacks."""
+        """Say what is missing."""
         missing, not_passed = (
             ", ".join(f"{one:,}" for one in those) for those in (self.missing, self.not_passed)
         )
@@ -68,7 +68,7 @@ class Evidence:
 
         Args:
             rerun: with the runs.
-            envelope: name; with the main one come the others that runs were made in.
+            envelope: name; the main one includes the evidence of the other envelopes that were run.
         """
         self._profile, self._instance = rerun.profile, rerun.instance
         self._clients_per_core = rerun.study.clients_per_core
@@ -117,11 +117,11 @@ class Evidence:
         return not self._all.is_empty() and self._all.filter(**own).height == self._all.height
 
     def elsewhere(self) -> dict[str, "Evidence"]:
-        """Return what was run in other envelopes than the main one, for the same confidence."""
+        """Return the evidence from envelopes other than the main one, for the same confidence."""
         return {name: one.at(self.confidence) for name, one in self._elsewhere.items()}
 
     def other_versions(self, claim: Claim) -> list[str]:
-        """Say of which of a claim's engines another version was run than the article's."""
+        """Say which of a claim's engines were run in another version than the article's."""
         engines = dict.fromkeys(series.engine for _, series in claim.series)
         return [self._other_versions[one] for one in engines if one in self._other_versions]
 
@@ -130,10 +130,11 @@ class Evidence:
 
         Args:
             series: names the curve and its metric.
-            metric: in place of the series' own.
+            metric: used instead of the series' own metric.
 
         Raises:
-            NotTestable: no run counts, none has that metric, or the curve is not similar.
+            NotTestable: no run counts, no run has that metric, or the curve is not similar to the
+                article's.
         """
         name = metric or series.metric
         runs, prior = self._with(series, name), self._prior(series, name)
@@ -146,10 +147,10 @@ class Evidence:
     def relative(self, above: Series, below: Series) -> Curve:
         """Return the ratio of two curves at each of our concurrencies, trial by trial.
 
-        Trials of one number ran in one block of the plan: what drifted from block to block cancels out.
+        Trials with the same number ran in one block of the plan, so drift between blocks cancels out.
 
         Raises:
-            NotTestable: see :meth:`curve`; or no trials of one number count on both sides.
+            NotTestable: see :meth:`curve`; or no trial number counts on both sides.
         """
         sides = [
             self._with(series, series.metric).select(
@@ -164,10 +165,10 @@ class Evidence:
         return self._by_concurrency(ratios, "ratio")
 
     def require_whole(self, *several: Series) -> None:
-        """Make sure that all points of curves passed the gate, of which each may be the peak.
+        """Check that all points of curves passed the gate, since each of them may be the peak.
 
         Raises:
-            NotTestable: one of them did not.
+            NotTestable: a point did not pass.
         """
         for series in several:
             if reasons := self.not_passed(series):
@@ -177,7 +178,7 @@ class Evidence:
                 )
 
     def not_passed(self, *several: Series) -> dict[int, str]:
-        """Return our concurrencies at which a curve has runs and none passed the gate, and why not."""
+        """Return our concurrencies at which a curve has runs but none passed the gate → the reason."""
         found: dict[int, str] = {}
         for series in several:
             metric = OF_CLAIMS[series.metric]
@@ -188,10 +189,11 @@ class Evidence:
         return found
 
     def bound(self, series: Series) -> dict[int, list[str]]:
-        """Return what bound each trial at each concurrency, of those whose captures show it.
+        """Return what bound each trial at each concurrency, for trials whose captures show it.
 
         Raises:
-            NotTestable: no run counts, no captures show what bound it, or the curve is not similar.
+            NotTestable: no run counts, no captures show what bound it, or the curve is not similar to
+                the article's.
         """
         self._require_similar(series)
         runs = self._of(series, self._runs).join(self._attribution, on="run_id")
@@ -200,10 +202,10 @@ class Evidence:
         return self._by_concurrency(runs, "resource")
 
     def outcomes(self, series: Series) -> list[dict[str, str]]:
-        """Return the answers to each run's checks.
+        """Return the answers to the checks of each run, one dictionary (check → answer) per run.
 
         Raises:
-            NotTestable: no run made any.
+            NotTestable: no run made checks.
         """
         found = self._outcomes.filter(**_key(series))
         if found.is_empty():
@@ -214,7 +216,7 @@ class Evidence:
         ]
 
     def ran_out_of_memory(self, series: Series, at: int) -> list[bool]:
-        """Return of each run at one of our concurrencies whether it ended for want of memory.
+        """Return for each run at one of our concurrencies whether it ended because memory ran out.
 
         Raises:
             NotTestable: there is no run, or one failed for another reason.
@@ -231,15 +233,15 @@ class Evidence:
         return found
 
     def here(self, in_article: int) -> float:
-        """Return the concurrency here that stands for the article's."""
+        """Return the concurrency here that corresponds to the article's."""
         return clients_here(in_article, self._share_of_cores)
 
     def in_article(self, here: int) -> float:
-        """Return the article's concurrency that one here stands for."""
+        """Return the article's concurrency that corresponds to one here."""
         return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
 
     def among(self, curve: dict, in_article: int, not_passed: Mapping[int, str]) -> int:
-        """Return the concurrency of a curve that stands for the article's.
+        """Return the concurrency of a curve that corresponds to the article's.
 
         Args:
             curve: by our concurrencies.
@@ -247,7 +249,7 @@ class Evidence:
             not_passed: see :meth:`not_passed`.
 
         Raises:
-            NotTestable: the curve does not have it.
+            NotTestable: the curve does not have that concurrency.
         """
         here = self.here(in_article)
         if here in curve:
@@ -258,11 +260,11 @@ class Evidence:
     def covered(
         self, curve: dict, in_article: Sequence[int], not_passed: Mapping[int, str]
     ) -> Covered:
-        """Return which concurrencies of a curve stand for the article's, and what it lacks of those.
+        """Return which concurrencies of a curve correspond to the article's, and which are missing.
 
         Args:
             curve: by our concurrencies.
-            in_article: the article's, the farthest last.
+            in_article: the article's, the farthest one last.
             not_passed: see :meth:`not_passed`.
 
         Raises:
@@ -282,7 +284,7 @@ class Evidence:
         )
 
     def counting(self, claim: Claim) -> "Evidence":
-        """Return the same runs with clients counted as a claim does."""
+        """Return the same runs with clients counted as a claim counts them."""
         found = copy(self)
         found._of_one_client = claim.names_one_client
         if claim.clients_per_core is not None:
@@ -296,7 +298,7 @@ class Evidence:
         return found
 
     def _prior(self, series: Series, metric: str) -> Spread | None:
-        """Return what the points of a series' engine have in common in how much their trials spread."""
+        """Return the common spread of trials over the points of a series' engine, if it is known."""
         if metric in OF_SINGLE_WRITES:
             return None
         if metric not in self._priors:
@@ -312,8 +314,9 @@ class Evidence:
     def _with(self, series: Series, metric: str) -> pl.DataFrame:
         """Return the runs of a series that have a metric, or their single writes.
 
-        What is of the dataset is known whether or not a run passed the gate, and how a server makes a
-        write wait for its readers whatever its store is.
+        A metric of the dataset is known whether or not a run passed the gate. Single writes count even
+        if the curve is not similar: how a server makes a write wait for its readers does not depend on
+        its store. Metrics with ``is_of_any_store`` count for the same reason.
         """
         if metric in OF_SINGLE_WRITES:
             if (found := self._single_writes.filter(**_key(series))).is_empty():
@@ -354,12 +357,12 @@ class Evidence:
 
 
 def _why_not(reason: str | None) -> str:
-    """Say why points do not count: ``reason`` is the gate's, ``None`` where there is no run."""
+    """Say why points do not count: ``reason`` is the gate's, ``None`` if there is no run."""
     return f"{_NOT_PASSED}{reason}" if reason else "were not run"
 
 
 def _most(reasons: Iterable[str]) -> str:
-    """Return the reason that most points have, the first of them."""
+    """Return the most frequent reason; the first one if several are equally frequent."""
     ((reason, _),) = Counter(reasons).most_common(1)
     return reason
 

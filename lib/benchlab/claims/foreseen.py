@@ -1,6 +1,7 @@
 """Foreseen: which claims a plan cannot decide, whatever its runs will measure.
 
-Said before anything runs, so that hours of measuring do not end with *not testable here*.
+They are reported before anything runs, so that hours of measuring do not end with *not testable
+here*.
 """
 
 from collections.abc import Iterator
@@ -30,15 +31,15 @@ from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.study.vocabulary import OF_SINGLE_WRITES
 from benchlab.workloads import tables_of
 
-#: Engine, variant, workload, and what is done in the run.
+#: Engine, variant, workload, and type of what is done in the run (``type(None)``: nothing).
 _Key = tuple[str, str, str, type]
 
 
 def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
     """Yield every claim that no run of a plan will decide, with the reason.
 
-    Claims that no run of any plan decides (audits, and those whose test needs what benchlab does not
-    measure yet) are none of these.
+    Left out are claims that no run of any plan decides: audits, and claims whose test needs what
+    benchlab does not measure yet.
 
     Args:
         study: with the claims.
@@ -61,12 +62,12 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
 
 
 def scale_of(study: Study, claim: Claim, share_of_cores: float) -> float:
-    """Return how many clients here stand for one of a claim's; see :func:`clients_here`.
+    """Return how many clients here correspond to one of a claim's; see :func:`clients_here`.
 
     Args:
         study: with the claim.
-        claim: that names the article's clients.
-        share_of_cores: how many of the instance type's cores there are here.
+        claim: names the article's numbers of clients.
+        share_of_cores: cores here as a share of the instance type's cores.
     """
     per_core = study.clients_per_core if claim.clients_per_core is None else claim.clients_per_core
     return share_of_cores if per_core else 1.0
@@ -106,7 +107,7 @@ def _reason(
 
 
 def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
-    """Return the article's concurrencies without which a test is not decided, if they are missing."""
+    """Return the article's concurrencies that a test needs and that are missing."""
     match test:
         case Change():
             lacking = [test.start] if clients_here(test.start, scale) not in there else []
@@ -125,13 +126,13 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
 
 
 def _none_of(in_article: int | list[int], there: set[int], scale: float) -> list[int]:
-    """Return the article's concurrencies if none of them is there."""
+    """Return the article's concurrencies if none of them is there, else an empty list."""
     listed = [in_article] if isinstance(in_article, int) else in_article
     return [] if any(clients_here(one, scale) in there for one in listed) else listed
 
 
 def _clients(in_article: list[int], scale: float) -> str:
-    """Name the article's clients, and how many these are here."""
+    """Name the numbers of clients here, and the article's if they differ."""
     theirs, here = (
         ", ".join(f"{one:,g}" for one in side)
         for side in (in_article, [clients_here(one, scale) for one in in_article])
@@ -140,7 +141,7 @@ def _clients(in_article: list[int], scale: float) -> str:
 
 
 def _in_none(study: Study, test: OfCurves, scale: float) -> bool:
-    """Whether no profile runs what a test lacks."""
+    """Whether no profile runs the concurrencies that a test needs."""
     every = set()
     for name in PROFILES:
         if name in study.profiles:
@@ -150,14 +151,14 @@ def _in_none(study: Study, test: OfCurves, scale: float) -> bool:
 
 
 def _done_by(batch: Batch) -> Iterator[type]:
-    """Yield what is done in the runs of a batch; a load may be followed by checks."""
+    """Yield the types of what is done in the runs of a batch; checks may follow a plain load."""
     yield type(batch.intervention)
     if batch.intervention is None and tables_of(batch.trials[0].point.dataset).checks_after_load:
         yield OutcomeChecks
 
 
 def _done_in(claim: Claim) -> type:
-    """Return what is done in the runs that a claim's test uses."""
+    """Return the type of what is done in the runs that a claim's test uses."""
     if isinstance(claim.decided_by, Outcome):
         return OutcomeChecks
     of_writes = any(series.metric in OF_SINGLE_WRITES for _, series in claim.series)

@@ -1,10 +1,10 @@
-"""Further trials: where claims are open for want of trials, a second look at their points.
+"""Further trials: a second look at the points of claims that too few trials leave open.
 
-Whether a claim is decided by few trials is chance where its effect lies near what it says, so that two
-reruns would often come to two verdicts. A profile with ``most_trials`` therefore measures the points of
-such claims again, up to so many trials, and then judges once more, for the last time. What was decided
-at the first look is judged with all trials, too. Two looks are two chances to be wrong: how many
-verdicts are wrong after both is simulated (:mod:`benchlab.simulation.coverage`).
+If an effect is close to the bound of its claim, it is chance whether few trials decide the claim. Two
+reruns would then often come to different verdicts. A profile with ``most_trials`` therefore measures
+the points of such claims again, up to that number of trials, and then judges once more, for the last
+time. Claims decided at the first look are judged again with all trials, too. Two looks are two chances
+to be wrong: :mod:`benchlab.simulation.coverage` simulates how many verdicts are wrong after both.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -26,11 +26,11 @@ Point = tuple[str, str, str, str, int]
 def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
     """Return the plan of a study's profile with the further trials that open claims need.
 
-    The first look is at the trials that every point has, also where further ones were run before: so
+    The first look uses only the trials that every point has, even if further ones were run before. So
     the same runs lead to the same plan.
 
     Args:
-        repo: the checkout, whose last plan of the profile is the one without further trials.
+        repo: the checkout; its last plan of the profile must be the one without further trials.
         selection: names profile and target.
         spec: the study.
     """
@@ -46,10 +46,10 @@ def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
 
 
 def batches(planner: Planner, judged: Iterable[Judgement], plan: Plan) -> list[Batch]:
-    """Return the trials beyond those of a plan that open claims need, shuffled as the plan's are.
+    """Return the trials that open claims need beyond those of a plan, shuffled as in the plan.
 
     Args:
-        planner: of the plan.
+        planner: that made the plan.
         judged: the study's claims, by the runs of the plan.
         plan: with the trials that every point has.
     """
@@ -74,14 +74,14 @@ def points(
     share_of_cores: float,
     most: int,
 ) -> set[Point]:
-    """Return the points at which claims are open that more trials would probably decide.
+    """Return the points of open claims that more trials would probably decide.
 
     Args:
         study: with the claims.
         judged: the claims.
         run: the points that were run.
-        share_of_cores: how many of the instance type's cores there are here.
-        most: trials of a point.
+        share_of_cores: cores here as a share of the instance type's cores.
+        most: highest number of trials of a point.
     """
     return {
         point
@@ -96,7 +96,7 @@ def _point(trial: Trial) -> Point:
 
 
 def _is_worth_it(one: Judgement, most: int) -> bool:
-    """Whether so many trials of each point would probably decide a claim that is open."""
+    """Whether ``most`` trials of each point would probably decide an open claim."""
     if one.verdict != "inconclusive":
         return False
     has_one_trial = one.number is not None and one.number.n < 2
@@ -104,7 +104,7 @@ def _is_worth_it(one: Judgement, most: int) -> bool:
 
 
 def _of_claim(claim: Claim, scale: float, run: Collection[Point]) -> Iterator[Point]:
-    """Yield those of some points that a claim's test uses in the main envelope."""
+    """Yield those of the points that were run that a claim's test uses in the main envelope."""
     for test in claim.decided_by.parts:
         asked = _clients(test)
         here = None if asked is None else {clients_here(one, scale) for one in asked}

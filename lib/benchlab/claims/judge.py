@@ -1,15 +1,18 @@
 """Judge: decide a study's claims by the runs of one profile on one target.
 
-Every test of :mod:`benchlab.study.claims` is decided by one function here, with the statistics of
-:mod:`benchlab.stats`. It holds: *reproduced*. It does not: *not reproduced*. The trials cannot say:
-*inconclusive*, with how many would do. It holds in one envelope and not in another: *depends*, with
-both findings. The runs could not decide it whatever they measured: *not testable here*, with the
-reason.
+One function here decides each test of :mod:`benchlab.study.claims`, with the statistics of
+:mod:`benchlab.stats`. The verdicts:
 
-The verdicts of a rerun are one family: of those that are decided, 5 % at most are expected to be
-decided wrongly. So the fewer of them can be decided, the more confidence each takes (Benjamini &
-Hochberg, Journal of the Royal Statistical Society B 57(1), 1995; for intervals Benjamini & Yekutieli,
-Journal of the American Statistical Association 100(469), 2005).
+- *reproduced*: the test holds;
+- *not reproduced*: it does not hold;
+- *inconclusive*: there are too few trials to decide; the verdict says how many would be enough;
+- *depends*: the test holds in one envelope and not in another; both findings are given;
+- *not testable here*: the runs could not decide it whatever they measured; the reason is given.
+
+The verdicts of a rerun are one family: at most 5 % of the decided ones are expected to be wrong. So
+the fewer claims can be decided, the more confidence each verdict requires (Benjamini & Hochberg,
+Journal of the Royal Statistical Society B 57(1), 1995; for intervals Benjamini & Yekutieli, Journal
+of the American Statistical Association 100(469), 2005).
 """
 
 from collections import Counter
@@ -50,38 +53,39 @@ _VERDICTS: dict[Answer, Verdict] = {
     Answer.OPEN: "inconclusive",
 }
 
-#: Verdicts that measurements came to.
+#: Verdicts that a measurement decided.
 DECIDED = ("reproduced", "not reproduced", "depends")
 
-#: Answers of two envelopes that make a verdict depend on them.
+#: Answers in two envelopes that make the verdict *depends*.
 _OPPOSITE = {Answer.HOLDS, Answer.FAILS}
 
-#: Share of runs whose bottleneck attribution by evidence gets wrong: none of the 109 runs of the
-#: labelled set (``lib/benchmarks/attribution``), so (0 + ½) / (109 + 1) by Jeffreys' prior.
+#: Share of runs for which attribution by evidence names the wrong bottleneck. It was wrong for none of
+#: the 109 runs of the labelled set (``lib/benchmarks/attribution``), so Jeffreys' prior gives
+#: (0 + ½) / (109 + 1).
 _WRONGLY_ATTRIBUTED = 0.5 / 110
 
-#: Metric whose peak is meant where a claim speaks of a curve's peak.
+#: Metric that defines the peak of a curve.
 _THROUGHPUT = "tps"
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim and what came of it."""
+    """A claim and its verdict."""
 
     study: str
     claim: Claim
     verdict: Verdict
     found: str = ""
-    """What the runs show, in a few characters; empty where nothing was measured."""
+    """What the runs show, in a few characters; empty if nothing was measured."""
     number: Estimate | None = None
-    """The number that decided; ``None`` where none did."""
+    """The number that decided; ``None`` if no number did."""
     reason: str = ""
-    """Where that is and of which versions, if not of the article's; or why nothing is decided."""
+    """Where it was found, and the versions if they are not the article's; or why nothing is decided."""
     trials_needed: int | None = None
-    """Trials of each point that would probably do, where these are too few; ``None``: unknown."""
+    """Trials of each point that would probably be enough, if inconclusive; ``None``: unknown."""
     confidence: float | None = None
-    """Of the interval that decided, or did not; ``None``: nothing was measured, or there is no chance
-    in what was."""
+    """Confidence of the interval that the verdict rests on; ``None``: nothing was measured, or the
+    finding does not depend on chance."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,11 @@ class _Finding:
     where: str = ""
     trials_needed: int | None = None
     has_chance: bool = True
-    """Whether another run might have found something else."""
+    """Whether another run might have found something else by chance."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is no chance in what decided."""
+        """Whether the finding does not depend on chance."""
         number = self.number
         return not self.has_chance or (
             number is not None and number.low == number.value == number.high
@@ -106,12 +110,12 @@ class _Finding:
 
     @property
     def is_open_for_one_trial(self) -> bool:
-        """Whether it cannot be said since there is no second trial."""
+        """Whether it is open because there is no second trial."""
         number = self.number
         return self.answer is Answer.OPEN and number is not None and number.n < 2
 
     def within(self, covered: Covered) -> "_Finding":
-        """Return what follows for all that a claim speaks of, where only so much of it was run."""
+        """Return what the finding means for the whole claim, if only a part of it was run."""
         if covered.is_whole:
             return self
         found = replace(self, where=f"{self.where}; {covered}")
@@ -126,10 +130,10 @@ def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judge
     Args:
         repo: the checkout, for the study file and the published tables.
         study_name: name.
-        rerun: whose runs; ``None``: no runs, so that only audits are decided.
+        rerun: with the runs; ``None``: no runs, so that only audits are decided.
 
     Raises:
-        ClaimError: the query of an audit does not answer as it must.
+        ClaimError: the query of an audit does not return what it must.
     """
     spec = study.load(repo, study_name)
     audited = {one.claim.id: _audited(one) for one in audit.of_study(repo, spec)}
@@ -140,9 +144,10 @@ def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judge
 
 
 def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> list[Judgement]:
-    """Judge claims with the confidence that as many of them as can be decided then take.
+    """Judge claims with intervals of the confidence that their number requires.
 
-    Of m claims k are decided by intervals of 1 − 0.05 · k / m: the largest k for which that is so.
+    The confidence is 1 − 0.05 · k / m for m testable claims, with the largest k for which intervals of
+    that confidence decide k claims.
     """
     judged = [_judged(study_name, claim, evidence) for claim in claims]
     testable = sum(one.confidence is not None for one in judged)
@@ -155,7 +160,7 @@ def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> 
 
 
 def _is_decided(one: Judgement) -> bool:
-    """Whether an interval came to the verdict, which may be wrong by chance."""
+    """Whether an interval decided the verdict, so that it may be wrong by chance."""
     return one.verdict in DECIDED and one.confidence is not None
 
 
@@ -190,7 +195,7 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
 
 
 def _elsewhere(claim: Claim, evidence: Evidence) -> dict[str, _Finding]:
-    """Decide a claim in every other envelope that its curves were run in."""
+    """Decide a claim in every other envelope in which its curves were run."""
     found = {}
     for name, other in evidence.elsewhere().items():
         with suppress(NotTestable):
@@ -210,7 +215,7 @@ def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
 
 
 def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
-    """Decide a test of each of its curves, and what follows for all of them."""
+    """Decide a test for each of its curves, and combine the findings."""
     if len(test.parts) == 1:
         return _TESTS[type(test)](test.parts[0], evidence)
     found: list[_Finding] = []
@@ -232,13 +237,13 @@ def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
     settled, order = _SETTLED_BY[test.take]
     if missing and not any(one.answer is settled for one in found):
         raise missing
-    # of those that answer alike "any" shows the one that speaks for the claim most, "every" least
+    # among equal answers "any" shows the one most in favour of the claim, "every" the one least
     sign = -1 if test.take == "any" else 1
     return min(found, key=lambda one: (order.index(one.answer), sign * _margin(test, one)))
 
 
 def _margin(test: OfCurves, finding: _Finding) -> float:
-    """How far a ratio lies within those that the claim accepts, as a logarithm; 0: no ratio."""
+    """Logarithm of how far a ratio is inside the range that the claim accepts; 0: no ratio."""
     accepted = words.accepted(test)
     if accepted is None or finding.number is None or finding.number.value <= 0:
         return 0.0
@@ -247,8 +252,8 @@ def _margin(test: OfCurves, finding: _Finding) -> float:
     return min(value - low, high - value)
 
 
-#: What is taken of several curves → the answer of one that settles all; the answers, that which counts
-#: before others first.
+#: ``take`` of a test → the answer of one curve that settles the test; all answers in order of
+#: precedence.
 _SETTLED_BY = {
     "every": (Answer.FAILS, (Answer.FAILS, Answer.OPEN, Answer.HOLDS)),
     "any": (Answer.HOLDS, (Answer.HOLDS, Answer.OPEN, Answer.FAILS)),
@@ -391,7 +396,7 @@ def _of_values(
     bounds: tuple[float, ...],
     decide: Callable[[Estimate], Answer],
 ) -> _Finding:
-    """Decide a test of values by themselves, at every concurrency that it speaks of."""
+    """Decide a test of one curve's values, at every concurrency that it names."""
     curve = evidence.curve(test.of)
     if test.at == "peak":
         covered = Covered([_highest(test.of, evidence)])
@@ -428,14 +433,18 @@ def _share(test: Share, evidence: Evidence) -> _Finding:
 
 
 def _bound(test: Bound, evidence: Evidence) -> _Finding:
-    """Most trials at each of these concurrencies, or at one of them none; one trial decides nothing."""
+    """Decide whether one of the named resources bound most trials at each concurrency.
+
+    It fails if at one concurrency none of them bound any trial. One trial decides nothing.
+    """
     bound = evidence.bound(test.of)
     covered = _covered(test, bound, evidence)
     at = covered.here
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
     never = sum(not any(trials) for trials in held.values())
     most = all(sum(trials) > len(trials) / 2 for trials in held.values())
-    # that the answer is wrong: each concurrency is a chance to be (Simes, Biometrika 73(3), 1986)
+    # chance that the answer is wrong, corrected for several concurrencies
+    # (Simes, Biometrika 73(3), 1986)
     chance = _WRONGLY_ATTRIBUTED * (len(held) / never if never else 1)
     answer = Answer.FAILS if never else Answer.HOLDS if most else Answer.OPEN
     few = min(len(trials) for trials in held.values())
@@ -453,9 +462,9 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
 
 
 def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
-    """Every run must have had these answers; there is no chance in it.
+    """Decide whether every run had these answers; they do not depend on chance.
 
-    It is open where the only other answers are that nothing was decided.
+    It is open if all other answers only say that nothing was decided.
     """
     runs = [
         {check: answers.get(check, "not checked") for check in test.answers}
@@ -480,7 +489,7 @@ def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
 
 
 def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> _Finding:
-    """Every run must have ended so; there is no chance in it."""
+    """Decide whether every run ran out of memory; this does not depend on chance."""
     at = int(evidence.here(test.at))
     ended = evidence.ran_out_of_memory(test.of, at)
     found = f"{sum(ended)} of {len(ended)} runs ended for want of memory"
@@ -488,7 +497,7 @@ def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> _Finding:
     return _Finding(answer, found, where=_clients(evidence, at), has_chance=False)
 
 
-#: Test of a claim → what decides it.
+#: Test of a claim → the function that decides it.
 _TESTS: dict[type, Callable[..., _Finding]] = {
     Above: _above,
     Ratio: _ratio,
@@ -516,7 +525,7 @@ def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
 def _covered(
     test: Above | Ratio | Level | Limit | Share | Bound, curve: dict, evidence: Evidence
 ) -> Covered:
-    """Return what a curve has of the concurrencies of a test."""
+    """Return how far a curve covers the concurrencies that a test names."""
     if test.at == "all":
         return _whole(test, curve, evidence)
     not_passed = evidence.not_passed(*_sides(test))
@@ -526,14 +535,14 @@ def _covered(
 
 
 def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
-    """Return what a curve has of all concurrencies at which the curves of a test were run."""
+    """Return how far a curve covers all concurrencies at which the test's curves were run."""
     not_passed = sorted(evidence.not_passed(*_sides(test)))
     reaches_end = max(curve) > max(not_passed, default=0)
     return Covered(sorted(curve), not_passed=not_passed, reaches_end=reaches_end)
 
 
 def _sides(test: OfCurves) -> list[Series]:
-    """Return the curve that a test is of and, if there is one, the one that it compares that with."""
+    """Return the curve of a test and, if there is one, the curve that it is compared with."""
     over = getattr(test, "over", None)
     return [test.of, over] if over else [test.of]
 
@@ -559,7 +568,7 @@ def _on_the_whole(
 def _at_peaks(
     of: Series, over: Series, evidence: Evidence
 ) -> tuple[Estimate, tuple[list[float], list[float]]]:
-    """Ratio of two curves, each where its throughput is highest, and the values that it is of."""
+    """Ratio of two curves, each where its throughput is highest, and the values compared."""
     above, below = evidence.curve(of), evidence.curve(over)
     sides = (above[_highest(of, evidence)], below[_highest(over, evidence)])
     if of.metric == over.metric == _THROUGHPUT:
@@ -584,7 +593,7 @@ def _of_ratio(
     needed = None
     if answer is Answer.OPEN:
         needed = stats.trials_to_tell(*sides, bounds, evidence.confidence)
-        # few trials may look as if fewer would do
+        # with few trials, the estimate may be no more than there are already
         needed = needed and max(needed, number.n + 1)
     return _Finding(answer, words.estimated(number), number, where, needed)
 

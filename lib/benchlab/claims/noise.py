@@ -1,4 +1,4 @@
-"""Noise: how much two runs of the same point differ on a target (A/A), from the trials that it has."""
+"""Noise: how much two runs of the same point differ on a target (A/A), from its trials."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,11 +23,12 @@ _SCHEMA = {
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return the noise of every curve of which a point has two trials.
+    """Return the noise of every curve that has a point with at least two trials.
 
-    Columns: engine, variant, workload, ``pairs`` of runs of the same point, ``noise`` (ratio that two
-    such runs differ by in 95 % of cases) with its interval, and ``trials_for_2%``, … (of each of two
-    points, to see a difference of that size between them in 80 % of cases).
+    Columns: engine, variant, workload, ``pairs`` (number of pairs of runs of the same point),
+    ``noise`` (bound of the ratio of two such runs in 95 % of cases) with its interval ``low`` to
+    ``high``, and ``trials_for_2%``, … (trials of each of two points that show a difference of that size
+    between them in 80 % of cases).
     """
     rows = []
     main = rerun.metrics.sort("concurrency", "trial")
@@ -46,7 +47,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
 
 def _pairs(points: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
-    """Runs of the same point, two by two; each run is in one pair, so that pairs are independent."""
+    """Pairs of runs of the same point; each run is in one pair, so that pairs are independent."""
     return [
         pair
         for values in points

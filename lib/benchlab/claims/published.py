@@ -1,10 +1,11 @@
 """The articles' own numbers: ``data/published``, tidy CSV with one folder per study.
 
 ``articles.csv`` names the articles. ``sources.csv`` names the source of every file and the number of
-its rows. ``columns.csv`` is the dictionary of all columns: kind (a factor is what was varied, a value
-what was measured, text is the rest), type, unit, which metric of ours it is (that of its own name, if
-none is given), cells filled and their sum as published.
-A file is read as the dictionary types it, so a cell of another type is an error and not a text column.
+its rows. ``columns.csv`` is the dictionary of all columns: kind (a factor was varied, a value was
+measured, everything else is text), type, unit, the corresponding metric of ours (if none is given, the
+metric with the column's name), number of filled cells, and their sum as published.
+Files are read with the dictionary's types: a cell of another type is an error, and does not make its
+column text.
 """
 
 import json
@@ -18,18 +19,18 @@ from benchlab.repo import Repo
 from benchlab.study import Study
 from benchlab.study.vocabulary import METRICS
 
-#: The file of each study that holds the numbers of its article's prose.
+#: Table of each study that holds the numbers of its article's prose.
 NUMBERS = "numbers"
 
-#: Factors with a column of their own in :func:`numbers`; the others stand in ``factors``.
+#: Factors with a column of their own in :func:`numbers`; the others are in ``factors``.
 POINT = ("engine", "variant", "workload", "concurrency")
 
-#: Variant of a number of which the article does not say which variant it is.
+#: Variant of a number if the article does not say which variant it is.
 NOT_STATED = "not_stated"
 
 _TYPES = {"text": pl.String, "int": pl.Int64, "decimal": pl.Float64, "bool": pl.Boolean}
 
-#: Of the two files that describe the others; a sum is text, so that no digit of it is lost.
+#: Columns of the two files that describe the others; a sum is text, so that no digit is lost.
 _SOURCES = {
     "file": pl.String,
     "study": pl.String,
@@ -51,12 +52,12 @@ _COLUMNS = {
 
 
 def folder(repo: Repo) -> Path:
-    """Where the files lie; they belong to the checkout, not to a rerun."""
+    """Folder of the files; they belong to the checkout, not to a rerun."""
     return repo.root / "data" / "published"
 
 
 def articles(repo: Repo) -> pl.DataFrame:
-    """One row per article: study, article, title, author, date; null where its text lacks it."""
+    """One row per article: study, article, title, author, date; null if its text does not give it."""
     names = ("study", "article", "title", "author", "date")
     return _read(folder(repo) / "articles.csv", dict.fromkeys(names, pl.String))
 
@@ -72,10 +73,10 @@ def columns(repo: Repo) -> pl.DataFrame:
 
 
 def tables(repo: Repo, study: str) -> list[str]:
-    """Names of a study's tables, that of the prose's numbers last.
+    """Names of a study's tables; the numbers of the prose come last.
 
     Raises:
-        UnknownName: there are no published numbers of such a study.
+        UnknownName: the study has no published numbers.
     """
     listed = sources(repo)
     chosen = listed.filter(study=study)
@@ -88,7 +89,7 @@ def read(repo: Repo, study: str, table: str) -> pl.DataFrame:
     """Return one table as published, every column typed; null where the article has no value.
 
     Raises:
-        UnknownName: no such study, or it has no such table.
+        UnknownName: the study has no published numbers, or no such table.
         BenchlabError: the file is not as ``columns.csv`` describes it.
     """
     known = tables(repo, study)
@@ -112,12 +113,12 @@ def prose_numbers(repo: Repo, study: str) -> pl.DataFrame:
 
 
 def check(repo: Repo, spec: Study) -> None:
-    """Hold a study's published numbers to what its store and paper need of them.
+    """Check that a study's published numbers are as the store and the paper need them.
 
     Raises:
         BenchlabError: ``articles.csv`` lacks the article, a file is not as ``columns.csv`` describes
-            it, a number has no unit, one of another unit than the metric of ours that it is, or is of
-            a variant or workload that the study lacks. The message names the file.
+            it, a number has no unit or a unit that cannot be converted to its metric's, or it names a
+            variant or workload that the study does not have. The message names the file.
     """
     name, article = spec.study, spec.article.file
     if article and article not in articles(repo).filter(study=name)["article"]:
@@ -136,7 +137,7 @@ def check(repo: Repo, spec: Study) -> None:
 
 
 def _check_point(where: str, spec: Study, row: dict[str, object]) -> None:
-    """Hold what a row names to what the study has; an engine may be one that is not rerun."""
+    """Check a row's names against the study; the engine may be one that is not rerun."""
     engine, variant, workload = (row.get(name) for name in ("engine", "variant", "workload"))
     stated = variant and variant != NOT_STATED
     if engine in spec.engines and stated and variant not in spec.engines[engine].variants:
@@ -153,11 +154,12 @@ def number(repo: Repo, study: str, name: str) -> float:
 
 
 def numbers(repo: Repo) -> pl.DataFrame:
-    """Return every published number, one a row: what the store holds as ``published``.
+    """Return every published number, one per row: the store's table ``published``.
 
     Columns: study, table, row (of the file, from 1), engine, variant, workload, concurrency, factors
-    (the others, as a JSON object), metric, unit, value. A number of the prose has its id as metric.
-    Cells without a number are left out. A ``value`` is a double, which holds a TSO to 0.0003 ms.
+    (all other factors, as a JSON object), metric, unit, value. The metric of a number of the prose is
+    its id. Cells without a number are left out. A ``value`` is a double, which represents a TSO (a
+    timestamp of TiDB) to 0.0003 ms.
     """
     frames = []
     for study in sources(repo)["study"].unique(maintain_order=True):
@@ -176,12 +178,12 @@ def numbers(repo: Repo) -> pl.DataFrame:
     return pl.concat(frames).sort("study", "table", "row", maintain_order=True)
 
 
-#: Published unit, unit of our metric → how many of ours are one of it.
+#: (Published unit, unit of our metric) → factor from the first to the second.
 _UNITS = {
     ("us", "µs"): 1.0,
     ("ms", "µs"): 1e3,
     ("s", "µs"): 1e6,
-    ("queries/s", "transactions/s"): 1.0,  # of workloads whose transaction is one query
+    ("queries/s", "transactions/s"): 1.0,  # for workloads whose transaction is one query
     ("B", "bytes"): 1.0,
     ("B/write", "bytes/write"): 1.0,
     ("MB", "bytes"): 1e6,
@@ -190,15 +192,17 @@ _UNITS = {
 
 
 def points(repo: Repo, study: str) -> pl.DataFrame:
-    """Return the published numbers that are one of our metrics at a point, one a row.
+    """Return the published numbers that are one of our metrics at a point, one per row.
 
-    In a table a column is one; in the prose a number is, if its row names one in a column ``metric``.
+    In a table, a column is one of our metrics. In the prose, a number is one if its row names a metric
+    in the column ``metric``.
 
     Columns: table, engine, variant, workload, concurrency (the article's), metric, value (in the
-    metric's unit). A study without published numbers has none.
+    metric's unit). Empty for a study without published numbers.
 
     Raises:
-        BenchlabError: ``columns.csv`` names no metric of ours, or one of another unit.
+        UnknownName: ``columns.csv`` or a number's row names a metric that we do not have.
+        BenchlabError: a unit cannot be converted to the metric's.
     """
     rows = {**dict.fromkeys(("table", *POINT), pl.String), "concurrency": pl.Int64}
     frames = [pl.DataFrame(schema={**rows, "metric": pl.String, "value": pl.Float64})]
@@ -231,7 +235,7 @@ def points(repo: Repo, study: str) -> pl.DataFrame:
 
 
 def _scale(where: str, unit: str, metric: str) -> float:
-    """How many of our metric's unit are one of a published number's."""
+    """Factor from the unit of a published number to the unit of our metric."""
     if metric not in METRICS:
         raise UnknownName(f"metric of {where}:", metric, METRICS)
     ours = METRICS[metric].unit
@@ -241,10 +245,12 @@ def _scale(where: str, unit: str, metric: str) -> float:
 
 
 def database(repo: Repo, study: str) -> duckdb.DuckDBPyConnection:
-    """Return a study's tables in memory, each as ``<study>.<table>``; a query reaches nothing else.
+    """Return a database in memory with a study's tables, each as ``<study>.<table>``.
+
+    A query can read nothing else.
 
     Raises:
-        UnknownName: there are no published numbers of such a study.
+        UnknownName: the study has no published numbers.
     """
     connection = duckdb.connect()
     connection.execute(f'CREATE SCHEMA "{study}"')

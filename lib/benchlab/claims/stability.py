@@ -16,9 +16,9 @@ class Stability:
     """How the verdicts of two reruns compare."""
 
     testable: int
-    """Claims that runs of either decide or leave inconclusive."""
+    """Claims that at least one rerun could test: decided, or inconclusive."""
     differing: list[tuple[Judgement, Judgement]]
-    """Those of them with two verdicts."""
+    """Testable claims with two different verdicts."""
 
     @property
     def same_share(self) -> float:
@@ -27,21 +27,23 @@ class Stability:
 
     @property
     def opposite(self) -> int:
-        """Claims that one rerun reproduces and the other one does not."""
+        """Number of claims that one rerun reproduces and the other does not."""
         return sum({one.verdict, other.verdict} == _OPPOSITE for one, other in self.differing)
 
     @property
     def is_stable(self) -> bool:
-        """Whether enough verdicts are the same, and none is the opposite."""
+        """Whether enough verdicts are the same, and none are opposite."""
         return self.same_share >= LEAST_SAME and not self.opposite
 
 
 def compare(first: Iterable[Judgement], second: Iterable[Judgement]) -> Stability:
-    """Compare the verdicts of two reruns; audits need no run and are left to the caller to leave out.
+    """Compare the verdicts of two reruns.
+
+    Audits need no run; the caller leaves them out.
 
     Args:
         first: verdicts of one rerun.
-        second: of the other; claims that only one of them has are not compared.
+        second: verdicts of the other; claims that only one of them has are not compared.
     """
     others = {one.claim.id: one for one in second}
     pairs = [(one, others[one.claim.id]) for one in first if one.claim.id in others]

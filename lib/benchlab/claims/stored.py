@@ -38,12 +38,13 @@ _VERDICT = {
 
 
 def write(repo: Repo, store: Store) -> None:
-    """Fill the three tables anew: every claim is judged for every profile and target that was run.
+    """Rebuild the three tables: judge every claim for every profile and target that was run.
 
-    A study without runs has verdicts, too, of its audits; their profile and target are null.
+    A study without runs has verdicts, too; only its audits are decided. Their profile and target are
+    null.
 
     Raises:
-        ClaimError: the query of an audit does not answer as it must; the tables stay as they were.
+        ClaimError: the query of an audit does not return what it must; the tables stay as they were.
     """
     names = study.names(repo)
     store.replace(
@@ -56,17 +57,20 @@ def write(repo: Repo, store: Store) -> None:
 
 
 def verdicts(repo: Repo, store: Store, names: list[str]) -> pl.DataFrame:
-    """Return the table ``verdict`` of these studies, by the runs of a store.
+    """Return the table ``verdict`` of these studies, from the runs of a store.
 
     Raises:
-        ClaimError: the query of an audit does not answer as it must.
+        ClaimError: the query of an audit does not return what it must.
     """
     judged = [row for name in names for row in _verdicts(repo, store, name)]
     return pl.DataFrame(judged, schema=_VERDICT, orient="row")
 
 
 def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
-    """Return every claim of these studies and its test's condition; ``position`` is in its file."""
+    """Return every claim of these studies and its test's condition.
+
+    ``position`` is the place of the claim in its study file, from 0.
+    """
     rows = [
         (
             name,

@@ -68,7 +68,7 @@ def outcomes(answers: Mapping[str, str]) -> str:
 
 
 def accepted(test: Test) -> tuple[float, float] | None:
-    """Return the ratios, lowest and highest, for which a claim holds; ``None`` if it is of no ratio."""
+    """Return the lowest and highest ratio for which a claim holds; ``None``: not about a ratio."""
     match test:
         case Above() | Change(direction="rises"):
             return test.by, inf
@@ -82,7 +82,7 @@ def accepted(test: Test) -> tuple[float, float] | None:
 
 
 def audited(test: Audit, value: float | bool, more_digits: int = 0) -> str:
-    """Write an audit's value as the article gives its own: yes or no, or a number with its digits."""
+    """Write an audit's value as the article does: yes or no, or a number with as many digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     decimals = max(test.digits, 0) + more_digits if more_digits else test.digits
@@ -102,7 +102,7 @@ def estimated(estimate: Estimate, unit: str = "") -> str:
 
 
 def between(first: int, last: int) -> str:
-    """Write a range of clients, or one number of them."""
+    """Write a range of numbers of clients, or a single number."""
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 

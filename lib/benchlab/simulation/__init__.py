@@ -1,1 +1,1 @@
-"""What is simulated, since the truth is known there: how far intervals, verdicts and the gate hold."""
+"""Simulations, where the truth is known: how reliable intervals, verdicts and the gate are."""

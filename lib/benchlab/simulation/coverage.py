@@ -1,8 +1,8 @@
-"""How often do intervals cover, how many verdicts are wrong, and do two reruns agree? Simulated.
+"""Simulations: how often intervals cover, how many verdicts are wrong, whether two reruns agree.
 
-The truth is known: every point of a rerun gets the same median, and trials around it that spread
-as that point's own did. So every ratio is 1, every curve is flat, and no claim of an effect is true.
-Whether reruns agree is another question: there the medians are those that were measured.
+The truth is known: every point of a rerun gets the same median, and trials around it with the spread of
+that point's measured trials. So every ratio is 1, every curve is flat, and no claim of an effect is
+true. Only the simulation of agreement uses the measured medians.
 """
 
 from collections import defaultdict
@@ -23,19 +23,19 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study.claims import Level, Limit, Test
 from benchlab.study.vocabulary import METRICS
 
-#: Reruns that are simulated.
+#: Number of simulated reruns.
 RERUNS = 200
 
-#: Pairs of reruns that are held against each other.
+#: Number of simulated pairs of reruns that are compared.
 PAIRS = 100
 
-#: Trials of a point.
+#: Numbers of trials of a point.
 TRIALS = (2, 3, 5, 10)
 
-#: Times the median spread of its engine's points from which on a point is a noisy one.
+#: A point is noisy if its spread is more than this many times the median of its engine's points.
 NOISY = 1.3
 
-#: Of every simulation.
+#: Seed of every simulation.
 SEED = 1
 
 
@@ -45,12 +45,12 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
     Columns: ``study``; ``statistic`` (*median*, or *ratio* of two points); ``points`` (*any*, or
     *noisy*: noisier than the others of their engine); ``trials``; ``covered``, a share, with its
     standard ``error``; ``simulated`` (points of each rerun); ``cv_low``, ``cv_median``, ``cv_high``
-    (10 %, 50 % and 90 % quantile of their coefficients of variation); ``reruns``; ``seed``.
+    (10 %, 50 % and 90 % quantile of the points' coefficients of variation); ``reruns``; ``seed``.
 
     Args:
-        rerun: whose trials' spreads are simulated.
-        trials: of each point.
-        reruns: that are simulated.
+        rerun: source of the spreads of the simulated trials.
+        trials: number of trials of each point.
+        reruns: number of simulated reruns.
     """
     random = np.random.default_rng([SEED, trials])
     points = results.trials(rerun.metrics, "tps").filter(pl.col("tps").list.len() > 1)
@@ -68,7 +68,7 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
             order = [samples[at] for at in random.permutation(group)]
             estimates = {
                 "median": [stats.median(one) for one in order],
-                # an odd one has nothing to be held against
+                # with an odd number of points the last has no partner
                 "ratio": [
                     stats.ratio(*pair) for pair in zip(order[::2], order[1::2], strict=False)
                 ],
@@ -102,15 +102,16 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     """Return how many of a rerun's verdicts are wrong if nothing has an effect.
 
     Columns: ``study``; ``testable``, ``decided`` (verdicts of a rerun, on average); ``wrong``, the
-    share of those decided, averaged over reruns, with its standard ``error``; ``reruns``; ``seed``.
+    share of wrong ones among the decided, averaged over reruns, with its standard ``error``;
+    ``reruns``; ``seed``.
 
-    Claims that few trials leave open get further ones, as in a sweep, and are judged once more. Claims
-    about what binds are left out: simulated runs have no captures that show it.
+    Claims that few trials leave open get further trials, as in a sweep, and are judged once more.
+    Claims about what binds are left out: simulated runs have no captures that show it.
 
     Args:
         repo: the checkout, for the study file.
-        rerun: whose trials' spreads are simulated.
-        reruns: that are simulated.
+        rerun: source of the spreads of the simulated trials.
+        reruns: number of simulated reruns.
     """
     random = np.random.default_rng(SEED)
     testable, decided, wrong = [], [], []
@@ -135,18 +136,19 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
 
 
 def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
-    """Return how often two reruns come to the same verdicts, if nothing but chance is between them.
+    """Return how often two reruns come to the same verdicts if they differ only by chance.
 
     Columns: ``study``; ``trials`` and ``most_trials`` of its profile; ``testable`` (claims, on
-    average); ``same``, the share of these with the same verdict twice, with its standard ``error``;
-    ``opposite``, the share of pairs in which a claim has opposite ones; ``pairs``; ``seed``.
+    average); ``same``, the share of testable claims with the same verdict twice, with its standard
+    ``error``; ``opposite``, the share of pairs in which a claim has opposite verdicts; ``pairs``;
+    ``seed``.
 
     Claims about what binds are left out, as in :func:`verdicts`.
 
     Args:
         repo: the checkout, for the study file.
-        rerun: whose points' medians are taken for true, and whose trials' spreads are simulated.
-        pairs: that are simulated.
+        rerun: source of the true medians and of the spreads of the simulated trials.
+        pairs: number of simulated pairs.
     """
     random = np.random.default_rng(SEED)
     found = []
@@ -181,7 +183,7 @@ def standard_error(values: Sequence[float]) -> float:
 def _judged(
     repo: Repo, rerun: Rerun, random: np.random.Generator, has_effects: bool
 ) -> list[Judgement]:
-    """Judge a simulated rerun; once more where trials are added, as in a sweep."""
+    """Judge a simulated rerun; judge it once more if trials are added, as in a sweep."""
     name, profile = rerun.study.study, rerun.study.profile(rerun.profile)
     drawn = _drawn(rerun, random, profile.most_trials, has_effects)
     if profile.most_trials is None:
@@ -200,42 +202,44 @@ def _judged(
 
 @dataclass(frozen=True)
 class _Simulated(Rerun):
-    """A rerun with other metrics than were measured."""
+    """A rerun with simulated metrics in place of the measured ones."""
 
     simulated: pl.DataFrame
 
     def only(self, chosen: pl.Expr) -> "_Simulated":
-        """Return it with some of its runs alone."""
+        """Return the rerun with only the chosen runs."""
         return replace(self, simulated=self.simulated.filter(chosen))
 
     @property
     def metrics(self) -> pl.DataFrame:
-        """In place of the measured ones."""
+        """The simulated metrics."""
         return self.simulated
 
     @property
     def single_writes(self) -> pl.DataFrame:
-        """None: what is simulated is of whole runs."""
+        """Empty: only whole runs are simulated."""
         return super().single_writes.clear()
 
     @property
     def outcomes(self) -> pl.DataFrame:
-        """None: there is no chance in them."""
+        """Empty: outcomes do not depend on chance."""
         return super().outcomes.clear()
 
 
 def _drawn(
     rerun: Rerun, random: np.random.Generator, trials: int | None, has_effects: bool
 ) -> _Simulated:
-    """Return the rerun as it may have come out.
+    """Return a simulated outcome of a rerun.
 
-    Its runs are in no store, and all of them pass the gate: what verdicts are made of is simulated.
+    The simulated runs are in no store, and all pass the gate. Only the metrics, on which verdicts rest,
+    are simulated.
 
     Args:
-        rerun: whose points' trials spread as these.
-        random: draws them.
-        trials: of each point; ``None``: as many as were measured.
-        has_effects: whether each point's median is true; if not, every metric is 1 everywhere.
+        rerun: source of the spreads of the simulated trials.
+        random: generator of the simulated trials.
+        trials: number of trials of each point; ``None``: as many as were measured.
+        has_effects: whether each point's measured median is its true one; if not, every true median
+            is 1.
     """
     true = [pl.col(name).median().over(POINT) if has_effects else pl.lit(1.0) for name in METRICS]
     spreads = [pl.col(name).log().std(ddof=1).over(POINT).fill_null(0) for name in METRICS]
@@ -257,17 +261,17 @@ def _drawn(
 
 
 def _is_wrong(one: Judgement) -> bool:
-    """Whether a verdict is not the one for values of 1 and for a curve without a peak."""
+    """Whether a verdict is wrong, given that every true value is 1 and no curve has a peak."""
     accepted = _accepted(one.claim.decided_by)
     if accepted is None:
-        return True  # a place of a flat curve
+        return True  # a place on a flat curve
     low, high = accepted
     right = "reproduced" if low < 1 < high else "not reproduced" if not low <= 1 <= high else ""
     return one.verdict != right
 
 
 def _accepted(test: Test) -> tuple[float, float] | None:
-    """Return the ratios or values for which a claim holds; ``None`` if it is of a place."""
+    """Return the ratios or values for which a claim holds; ``None`` if it is about a place."""
     match test:
         case Level():
             return test.value / test.within, test.value * test.within

@@ -1,9 +1,9 @@
-"""Does a run that ends once it looks steady have a biased mean, and which drifting runs pass?
+"""Simulations of runs that end once they look steady: bias of their means, and drift that passes.
 
-The truth is known: seconds are simulated around a level that stays or drifts, with noise whose
-neighbours depend on each other and with the dips that an engine's background work makes. The run ends
-by :func:`benchlab.gate.steady.enough`, asked after every second as while a run goes on, and passes if
-:func:`benchlab.gate.steady.unsteady` has nothing against it.
+The truth is known: seconds are simulated around a level that is constant or drifts. Their noise is
+correlated from one second to the next, and the background work of an engine adds dips. A run ends by
+:func:`benchlab.gate.steady.enough`, which is evaluated after every second as in a real run. It passes
+if :func:`benchlab.gate.steady.unsteady` gives no reason against it.
 """
 
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ import polars as pl
 from benchlab.gate import steady
 from benchlab.simulation.coverage import SEED, standard_error
 
-#: Runs of each case that are simulated.
+#: Number of simulated runs of each case.
 RUNS = 300
 
-#: Shortest and longest measured part, as the profile ``standard`` of ``postgres_vs_tidb`` has them.
+#: Shortest and longest measured part, as in the profile ``standard`` of ``postgres_vs_tidb``.
 SHORTEST_S, LONGEST_S = 30, 240
 
-#: Noise: coefficients of variation from second to second, and correlations of a second with the next.
+#: Noise: coefficients of variation of the seconds, and correlations of each second with the next.
 VARIATIONS, DEPENDENCES = (0.05, 0.2, 0.4), (0.0, 0.4, 0.8)
 
-#: A cycle lasts between so many seconds. Background work takes the first part of it, and meanwhile
-#: that share of throughput. That is assumed: from the seconds of recorded runs a cycle can hardly be
-#: told apart from noise. A bias grows with the share.
+#: Shortest and longest cycle of the background work in seconds; part of the cycle, at its start, in
+#: which it works; share of throughput that it takes meanwhile. These are assumptions: in the seconds of
+#: recorded runs a cycle can hardly be distinguished from noise. A bias grows with the share.
 CYCLE_S, WORK, DIP = (10, 40), 1 / 3, 0.4
 
-#: Relative change of the level in the time of a case, up or down; the change in the measured part from
-#: which on a run that passes should not have.
+#: Relative change of the level in the time of a case, up or down; and the change in the measured part
+#: above which a run should not pass.
 DRIFT, TOO_FAR = 0.2, 0.1
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is simulated."""
+    """A case that is simulated."""
 
     drift_s: int | None = None
-    """Seconds in which the level changes by :data:`DRIFT`; ``None``: it stays."""
+    """Seconds in which the level changes by :data:`DRIFT`; ``None``: it is constant."""
     counts_parts: bool = False
-    """Whether the engine reports parts of a cycle, as MySQL does; PostgreSQL counts begins."""
+    """Whether the engine reports parts of a cycle, as MySQL does; PostgreSQL counts started ones."""
     ends_early: bool = True
-    """Whether the run ends once it is steady, or is measured for the longest time."""
+    """Whether the run ends once it is steady; if not, it is measured for the longest time."""
 
 
 CASES = {
@@ -56,19 +56,19 @@ CASES = {
 
 
 def stopping(name: str, variation: float, dependence: float, runs: int = RUNS) -> pl.DataFrame:
-    """Return what becomes of the runs of a case.
+    """Return the results of the simulated runs of a case.
 
-    Columns: ``case``; ``variation``, ``dependence``; of all runs the share that ``passed``, and that
-    passed though its level changed :data:`TOO_FAR` in the measured part (``too_far``), each with its
-    standard ``…_error``; of those that passed the median ``seconds``, the median ``cycles`` that they
-    span, and, where the level stays, the ``bias`` of their means with its ``bias_error``; ``runs``;
-    ``seed``.
+    Columns: ``case``; ``variation``, ``dependence``; ``passed``, the share of runs that passed;
+    ``too_far``, the share of runs that passed although their level changed by more than
+    :data:`TOO_FAR` in the measured part; the standard errors of both, ``…_error``; ``seconds`` and
+    ``cycles``, medians of the runs that passed; if the level is constant, the ``bias`` of the means of
+    these runs with its ``bias_error``; ``runs``; ``seed``.
 
     Args:
-        name: of the case, a key of :data:`CASES`.
+        name: name of the case, a key of :data:`CASES`.
         variation: coefficient of variation of the noise.
-        dependence: correlation of a second's noise with the next one's, of logarithms.
-        runs: that are simulated.
+        dependence: correlation of the logarithm of a second's noise with that of the next.
+        runs: number of simulated runs.
     """
     case = CASES[name]
     random = np.random.default_rng(
@@ -96,9 +96,10 @@ def stopping(name: str, variation: float, dependence: float, runs: int = RUNS) -
 
 
 def _share(name: str, found: pl.Series) -> dict[str, float]:
-    """Return a share with its standard error, which is not 0 where all of them are, or none.
+    """Return a share with its standard error, which is not 0 even if all or none are counted.
 
-    That of two more of either kind (Agresti & Coull, American Statistician 52(2), 1998).
+    The error is calculated with two more of either kind (Agresti & Coull, American Statistician 52(2),
+    1998).
     """
     n = len(found) + 4
     nearer = (found.sum() + 2) / n
@@ -108,7 +109,7 @@ def _share(name: str, found: pl.Series) -> dict[str, float]:
 def _run(
     random: np.random.Generator, case: Case, variation: float, dependence: float
 ) -> dict[str, float | bool]:
-    """Simulate a run: whether it passed, how long it was measured, and its mean."""
+    """Simulate a run; return whether it passed, how long it was measured, and its mean."""
     cycle_s, phase, sign = random.uniform(*CYCLE_S), random.random(), random.choice([-1, 1])
     seconds = np.arange(LONGEST_S)
     in_cycle = (phase + (seconds + 0.5) / cycle_s) % 1
@@ -134,8 +135,8 @@ def _run(
 
 
 def _noise(random: np.random.Generator, variation: float, dependence: float) -> np.ndarray:
-    """Return factors around 1, lognormal since throughput has a floor, autoregressive in logarithms."""
-    from scipy.signal import lfilter  # slow to import, for those who only read what was simulated
+    """Return factors around 1: lognormal, since throughput is positive; logarithms autoregressive."""
+    from scipy.signal import lfilter  # slow to import, and not needed to read simulated tables
 
     variance = log(1 + variation**2)
     shocks = random.normal(size=LONGEST_S) * sqrt(1 - dependence**2)

@@ -1,4 +1,4 @@
-"""What was simulated, as ``data/simulated`` keeps it: minutes to make, and read by every paper."""
+"""Results of the simulations in ``data/simulated``: they take minutes, and every paper reads them."""
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
@@ -15,13 +15,14 @@ from benchlab.repo import Repo
 from benchlab.simulation import coverage, stopping
 from benchlab.store import open_any, results
 
-#: Digits after the point: fewer than a simulation's error leaves, and the same on every machine.
+#: Digits after the decimal point: the rounding is below a simulation's error, and makes the files the
+#: same on every machine.
 _DIGITS = 5
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Tables of what was simulated; ``made`` says when."""
+    """Tables of simulation results; the column ``made`` gives the date."""
 
     intervals: pl.DataFrame
     """See :func:`benchlab.simulation.coverage.intervals`."""
@@ -34,13 +35,13 @@ class Simulated:
 
 
 def simulate(repo: Repo, studies: Collection[str] | None = None) -> Simulated:
-    """Simulate from the spreads of the reference, and write it.
+    """Simulate with the spreads of the reference, and write the results.
 
-    What comes out as before is left as it is, with its date.
+    A table with the same results as before keeps its date.
 
     Args:
         repo: the checkout.
-        studies: only these; what was simulated of others and of the gate stays. ``None``: everything.
+        studies: only these; the results of other studies and of the gate stay. ``None``: everything.
 
     Raises:
         StoreError: there is no reference.
@@ -53,12 +54,12 @@ def simulate(repo: Repo, studies: Collection[str] | None = None) -> Simulated:
 
 
 def _made(repo: Repo, studies: Collection[str] | None) -> dict[str, pl.DataFrame]:
-    """Simulate, on all cores: each part draws from a generator of its own."""
+    """Simulate on all cores; each part has its own random generator."""
     with open_any(repo.reference) as reference:
         chosen = [one for one in results.studies(reference) if studies is None or one in studies]
     samples = zip(*product(chosen, coverage.TRIALS), strict=True)
     runs = zip(*product(stopping.CASES, stopping.VARIATIONS, stopping.DEPENDENCES), strict=True)
-    # spawned, since a fork has Polars' locks without its threads
+    # spawn: a fork would have Polars' locks without its threads
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         parts = {  # the longest first
             "verdicts": pool.map(
@@ -77,20 +78,20 @@ def _made(repo: Repo, studies: Collection[str] | None) -> dict[str, pl.DataFrame
 def _of_study(
     repo: Repo, simulated: Callable[..., pl.DataFrame], study: str, *arguments: int
 ) -> pl.DataFrame:
-    """Simulate something of a study's runs in the reference."""
+    """Call a simulation with the rerun of a study in the reference."""
     with open_any(repo.reference) as reference:
         return simulated(results.open_rerun(repo, reference, study), *arguments)
 
 
 def read(repo: Repo) -> Simulated | None:
-    """Return what was simulated last; ``None``: nothing was, as in a checkout without a reference."""
+    """Return the last results; ``None`` if there are none, as in a checkout without a reference."""
     if not repo.simulated.is_dir():
         return None
     return Simulated(*(pl.read_csv(_file(repo, name)) for name in Simulated.__dataclass_fields__))
 
 
 def _write(path: Path, frame: pl.DataFrame, studies: Collection[str]) -> None:
-    """Write a table unless it is there already; if it is of some studies, in place of their rows."""
+    """Write a table if it changed; with ``studies``, replace only the rows of these."""
     today = datetime.now(UTC).date().isoformat()
     found = frame.with_columns(pl.selectors.float().round(_DIGITS), made=pl.lit(today))
     before = pl.read_csv(path) if path.is_file() else found.clear()

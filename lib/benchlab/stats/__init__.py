@@ -1,8 +1,8 @@
 """Statistics over trials, over the seconds of a run, and along the concurrencies of a curve.
 
-Where something is to be decided the answer has three values (``Answer``): it holds, it does not hold,
-or the data cannot say. Intervals are of 95 %, or of the requested confidence. With too few values
-there is no interval, and none is made up: the bounds are ``None``, and nothing is decided by them.
+Decisions have three values (``Answer``): it holds, it does not hold, or the data cannot say. Intervals
+have 95 % confidence, or the requested one. With too few values there is no interval: the bounds are
+``None``, and decide nothing.
 """
 
 from benchlab.stats.buckets import percentile_of_buckets

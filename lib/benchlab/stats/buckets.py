@@ -8,16 +8,19 @@ import numpy as np
 def percentile_of_buckets(
     edges: Sequence[float], counts: Sequence[int], percentile: float
 ) -> float:
-    """Return the smallest bucket edge at or below which ``percentile`` % of the events lie.
+    """Return the smallest bucket edge that at least ``percentile`` % of the events do not exceed.
 
     Args:
-        edges: of the buckets, ascending.
+        edges: upper edges of the buckets, ascending.
         counts: events per bucket.
         percentile: 0 < percentile ≤ 100.
+
+    Raises:
+        ValueError: there are no events.
     """
     cumulative = np.cumsum(counts)
     if not len(cumulative) or not cumulative[-1]:
         raise ValueError("percentile of no events")
-    # multiplied first: 7 / 100 * 100 is more than 7 in binary, and would be the next bucket's
+    # multiply first: in binary 7 / 100 * 100 is more than 7, which would select the next bucket
     rank = np.searchsorted(cumulative, percentile * cumulative[-1] / 100, side="left")
     return float(edges[min(int(rank), len(edges) - 1)])

@@ -1,17 +1,17 @@
-"""Throughput of transactions that commit, from their CPU time and the latency of the log.
+"""Model of the throughput of commits, from their CPU time and the latency of the log.
 
-A closed form beside the data, to say at which concurrency a slow log stops mattering. By the
-operational laws of closed systems (Denning and Buzen, ACM Computing Surveys 10(3), 1978) throughput
-stays below two asymptotes:
+The model is a closed form that is fitted to the data. It gives the concurrency at which a slow log
+stops mattering. By the operational laws of closed systems (Denning and Buzen, ACM Computing Surveys
+10(3), 1978) throughput stays below two asymptotes:
 
-- of few clients: each is busy for its CPU time, and waits for the log's latency, ``log_waits`` times.
-  Commits that come while a write is under way go together with the next one (group commit), so a
-  client that is alone waits once, and one of many up to twice, however many they are;
-- of many clients: all cores are busy. What a transaction takes of them may grow with every client
-  that contends, by the share ``contention``.
+- with few clients, each is busy for its CPU time and waits ``log_waits`` times for the log's latency.
+  Commits that arrive during a write are written together by the next one (group commit). So a single
+  client waits once, and one of many waits up to twice, however many there are;
+- with many clients, all cores are busy. Each further client may raise the CPU time of a transaction,
+  by the share ``contention``.
 
-A log of a limited bandwidth is a third one, where it is known. Near the knee throughput is below all of
-them; ``sharpness`` says how closely it follows the lowest.
+The log's bandwidth, if it is known to be limited, is a third asymptote. Near the knee throughput is
+below all of them; ``sharpness`` says how closely it follows the lowest.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from math import inf
 
 import numpy as np
 
-#: Points that a fit takes: as many as there are parameters, and one more.
+#: Least number of points of a fit: one more than there are parameters.
 LEAST_POINTS = 5
 
-#: Lower and upper bound of each parameter. A transaction of less than 1 µs or more than 1 s is none of
-#: a benchmark's; the rest is what the model means.
+#: Lower and upper bound of each parameter. No transaction of a benchmark takes less than 1 µs or more
+#: than 1 s of CPU time; the other bounds follow from the meaning of the model.
 _BOUNDS = {
     "cpu_s": (1e-6, 1.0),
     "log_waits": (1.0, 2.0),
@@ -35,14 +35,14 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class CommitModel:
-    """See this module."""
+    """The model of this module, with its parameters."""
 
     cores: float
-    """Cores that engine and load generator have together."""
+    """Cores that engine and load generator share."""
     cpu_s: float
-    """CPU time of a transaction, s, where nobody contends."""
+    """CPU time of a transaction without contention, s."""
     log_waits: float
-    """Latencies of the log that a commit waits for, on average."""
+    """How many latencies of the log a commit waits for, on average."""
     contention: float
     """Share by which each further client raises the CPU time of a transaction."""
     sharpness: float
@@ -54,8 +54,8 @@ class CommitModel:
         """Return throughput in transactions per second, one for each number of clients.
 
         Args:
-            clients: n ≥ 1.
-            latency_s: of a durable write to the log, s; one for all, or one for each.
+            clients: numbers of clients, n ≥ 1.
+            latency_s: latency of a durable write to the log, s; one for all, or one for each.
             most: transactions per second that the log's bandwidth allows.
         """
         n, latency = np.asarray(clients, dtype=float), np.asarray(latency_s, dtype=float)
@@ -63,7 +63,7 @@ class CommitModel:
         many = self.cores / (self.cpu_s * (1 + self.contention * (n - 1)))
         asymptotes = np.array(np.broadcast_arrays(few, many, most))
         lowest = asymptotes.min(axis=0)
-        # relative to the lowest, or a high power overflows
+        # relative to the lowest, since a high power would overflow
         return lowest * ((lowest / asymptotes) ** self.sharpness).sum(axis=0) ** (
             -1 / self.sharpness
         )
@@ -77,9 +77,9 @@ class CommitModel:
 
         Args:
             slow_s: latency of the slow log, s.
-            fast_s: of the other.
+            fast_s: latency of the fast log, s.
             share: 0 < share < 1.
-            most_clients: that are tried.
+            most_clients: largest number of clients that is tried.
         """
         clients = np.arange(1, most_clients + 1)
         reached = self.tps(clients, slow_s) >= share * self.tps(clients, fast_s)
@@ -92,13 +92,14 @@ def fit_commits(
     """Fit the model to measured points by least squares of the relative errors.
 
     Args:
-        clients: of each point.
-        latency_s: of a durable write to the log there, s.
-        tps: measured there.
-        cores: that engine and load generator have together.
+        clients: number of clients of each point.
+        latency_s: latency of a durable write to the log at each point, s.
+        tps: measured throughput of each point, transactions per second.
+        cores: number of cores that engine and load generator share.
 
     Raises:
-        ValueError: fewer than five points, not as many of each, or a value that is not above 0.
+        ValueError: fewer than five points, sequences of different length, or a value that is not
+            above 0.
     """
     from scipy.optimize import least_squares
 
@@ -116,7 +117,7 @@ def fit_commits(
 
     low, high = (np.array(bounds) for bounds in zip(*_BOUNDS.values(), strict=True))
     low[0], high[0] = np.log(low[0]), np.log(high[0])
-    # the point with the highest throughput is nearest to that of all cores
+    # the point with the highest throughput is nearest to the asymptote of all cores
     begin = np.clip([np.log(cores / measured.max()), 1.5, 1e-4, 3.0], low, high)
     found = least_squares(errors, begin, bounds=(low, high), x_scale=[1.0, 0.5, 1e-3, 3.0])
     return model(found.x)

@@ -1,7 +1,7 @@
 """Correlations of short samples, such as the columns of a published table.
 
-An interval takes the pairs for independent draws. The rows of a table along concurrency are not: there
-a correlation says that two columns rise together, which they may do for a third reason.
+Intervals assume that the pairs are independent draws. The rows of a table along concurrency are not
+independent: there a correlation says that two columns rise together, perhaps for a third reason.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ import numpy as np
 from benchlab.stats.quantiles import normal
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
-#: With fewer pairs the standard error of Fisher's z is infinite.
+#: With fewer pairs Fisher's z has no finite standard error.
 _LEAST_PAIRS = 4
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> Estimate:
     """Linear correlation, −1 … 1, with its interval by Fisher's z (Metron 1, 1921).
 
-    0 outside the interval: the columns are correlated, at the 5 % level, as far as their values are
-    normal. 0 inside: they may be or not; with four pairs it takes 0.96 to decide. Fewer than four pairs
-    have no interval.
+    0 is outside the interval: the columns are correlated, at the 5 % level, if their values are normal.
+    0 is inside: they may be correlated or not; with four pairs only a correlation of 0.96 or more
+    decides. Fewer than four pairs have no interval.
 
     Raises:
-        ValueError: fewer than two pairs, columns of different length, or one whose values are equal.
+        ValueError: fewer than two pairs, columns of different length, or all values of one are equal.
     """
     from scipy.stats import pearsonr
 
@@ -36,10 +36,11 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> Estimate:
 def spearman(first: Sequence[float], second: Sequence[float]) -> Estimate:
     """Correlation of the ranks, −1 … 1: 1 if one column always rises with the other.
 
-    0 outside the interval and inside mean what they mean for ``pearson``, but for any distribution.
-    The interval is that of Bonett & Wright (Psychometrika 65(1), 2000). Where few pairs are in perfect
-    order theirs has no width, though pairs that are much less correlated are often so, too; there the
-    bound is taken from half a step, the least that a correlation of n ranks can change by, below 1.
+    0 outside or inside the interval means the same as for ``pearson``, but for any distribution. The
+    interval is that of Bonett & Wright (Psychometrika 65(1), 2000). For pairs in perfect order theirs
+    has no width, although a few pairs are often in perfect order even if they are much less
+    correlated. In that case the bound is calculated from half a step below 1; a step is the least by
+    which a correlation of n ranks can change.
 
     Raises:
         ValueError: as in ``pearson``.
@@ -60,7 +61,7 @@ def _check(first: Sequence[float], second: Sequence[float]) -> None:
 
 
 def _estimate(value: float, n: int, variance: float, limit: float) -> Estimate:
-    """Interval by Fisher's z, whose variance is ``variance`` / (n − 3), at ± ``limit`` at most."""
+    """Interval by Fisher's z with variance ``variance`` / (n − 3), for a value within ± ``limit``."""
     if n < _LEAST_PAIRS:
         return Estimate(value, None, None, n)
     z = atanh(max(-limit, min(value, limit)))

@@ -1,7 +1,7 @@
-"""Peak and knee of a throughput curve, with what the trials cannot exclude.
+"""Peak and knee of a throughput curve, with the alternatives that the trials cannot exclude.
 
 A curve is the throughput of the trials at each concurrency; trials are independent samples. Peak and
-knee are places among the concurrencies that were measured: of what lies between them nothing is said.
+knee are always measured concurrencies; concurrencies between them are not considered.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
 
 @dataclass(frozen=True)
 class Position:
-    """A concurrency, with all that it cannot be distinguished from.
+    """A concurrency, with all others that it cannot be distinguished from.
 
-    ``possible`` has the true one in at least 95 % of cases. It need not be a range, and is all of the
-    concurrencies where there is but one trial at each.
+    ``possible`` contains the true one in at least 95 % of cases (or in the requested share). It need
+    not be a contiguous range. With only one trial at each concurrency it is all of them.
     """
 
     value: int
     possible: tuple[int, ...]
 
     def between(self, low: int, high: int) -> Answer:
-        """Whether it lies within ``low`` … ``high``, both included.
+        """Whether the concurrency is within ``low`` … ``high``, both included.
 
-        HOLDS: all that is possible does. FAILS: none of it. OPEN: some.
+        HOLDS: all possible ones are. FAILS: none is. OPEN: some are.
         """
         inside = [low <= one <= high for one in self.possible]
         return Answer.HOLDS if all(inside) else Answer.OPEN if any(inside) else Answer.FAILS
@@ -33,18 +33,18 @@ class Position:
 def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
     """Concurrency with the highest median throughput.
 
-    A concurrency is possible unless another one's throughput is shown to be higher: the subset that
-    has the best of them (Gupta, Technometrics 7(2), 1965; Hsu, Multiple Comparisons, 1996, chapter
-    4), here by one-sided intervals of ratios, corrected for the number of rivals (Bonferroni), so
-    that neither equal variances nor equal numbers of trials are assumed. If several are equally
-    high, each stays possible in at least 95 % of cases.
+    A concurrency is possible unless another one's throughput is shown to be higher. This selects the
+    subset that contains the best (Gupta, Technometrics 7(2), 1965; Hsu, Multiple Comparisons, 1996,
+    chapter 4), here by one-sided intervals of ratios, corrected for the number of rivals (Bonferroni).
+    Neither equal variances nor equal numbers of trials are assumed. If several are equally high, each
+    stays possible in at least 95 % of cases.
 
     Raises:
         ValueError: no concurrencies, or a median of zero.
     """
     order, highest = sorted(curve), _highest(curve)
     rivals = len(order) - 1
-    # one-sided among them: the lower bound of a two-sided interval of twice that
+    # a one-sided bound is the lower bound of a two-sided interval with twice the error
     lows = _lows(curve, 1 - 2 * (1 - confidence) / rivals) if rivals else {}
     possible = [
         one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
@@ -55,15 +55,15 @@ def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
 def knee(curve: Curve, share: float = 0.9, confidence: float = CONFIDENCE) -> Position:
     """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
 
-    "Saturated from 4 threads on" says that it is 4. A concurrency is possible unless it is shown to be
-    below that share of another one's throughput, or a smaller one is shown to reach it, which is to
-    say: to be above that share of every other one's. Intervals of ratios as in ``peak``, each with
-    half of the errors for either way of excluding.
+    "Saturated from 4 threads on" says that the knee is 4. A concurrency is excluded in two ways: its
+    throughput is shown to be below that share of another one's, or a smaller concurrency is shown to be
+    above that share of every other one's. Intervals of ratios as in ``peak``; either way of excluding
+    gets half of the error probability.
 
     Args:
         curve: throughput of the trials at each concurrency.
         share: of the peak's throughput, 0 < share < 1.
-        confidence: that the true one is possible.
+        confidence: probability that the true one is among the possible ones.
 
     Raises:
         ValueError: no concurrencies, a median of zero, or a share out of range.
@@ -87,10 +87,11 @@ def knee(curve: Curve, share: float = 0.9, confidence: float = CONFIDENCE) -> Po
 def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
     """Highest median throughput of a curve, wherever it is; ``n`` is the smallest number of trials.
 
-    The highest of several medians is rather too high, as luck has a part in which it is; the interval
-    knows that. Its upper bound is the highest one of the medians' own upper bounds, whose error is
-    that at the true peak alone. Its lower bound is the highest of lower bounds that hold all at once
-    (Bonferroni). No interval where a concurrency has a single trial: it could be the peak.
+    The highest of several medians tends to be too high, since chance helps to select it. The interval
+    takes this into account. Its upper bound is the highest of the medians' own upper bounds, which errs
+    only if the bound at the true peak does. Its lower bound is the highest of lower bounds that hold
+    all at once (Bonferroni). There is no interval if a concurrency has a single trial: it could be the
+    peak.
 
     Raises:
         ValueError: no concurrencies, or one without trials.
@@ -106,10 +107,11 @@ def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
 
 
 def peak_ratio(above: Curve, below: Curve, confidence: float = CONFIDENCE) -> Estimate:
-    """Ratio of the heights of two peaks, each wherever it is.
+    """Ratio of the heights of two peaks, wherever each is.
 
-    The interval is that between the extremes of the two heights', each of which has half of the errors
-    (Bonferroni): it covers at least as often as it says, and is wider than one at a known concurrency.
+    The interval is between the extreme ratios of the bounds of the two heights. The interval of each
+    height gets half of the error probability (Bonferroni). It covers at least as often as it says, and
+    is wider than an interval at a known concurrency.
 
     Raises:
         ValueError: no concurrencies, one without trials, or a peak of zero.
@@ -129,7 +131,8 @@ def greatest_ratio(
 ) -> tuple[int, Estimate]:
     """Concurrency at which the ratio of two curves is greatest, and that ratio.
 
-    Its interval knows that it was chosen for its height, as that of ``peak_height`` does.
+    The interval takes into account that the concurrency was selected for its ratio, as in
+    ``peak_height``.
 
     Raises:
         ValueError: no concurrency in common, or a median of zero.
@@ -155,7 +158,7 @@ def _highest(curve: Curve) -> int:
 
 
 def _lows(curve: Curve, confidence: float) -> dict[tuple[int, int], float]:
-    """Lower bounds of the ratio of each concurrency's throughput to each other one's; 0 if unknown."""
+    """Lower bounds of the ratio of throughput for each pair of concurrencies; 0 if unknown."""
     return {
         (one, other): ratio(curve[one], curve[other], confidence).low or 0
         for one in curve

@@ -20,13 +20,14 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """An answer about several ratios at once, with the one that it hangs on.
+    """An answer about several ratios at once, with the ratio that decides it.
 
-    ``at`` is its concurrency. The interval of a FAILS is one of several that hold at once, and so a
-    wider one.
+    ``at`` is the concurrency of that ratio. The interval of a FAILS is one of several that hold at
+    once, and is therefore wider.
 
-    HOLDS: the ratio ``at`` is the one that comes nearest to the contrary. FAILS: it speaks against the
-    statement most clearly. OPEN: it is the one that says least for it.
+    From :func:`above_everywhere`, the ratio is for HOLDS the one nearest to failing, for FAILS the one
+    that contradicts the statement most clearly, and for OPEN the one that supports it least. From
+    :func:`everywhere`, it is the first one with the answer; for OPEN, the first without HOLDS.
     """
 
     answer: Answer
@@ -35,12 +36,12 @@ class Decision:
 
 
 def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
-    """Whether what is estimated is ``value``, give or take the factor ``tolerance``.
+    """Whether the estimated number is ``value`` to within the factor ``tolerance``.
 
-    HOLDS: the interval lies within value / tolerance … value · tolerance. FAILS: it lies outside.
-    OPEN: it lies across, or there is none. A wrong HOLDS comes in 2.5 % of cases at most, and so does
-    a wrong FAILS (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, whose 5 %
-    take an interval of 90 %; this one is of 95 % as everywhere).
+    HOLDS: the interval is within value / tolerance … value · tolerance. FAILS: it is outside. OPEN: it
+    overlaps a bound, or there is none. A wrong HOLDS occurs in at most 2.5 % of cases, and so does a
+    wrong FAILS (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987; his 5 % level
+    corresponds to a 90 % interval, this one has 95 % like all others).
 
     Raises:
         ValueError: ``value`` is not positive, or ``tolerance`` is below 1.
@@ -56,10 +57,11 @@ def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
 
 
 def exceeds(estimate: Estimate, least: float) -> Answer:
-    """Whether what is estimated is above ``least``.
+    """Whether the estimated number is above ``least``.
 
-    HOLDS: the interval lies above it. FAILS: below. OPEN: across, or there is none. Errors as in
-    ``equivalent``. How much two runs of the same thing differ is in the interval already.
+    HOLDS: the whole interval is above ``least``. FAILS: it is below. OPEN: it contains ``least``, or
+    there is no interval. Error probabilities as in ``equivalent``. The interval already includes how
+    much two runs of the same thing differ.
     """
     if estimate.low is None or estimate.high is None:
         return Answer.OPEN
@@ -74,13 +76,15 @@ def everywhere(
     decide: Callable[[Estimate], Answer],
     confidence: float = CONFIDENCE,
 ) -> Decision:
-    """Whether the same holds at every one of several concurrencies; errors as in ``above_everywhere``.
+    """Whether a statement holds at every one of several concurrencies.
+
+    Error probabilities as in ``above_everywhere``.
 
     Args:
-        places: the concurrencies, one at least.
-        estimate: gives what is decided on at one of them, by its interval's confidence.
-        decide: answers for one.
-        confidence: of an interval.
+        places: the concurrencies, at least one.
+        estimate: concurrency and confidence of the interval → the number to decide on.
+        decide: number → answer.
+        confidence: of each interval.
     """
     places = list(places)
     at_once = 1 - (1 - confidence) / len(places)
@@ -100,17 +104,17 @@ def above_everywhere(
 
     HOLDS: every ratio is above ``least``. FAILS: at least one is below. OPEN: neither is shown.
 
-    HOLDS takes an interval of ``confidence`` at each concurrency, with nothing to correct: it is
-    wrong only if the one ratio is that is not above, so all of them together err no more often than
-    that one does (intersection-union test; Berger, Technometrics 24(4), 1982). FAILS has as many
-    chances to be wrong as there are concurrencies, so its intervals hold all at once (Bonferroni,
-    which for the first rejection is also Holm's: Scandinavian Journal of Statistics 6(2), 1979).
+    HOLDS uses an interval of ``confidence`` at each concurrency, without correction. It is wrong only
+    if a ratio that is not above ``least`` is decided wrongly, so all of them together err no more often
+    than that one (intersection-union test; Berger, Technometrics 24(4), 1982). FAILS has as many
+    chances to be wrong as there are concurrencies, so its intervals hold all at once (Bonferroni; for
+    the first rejection this equals Holm, Scandinavian Journal of Statistics 6(2), 1979).
 
     Args:
         above: throughput of the trials at each concurrency.
-        below: the same of the other curve.
-        least: how many times ``below`` the other one is said to be.
-        confidence: of an interval.
+        below: the same for the other curve.
+        least: factor of ``below`` that ``above`` must exceed.
+        confidence: of each interval.
 
     Raises:
         ValueError: no concurrency in common, or a median of zero.

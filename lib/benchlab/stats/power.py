@@ -1,4 +1,4 @@
-"""How much identical configurations differ, and how many trials it takes to see more than that."""
+"""How much identical configurations differ, and how many trials show a larger difference."""
 
 from collections.abc import Sequence
 from math import ceil, exp, expm1, log, log1p, sqrt
@@ -9,28 +9,28 @@ from benchlab.stats.quantiles import chi2, noncentral_student_beyond, normal, st
 from benchlab.stats.spread import Spread, prior_of, spread
 from benchlab.stats.trials import CONFIDENCE, Estimate
 
-#: How often a ratio of the requested size is to be seen (Cohen, Statistical Power Analysis for the
+#: Share of cases in which the requested ratio must be seen (Cohen, Statistical Power Analysis for the
 #: Behavioral Sciences, 2nd edition, 1988, chapter 2).
 _POWER = 0.8
 
-#: More trials than that are an order of magnitude, for which the normal distribution will do.
+#: Above this many trials only the order of magnitude matters; the normal distribution is enough.
 _MANY = 1000
 
 
 def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
     """Ratio, above 1, that two identical configurations differ by in 95 % of cases on one target.
 
-    A measured ratio of less than that, in either direction, is no more than running the same thing
-    twice would show. ``value`` is the bound within which the next pair's ratio lies in 95 % of cases,
-    with few pairs accordingly high; the interval is that of the bound that very many pairs would give.
-    Student's and χ² over the logarithms of the ratios, whose mean is known: it is 0, by symmetry
-    (Hahn & Meeker, Statistical Intervals, 1991, chapter 4). What makes each second run faster than
-    its first counts as noise, too.
+    A smaller measured ratio, in either direction, is no more than running the same thing twice would
+    show. ``value`` is the bound for the next pair's ratio in 95 % of cases; with few pairs it is
+    accordingly high. The interval is that of the bound that very many pairs would give. Both use
+    Student's and χ² distributions over the logarithms of the ratios, whose mean is known to be 0 by
+    symmetry (Hahn & Meeker, Statistical Intervals, 1991, chapter 4). An effect that makes each second
+    run faster than its first counts as noise, too.
 
     Args:
-        pairs: throughput of two runs of the same point (A/A), or the medians of two sets of as many
-            trials as the comparison has that is held against it. Pairs of several points give the
-            noise of their mixture. One pair leaves no interval.
+        pairs: throughput of two runs of the same point (A/A). Or the medians of two sets of trials,
+            with as many trials as the comparison that the noise is used for. Pairs of several points
+            give the noise of their mixture. One pair leaves no interval.
 
     Raises:
         ValueError: no pairs, or a throughput that is not positive.
@@ -51,11 +51,11 @@ def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
 def variation(pairs: Sequence[tuple[float, float]]) -> float:
     """Coefficient of variation of the runs of one point, from pairs of them (A/A).
 
-    The runs are lognormally distributed: the two of a pair differ by twice the variance of one
-    (Limpert, Stahel & Abbt, BioScience 51(5), 2001).
+    The runs are assumed to be lognormal: the difference of the logarithms of a pair has twice the
+    variance of one run (Limpert, Stahel & Abbt, BioScience 51(5), 2001).
 
     Raises:
-        ValueError: as ``noise_floor``.
+        ValueError: as in ``noise_floor``.
     """
     if not len(pairs) or np.min(pairs) <= 0:
         raise ValueError("variation of no pairs, or of a throughput that is not positive")
@@ -63,14 +63,14 @@ def variation(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def trials_needed(ratio: float, variation: float, confidence: float = CONFIDENCE) -> int:
-    """Trials of each of two points so that a ratio between them is seen in 80 % of cases.
+    """Trials of each of two points that show a ratio between them in 80 % of cases.
 
-    Seen: the interval of ``stats.ratio``, Welch's over logarithms, excludes 1 (noncentral t).
+    They show it if the interval of ``stats.ratio``, Welch's over logarithms, excludes 1 (noncentral t).
 
     Args:
-        ratio: true ratio, such as 1.05 (or 1 / 1.05, which takes as many).
+        ratio: true ratio, such as 1.05 (or 1 / 1.05, which needs as many trials).
         variation: coefficient of variation from trial to trial, such as 0.03.
-        confidence: of the interval; higher where several must hold at once.
+        confidence: confidence of the interval; higher if several must hold at once.
 
     Raises:
         ValueError: ``ratio`` is 1 or not positive, or ``variation`` is negative.
@@ -86,17 +86,17 @@ def trials_to_tell(
     bounds: Sequence[float] = (1.0,),
     confidence: float = CONFIDENCE,
 ) -> int | None:
-    """Trials of each of two points that would do where so far their ratio cannot be said.
+    """Trials of each of two points that would decide their ratio, which is open so far.
 
-    As many as exclude the nearest of ``bounds`` in 80 % of cases, if ratio and spread are as seen so
-    far. It is a plan, not a promise: both are known from few trials. None: nothing can be planned,
-    for the ratio seen is one of the bounds, or a spread is unknown (a single trial, or a zero).
+    So many trials exclude the nearest of ``bounds`` in 80 % of cases, if ratio and spread are as seen
+    so far. It is a plan, not a promise: both are known from few trials. None: nothing can be planned,
+    since the ratio seen is one of the bounds, or a spread is unknown (a single trial, or a zero).
 
     Args:
         above: throughput of the trials so far.
-        below: the same of the other point.
+        below: the same for the other point.
         bounds: 1 for "above", value / tolerance and value · tolerance for ``equivalent``.
-        confidence: of the interval; higher where several must hold at once.
+        confidence: confidence of the interval; higher if several must hold at once.
     """
     samples = (above, below)
     if any(len(sample) < 2 or min(sample) <= 0 for sample in samples):
@@ -107,21 +107,21 @@ def trials_to_tell(
         return None
     deviation = sqrt(np.mean([spread(sample).variance for sample in samples]))
     priors = [prior_of(sample) for sample in samples]
-    # the one that is known less
+    # the less certain one
     prior = min(priors, key=lambda one: one.freedom) if all(priors) else None
     return _needed(distance, deviation, confidence, prior)
 
 
 def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
-    """Trials of each point that would do where so far a number cannot be held against some bounds.
+    """Trials of each point that would separate a number from some bounds, which is open so far.
 
-    For a number of any kind, as of several points: its interval becomes narrower as the root of the
-    trials. It is a plan, as :func:`trials_to_tell` is. None: nothing can be planned, for the number is
-    one of the bounds, or has no interval.
+    For any kind of number, for example one of several points: the width of its interval is assumed to
+    fall with the square root of the number of trials. It is a plan, as in :func:`trials_to_tell`. None:
+    nothing can be planned, since the number is one of the bounds, has no interval, or is not positive.
 
     Args:
-        number: by the trials so far.
-        bounds: positive.
+        number: estimate from the trials so far.
+        bounds: positive numbers.
     """
     if not number.low or not number.high or number.value <= 0:
         return None
@@ -135,9 +135,9 @@ def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
 def _needed(
     distance: float, deviation: float, confidence: float, prior: Spread | None = None
 ) -> int:
-    """Trials a side, to see ``distance`` between two logarithms with a standard deviation each."""
+    """Trials per side that show ``distance`` between two logarithms of equal standard deviation."""
     quantiles = normal((1 + confidence) / 2) + normal(_POWER)
-    n = 2 * (quantiles * deviation / distance) ** 2  # with normal quantiles, so never too many
+    n = 2 * (quantiles * deviation / distance) ** 2  # normal quantiles never give too many
     if n > _MANY:
         return ceil(n)
     n = max(2, ceil(n))
@@ -149,7 +149,7 @@ def _needed(
 def _seen(
     distance: float, deviation: float, n: int, confidence: float, prior: Spread | None
 ) -> float:
-    """Share of cases in which the interval from ``n`` trials a side excludes no difference."""
+    """Share of cases in which the interval from ``n`` trials per side excludes a difference of 0."""
     if not deviation:
         return 1.0
     shift, freedom = distance / (deviation * sqrt(2 / n)), _freedom(n, prior)
@@ -159,7 +159,7 @@ def _seen(
 def _freedom(n: int, prior: Spread | None) -> float:
     """Degrees of freedom of the variance of a ratio of two points of ``n`` trials each."""
     if prior:
-        return min(n - 1 + prior.freedom, _MANY)  # from so many on it is as good as known
-    # Welch's are fewer than 2(n − 1), as equal spreads never look equal: on average √2 with two trials
-    # and π with three (over F, which the ratio of their variances follows); this comes near to both
+        return min(n - 1 + prior.freedom, _MANY)  # from this many on the variance is practically known
+    # Welch's are fewer than 2(n − 1), since equal spreads never look equal: on average √2 with two
+    # trials and π with three (over F, the distribution of the ratio of variances); this is near both
     return 2 * (n - 1) * (1 - 0.6 / n)

@@ -1,7 +1,8 @@
 """The seconds of one run: their mean, whether they were steady, and where they changed.
 
-Values are evenly spaced, usually one throughput a second. Neighbouring seconds depend on each other,
-and on a throttled disk they come in bursts: they are no independent samples, as trials are.
+Values are evenly spaced, usually the throughput of each second. Neighbouring seconds depend on each
+other, and on a throttled disk throughput comes in bursts. So seconds are not independent samples;
+trials are.
 """
 
 from collections.abc import Sequence
@@ -15,21 +16,22 @@ from benchlab.stats.trials import CONFIDENCE, Estimate
 #: (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3: 1,000 or more).
 _RESAMPLES = 4000
 
-#: With fewer blocks than that a block bootstrap's interval is far too narrow: with two of them it
-#: covers the mean in little more than half of the cases.
+#: With fewer blocks the interval of a block bootstrap is far too narrow: with two blocks it covers the
+#: mean in little more than half of the cases.
 _LEAST_BLOCKS = 10
 
-#: Shortest stretch between two changes, in values: what is shorter is a burst or a stall, not a new
-#: state. In a series of fewer than twice that it is half of the series.
+#: Shortest stretch between two changes, in values: a shorter one is a burst or a stall, not a new
+#: state. In a series of fewer than twice as many values it is half of the series.
 _LEAST_STRETCH = 5
 
-#: Below that even two halves without any overlap are no evidence: one order in ten has them.
+#: With fewer values even two halves without any overlap are no evidence: one order in ten has them.
 _LEAST_SERIES = 6
 
 #: With fewer values it cannot be decided whether they depend on each other.
 _LEAST_FOR_DEPENDENCE = 12
 
-#: Median absolute deviations to which values are cut, so that one second's stall is no new level.
+#: Number of median absolute deviations at which values are clipped, so that a stall of one second does
+#: not look like a new level.
 _OUTLYING = 6 * 1.4826  # six standard deviations of a normal distribution
 
 
@@ -43,7 +45,10 @@ def block_mean(series: Sequence[float], block: int = 3, seed: int = 0) -> Estima
     Args:
         series: evenly spaced values.
         block: length of the blocks, in values.
-        seed: of the resampling.
+        seed: seed of the resampling.
+
+    Raises:
+        ValueError: there are no values.
     """
     sample = np.asarray(series, dtype=float)
     if not len(sample):
@@ -61,10 +66,10 @@ def block_mean(series: Sequence[float], block: int = 3, seed: int = 0) -> Estima
 
 
 def drift(series: Sequence[float]) -> float:
-    """Relative difference of the second half's mean to the first half's.
+    """Relative difference of the second half's mean from the first half's.
 
-    Near 0: the run was steady. ±0.1 and more: it was still warming up, or slowing down, and its mean
-    is no steady-state throughput.
+    Near 0: the run was steady. ±0.1 or more: it was still warming up or slowing down, and its mean is
+    not a steady-state throughput.
 
     Raises:
         ValueError: fewer than two values.
@@ -82,31 +87,32 @@ def drift(series: Sequence[float]) -> float:
 def change_points(series: Sequence[float]) -> list[int]:
     """Indices at which the level of a series changes: the first value of each new stretch.
 
-    Empty: no change was seen. Among bursts one has to be large and long to be seen, and fewer than
-    fifteen values have room for one only, near their middle. Not empty: the level changed, by however
-    little. In series without a change, up to 5 % have one reported where values are independent, up to
-    17 % where each depends strongly on the one before (ρ = 0.8). That cannot be decided from fewer than
-    twelve values, where a level that wanders passes for one that changed (with ρ = 0.6 in up to 28 %).
+    Empty: no change was seen. Among bursts a change must be large and long to be seen, and fewer than
+    fifteen values have room for a single one, near their middle. Not empty: the level changed, perhaps
+    by very little. A change is reported in up to 5 % of the series without one if their values are
+    independent, and in up to 17 % if each value depends strongly on the one before (ρ = 0.8).
+    Dependence cannot be determined from fewer than twelve values; there a wandering level looks like a
+    changed one (with ρ = 0.6 in up to 28 %).
 
-    The best of all segmentations by optimal partitioning (Jackson et al., IEEE Signal Processing
-    Letters 12(2), 2005) with Schwarz's penalty for each change (Yao, Statistics & Probability Letters
-    6(3), 1988). The noise it is measured by is that from value to value, which changes of level hardly
-    add to (von Neumann, Annals of Mathematical Statistics 12(4), 1941).
+    The result is the best of all segmentations by optimal partitioning (Jackson et al., IEEE Signal
+    Processing Letters 12(2), 2005) with Schwarz's penalty for each change (Yao, Statistics &
+    Probability Letters 6(3), 1988). The noise is estimated from differences of neighbouring values, to
+    which changes of level add little (von Neumann, Annals of Mathematical Statistics 12(4), 1941).
     """
     sample = np.asarray(series, dtype=float)
     n = len(sample)
     if n < _LEAST_SERIES or np.ptp(sample) == 0:
         return []
     middle = np.median(sample)
-    # none where most values are equal: it shows nothing of the others then
+    # no clipping if most values are equal: their deviation says nothing about the others then
     if reach := _OUTLYING * np.median(np.abs(sample - middle)):
         sample = sample.clip(middle - reach, middle + reach)
-    # χ² would take the noise for known; it rests on differences worth two thirds of as many values
+    # χ² would treat the noise as known; the estimate is worth two thirds of as many values
     schwarz = f_beyond(chi2_beyond(2 * np.log(n), 1), 1, 2 / 3 * (n - 1))
     penalty = schwarz * _noise(sample)
     stretch = min(_LEAST_STRETCH, n // 2)
     sums = np.concatenate([[0], (sample - sample.mean()).cumsum()])
-    # best[end]: what the best segmentation of the values before `end` explains of their squares
+    # best[end]: sum of squares that the best segmentation of the values before `end` explains
     best = np.full(n + 1, -np.inf)
     best[0] = 0
     begin = np.zeros(n + 1, dtype=int)
@@ -124,19 +130,20 @@ def change_points(series: Sequence[float]) -> list[int]:
 def steady_from(series: Sequence[float], tolerance: float = 0.05) -> int | None:
     """Index from which on a series is steady.
 
-    0: all of it, as far as ``change_points`` can detect. A number: what is before it is warm-up, to be
-    cut. None: it never settled, or too late: less than half of it would be left.
+    0: all of it is steady, as far as ``change_points`` can detect. A number above 0: the values before
+    it are warm-up and should be cut. None: the series never settled, or so late that less than half of
+    it would be left.
 
-    A series is steady for as long, counted from its end, as the stretches between its change points
-    have means within ``tolerance`` of the last one's (Barrett et al., Virtual Machine Warmup Blows
-    Hot and Cold, OOPSLA 2017; what is too late they count in iterations, and here it is half).
+    Going back from the end, the stretches between change points are steady as long as their means are
+    within ``tolerance`` of the last one's (Barrett et al., Virtual Machine Warmup Blows Hot and Cold,
+    OOPSLA 2017; they define too late as a number of iterations, here it is half of the series).
 
     Args:
-        series: evenly spaced values, from the beginning of the run.
+        series: evenly spaced values, from the start of the run.
         tolerance: relative difference of two means that does not matter.
 
     Raises:
-        ValueError: fewer than six values, of which nothing can be said.
+        ValueError: fewer than six values, which are too few to decide.
     """
     sample = np.asarray(series, dtype=float)
     n = len(sample)
@@ -153,14 +160,14 @@ def steady_from(series: Sequence[float], tolerance: float = 0.05) -> int | None:
 
 
 def _noise(sample: np.ndarray) -> float:
-    """Variance of a mean of values, times their number, as if their level had never changed.
+    """Variance of a mean of values, times their number, without changes of their level.
 
-    That of a first-order autoregression, of which the mean squared differences of neighbours and of
-    next neighbours are 2σ²(1 − ρ) and 2σ²(1 − ρ²). A negative ρ is not used.
+    The model is a first-order autoregression: the mean squared differences of neighbours and of next
+    neighbours are 2σ²(1 − ρ) and 2σ²(1 − ρ²). A negative ρ is taken as 0.
     """
     one, two = (np.mean((sample[lag:] - sample[:-lag]) ** 2) for lag in (1, 2))
     dependence = 0.0
     if len(sample) >= _LEAST_FOR_DEPENDENCE:
-        # a change of level alone looks like ρ = 1; up to here it is still seen for what it is
+        # a change of level alone looks like ρ = 1; with this upper bound it is still detected
         dependence = np.clip(two / one - 1, 0, 1 - np.sqrt(2 / len(sample)))
     return float(one / 2 / (1 - dependence) * (1 + dependence) / (1 - dependence))

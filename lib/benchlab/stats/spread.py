@@ -1,15 +1,16 @@
-"""How much trials spread, learnt from all points of a rerun at once; or blocks, from all of a run.
+"""Spread of trials, estimated from all points of a rerun at once; or of blocks, from all of a run.
 
-Three trials say next to nothing of their own spread: their Student interval is 2.2 times as wide as one
-that knew it. But a rerun has dozens of points on one machine, whose spreads are not unlike. So each
-point's variance is drawn towards theirs, the more the more alike they are (empirical Bayes; Smyth,
-Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3, sections 3 to 6.2:
-the moderated t).
+Three trials say very little about their own spread: their Student interval is 2.2 times as wide as an
+interval with known spread. But a rerun has dozens of points on one machine, with similar spreads. So
+each point's variance is drawn towards the common one, the more the more alike the points are
+(empirical Bayes; Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article
+3, sections 3 to 6.2: the moderated t).
 
-There a common variance is learnt from thousands of genes; here it may be five points, and some may be
-of another kind than the others. So for trials it counts for two more of them; where points are too
-unlike for that, as idle workloads beside saturated ones are, each keeps its own: else the intervals of
-points that are noisier than the rest would cover too rarely (``make bench`` simulates it).
+Smyth estimates the common variance from thousands of genes. Here there may be only five points, and
+some may differ in kind from the others. So for trials the common variance counts for two degrees of
+freedom. If points are too unlike for that, as idle and saturated workloads are, each keeps its own
+variance. Otherwise the intervals of points noisier than the rest would cover too rarely
+(``make bench`` simulates it).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +20,22 @@ from math import exp, log
 import numpy as np
 from scipy.special import digamma, polygamma
 
-#: Degrees of freedom that what points have in common counts for: so many, or none.
+#: Degrees of freedom that the common variance of points counts for, if it counts.
 _OF_TRIALS = 2.0
 
-#: Fewer spreads say nothing of others.
+#: Least number of spreads from which a common one is estimated.
 _FEWEST = 3
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A variance of logarithms or relative deviations, and on how many degrees of freedom it rests."""
+    """A variance of logarithms or of relative deviations, and its degrees of freedom."""
 
     variance: float
     freedom: float
 
     def drawn_to(self, prior: "Spread | None") -> "Spread":
-        """Return this variance as a prior one moderates it: the mean of both by their freedom."""
+        """Return the mean of this variance and a prior one, weighted by their degrees of freedom."""
         if prior is None:
             return self
         freedom = self.freedom + prior.freedom
@@ -43,14 +44,14 @@ class Spread:
 
 
 class Sample(tuple[float, ...]):
-    """The values of a point's trials, and what trials of points like it have in common.
+    """The values of a point's trials, and the common spread of similar points.
 
-    A plain sequence will do wherever trials are requested; of that nothing is known beforehand.
+    Functions that take trials accept a plain sequence, too; it has no prior spread.
     """
 
     prior: Spread | None
     is_exact: bool
-    """Whether another trial could not differ, so that the value is known without an interval."""
+    """Whether another trial could not differ, so that the interval has no width."""
 
     def __new__(
         cls, values: Iterable[float], prior: Spread | None = None, is_exact: bool = False
@@ -62,14 +63,14 @@ class Sample(tuple[float, ...]):
 
 
 def prior_of(values: Sequence[float]) -> Spread | None:
-    """Return what is known of a sample's spread beforehand; of a plain sequence nothing is."""
+    """Return the prior spread of a sample; ``None`` if it is unknown, as for a plain sequence."""
     return values.prior if isinstance(values, Sample) else None
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the spread of the trials of one point, n ≥ 2, all of them positive.
+    """Return the spread of the trials of one point: two or more values, all positive.
 
-    That of a :class:`Sample` is drawn to its prior.
+    The spread of a :class:`Sample` is drawn to its prior.
     """
     logs = np.log(np.sort(np.asarray(values, dtype=float)))
     return Spread(float(logs.var(ddof=1)), len(logs) - 1).drawn_to(prior_of(values))
@@ -78,19 +79,19 @@ def spread(values: Sequence[float]) -> Spread:
 def common_spreads(
     points: Mapping[str, Iterable[Sequence[float]]],
 ) -> dict[str, Spread | None]:
-    """Return what the points of each engine of a rerun have in common in how much their trials spread.
+    """Return the common spread of trials over the points of each engine of a rerun.
 
-    How much they spread is learnt from each engine's own points, or from all where it has fewer than
-    three; how alike they are from all points, each beside those of its engine.
+    The level is estimated from each engine's own points, or from all points if it has fewer than
+    three. How alike spreads are is estimated from all points, each compared with its engine's.
 
     Args:
-        points: by engine, the values of the trials of each. Left out: those with a single trial, with
-            a value that is not positive, or whose trials are all equal, as numbers that a program
-            merely counts may be.
+        points: engine → the values of the trials of each point. Points are left out if they have a
+            single trial, a value that is not positive, or trials that are all equal (as counted
+            numbers may be).
 
     Returns:
-        By engine, with a ``freedom`` of two. None for all: the points are too unlike for that, or
-        fewer than three are left.
+        Engine → spread with a ``freedom`` of two. ``None`` for all engines if the points are too
+        unlike, or fewer than three are left.
     """
     known = {
         engine: _known(spread(one) for one in of_engine if len(one) > 1 and min(one) > 0)
@@ -101,7 +102,7 @@ def common_spreads(
         return dict.fromkeys(points)
     like = {engine: own if len(own) >= _FEWEST else every for engine, own in known.items()}
     beside = [_logs(own) - _logs(like[engine]).mean() for engine, own in known.items() if own]
-    # engines with few points share one
+    # engines with few points share one mean
     means = len({id(like[engine]) for engine, own in known.items() if own})
     freedom = _freedom(np.concatenate(beside), means, every)
     if freedom < _OF_TRIALS:
@@ -110,16 +111,16 @@ def common_spreads(
 
 
 def in_common(spreads: Iterable[Spread]) -> Spread | None:
-    """Return what spreads have in common.
+    """Return the common spread of several spreads.
 
-    ``freedom`` says how alike they are: with 2 a point's own three trials count as much as all others
-    together. It is at most the sum of theirs, where they differ no more than by chance.
+    ``freedom`` says how alike they are: with 2, a point's own three trials count as much as all other
+    points together. It is at most the sum of their ``freedom``, if they differ only by chance.
 
     Args:
-        spreads: those of nothing at all are left out.
+        spreads: those with a variance of 0 are left out.
 
     Returns:
-        None: fewer than three are left, too few to say.
+        ``None`` if fewer than three are left, which are too few.
     """
     known = _known(spreads)
     if len(known) < _FEWEST:
@@ -134,18 +135,18 @@ def _known(spreads: Iterable[Spread]) -> list[Spread]:
 
 
 def _logs(spreads: Sequence[Spread]) -> np.ndarray:
-    """Return the logarithm of each variance, less what it is too low by in the mean."""
+    """Return the logarithm of each variance, corrected for its bias."""
     half = np.array([one.freedom for one in spreads]) / 2
     return np.log([one.variance for one in spreads]) - digamma(half) + np.log(half)
 
 
 def _freedom(beside: np.ndarray, means: int, spreads: Sequence[Spread]) -> float:
-    """Return how many degrees of freedom what spreads have in common counts for.
+    """Return how many degrees of freedom the common variance of spreads counts for.
 
     Args:
-        beside: logarithms of their variances, each less the mean of those that it is like.
-        means: how many such means there are.
-        spreads: their own.
+        beside: logarithms of the variances, each less the mean of its group.
+        means: number of groups, each with one mean.
+        spreads: the spreads themselves.
     """
     from scipy.optimize import brentq
 
@@ -153,12 +154,12 @@ def _freedom(beside: np.ndarray, means: int, spreads: Sequence[Spread]) -> float
     most = float(2 * half.sum())
     by_chance = float(polygamma(1, half).mean())
     beyond_chance = float((beside**2).sum()) / (len(beside) - means) - by_chance
-    # of the logarithm of a variance that all of them had in common, the least that there can be
+    # the least possible: variance of the logarithm of a variance that all of them share
     if beyond_chance <= polygamma(1, most / 2):
         return most
     return 2 * brentq(lambda x: polygamma(1, x) - beyond_chance, 1e-6, most / 2)
 
 
 def _level(spreads: Sequence[Spread], freedom: float) -> float:
-    """Return the variance that spreads have in common."""
+    """Return the common variance of spreads."""
     return exp(_logs(spreads).mean() + digamma(freedom / 2) - log(freedom / 2))

@@ -1,11 +1,11 @@
 """Median over trials, and the ratio of two, with their intervals.
 
-The interval is Student's over the logarithms, for a ratio Welch's, as is the custom for few trials
-(Georges, Buytaert & Eeckhout, OOPSLA 2007, section 3.2). Throughput has a floor and a long tail, so
-its logarithms come nearer to a normal distribution than the values do. A percentile bootstrap cannot
-see beyond its sample: of 7 to 13 trials it covers the median in 88 to 92 % of cases only. What other
-points of the rerun say of the spread comes with a :class:`~benchlab.stats.spread.Sample` and makes the
-interval narrower.
+The interval is Student's over the logarithms, for a ratio Welch's, as is usual for few trials (Georges,
+Buytaert & Eeckhout, OOPSLA 2007, section 3.2). Throughput has a lower bound and a long tail, so its
+logarithms are closer to a normal distribution than the values. A percentile bootstrap cannot see beyond
+its sample: with 7 to 13 trials it covers the median in only 88 to 92 % of cases. A
+:class:`~benchlab.stats.spread.Sample` carries what the other points of the rerun show about the spread,
+which makes the interval narrower.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ class Estimate:
     n: int
 
     def excludes(self, value: float) -> bool:
-        """Whether ``value`` lies outside the interval.
+        """Whether ``value`` is outside the interval.
 
-        True: the data speak against ``value``, at the 5 % level where the interval is of 95 %. False:
-        they don't, or there are too few of them to say.
+        True: the data contradict ``value``, at the 5 % level for a 95 % interval. False: they do not,
+        or there are too few of them to decide.
         """
         if self.low is None or self.high is None:
             return False
@@ -44,7 +44,7 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
 
     Args:
         values: one per trial, n ≥ 1. A zero leaves no interval: it has no logarithm.
-        confidence: of the interval, below 1.
+        confidence: confidence of the interval, below 1.
 
     Raises:
         ValueError: there are no values.
@@ -57,14 +57,14 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
 def ratio(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Ratio of two medians with its interval; ``n`` is the smaller sample.
+    """Ratio of two medians with its interval; ``n`` is the size of the smaller sample.
 
-    The samples are taken as independent, since trials of different points are not paired.
+    The samples are treated as independent, since trials of different points are not paired.
 
     Args:
         numerator: values of the trials of one point.
-        denominator: of the other.
-        confidence: as of :func:`median`.
+        denominator: values of the trials of the other point.
+        confidence: as in :func:`median`.
 
     Raises:
         ValueError: a sample is empty, or the denominator's median is zero.
@@ -83,15 +83,15 @@ def mean_ratio(
     denominators: Sequence[Sequence[float]],
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """Geometric mean of the ratios of several points, each counting as much; ``n`` as of :func:`ratio`.
+    """Geometric mean of the ratios of several points with equal weight; ``n`` as in :func:`ratio`.
 
     Args:
         numerators: values of the trials of each point.
-        denominators: of those that they are held against, in the same order.
-        confidence: as of :func:`median`.
+        denominators: values of the trials of the points they are compared with, in the same order.
+        confidence: as in :func:`median`.
 
     Raises:
-        ValueError: as of :func:`ratio`.
+        ValueError: as in :func:`ratio`.
     """
     pairs = list(zip(numerators, denominators, strict=True))
     value = float(np.exp(np.mean([np.log(ratio(*pair).value) for pair in pairs])))
@@ -101,14 +101,14 @@ def mean_ratio(
 
 
 def share(holds: Sequence[bool], confidence: float = CONFIDENCE) -> Estimate:
-    """Share of the values of which something holds.
+    """Share of the values for which something holds.
 
-    The interval is Clopper and Pearson's (Biometrika 26(4), 1934), which covers at least as much as it
-    says.
+    The interval is Clopper and Pearson's (Biometrika 26(4), 1934), which covers at least as often as
+    it says.
 
     Args:
-        holds: of each value, n ≥ 1.
-        confidence: as of :func:`median`.
+        holds: whether it holds, for each value, n ≥ 1.
+        confidence: as in :func:`median`.
 
     Raises:
         ValueError: there are no values.
@@ -125,10 +125,10 @@ def share(holds: Sequence[bool], confidence: float = CONFIDENCE) -> Estimate:
 def _estimate(
     value: float, terms: Sequence[tuple[float, Sequence[float]]], confidence: float
 ) -> Estimate:
-    """Student's interval over logarithms; Welch's for those of several samples, added by weight.
+    """Student's interval over logarithms; Welch's for a weighted sum over several samples.
 
-    Where the median lies outside, as it may with two samples of very different sizes, the interval is
-    stretched to it.
+    If the median is outside, as can happen with samples of very different sizes, the interval is
+    extended to it.
     """
     samples = [sample for _, sample in terms]
     n = min(len(sample) for sample in samples)
@@ -147,7 +147,7 @@ def _estimate(
     if variance:
         moderated = any(map(prior_of, samples))
         half = _quantile(confidence, parts, spreads, moderated) * np.sqrt(variance)
-    with np.errstate(over="ignore"):  # two trials that far apart leave any ratio possible
+    with np.errstate(over="ignore"):  # two trials that far apart allow any ratio
         low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
     return Estimate(value, min(low, value), max(high, value), n)
 
@@ -155,10 +155,11 @@ def _estimate(
 def _quantile(
     confidence: float, parts: list[float], spreads: list[Spread], moderated: bool
 ) -> float:
-    """Quantile for a sum of parts: with one sample Student's, with two an approximation of theirs.
+    """Quantile for a sum of parts: Student's for one sample, an approximation for several.
 
-    Welch's and Satterthwaite's is for variances that are estimated each by itself. For those drawn to
-    a prior, which are as a posterior's, it is the mean of both (Cochran, Biometrics 20(1), 1964).
+    Independently estimated variances use Welch's and Satterthwaite's approximation. Variances drawn to
+    a prior are like those of a posterior, and use the weighted mean of Student's quantiles (Cochran,
+    Biometrics 20(1), 1964).
     """
     freedoms, tail = [one.freedom for one in spreads], (1 + confidence) / 2
     if moderated:
