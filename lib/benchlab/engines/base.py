@@ -1,9 +1,9 @@
-"""The contract of an engine on benchlab's side; its other half is the Ansible role of the same name.
+"""The interface of an engine in benchlab; its other half is the Ansible role of the same name.
 
-The role installs, starts, stops and tunes. The module here talks to a running server: its version, the
-settings in effect, its counters, the size of the dataset, and what can be set by SQL alone. Both
-protocols' clients are thin; what an engine must bring is stated in :class:`Engine` and tested for all
-of them by one contract test.
+The role installs, starts, stops and tunes. This module talks to a running server: its version, the
+settings in effect, its counters, the size of the dataset, and what can be set only by SQL. The clients
+of both protocols are thin. :class:`Engine` states what an engine must provide; one contract test checks
+all engines.
 """
 
 import json
@@ -34,7 +34,7 @@ from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY
 
-#: An engine's checkpoints; ``end_us`` null: not ended. Unix microseconds.
+#: Columns of an engine's checkpoints, in Unix microseconds; ``end_us`` is null if one has not ended.
 CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
 
 _CONNECT_TIMEOUT_S = 10
@@ -48,13 +48,13 @@ Pages = Callable[[], Mapping[str, Mapping[str, str]]]
 _BYTES = TypeAdapter(ByteSize)
 _TRUE, _FALSE = {"on", "true", "yes", "1"}, {"off", "false", "no", "0"}
 
-#: PostgreSQL's units of time (documentation, 20.1.1), in seconds. Its minute is no ``m``.
+#: PostgreSQL's units of time (documentation, 20.1.1), in seconds. A minute is ``min``, not ``m``.
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s|min|h|d)")
 
 
 class Endpoint(BaseModel):
-    """Where a server answers, and as which user. The password never leaves memory."""
+    """Address of a server, and the user to connect as. The password never leaves memory."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,7 +71,7 @@ class EngineSetting(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
-    # a record of before version 5 names it `asked`
+    # records before version 5 call it `asked`
     requested: Annotated[str | None, Field(validation_alias=AliasChoices("requested", "asked"))]
     effective: str | None
     unit: str | None = None
@@ -79,16 +79,17 @@ class EngineSetting(BaseModel):
 
     @property
     def took_effect(self) -> bool:
-        """Whether the effective value is the requested one, in whatever unit each is written."""
+        """Whether the effective value equals the requested one, whatever unit each is written in."""
         if self.requested is None:
             return True
-        # a bare time is in the server's own unit, while a bare size is in bytes throughout benchlab
+        # a time without a unit is in the server's own unit; a size without one is in bytes throughout
+        # benchlab
         requested = canonical(self.requested, self.unit if self.unit in _SECONDS else None)
         return self.effective is not None and requested == canonical(self.effective, self.unit)
 
 
 def without_effect(engine: str, settings: Iterable[EngineSetting]) -> str | None:
-    """Return which setting did not take effect, in a line; ``None`` if all did.
+    """Describe the first setting that did not take effect, in one line; ``None`` if all did.
 
     Args:
         engine: its name, for the message.
@@ -110,12 +111,12 @@ def without_effect(engine: str, settings: Iterable[EngineSetting]) -> str | None
 
 
 def canonical(value: str, unit: str | None = None) -> str | float:
-    """Bring a setting's value into one form: sizes in bytes, times in seconds, switches as 0/1.
+    """Convert a setting's value to one form: sizes in bytes, times in seconds, switches as 0/1.
 
-    What is none of these is text, in lower case.
+    Any other value is text, in lower case.
 
-    ``unit`` is the server's own (PostgreSQL: ``8kB``, ``MB``, ``s``); without one, a suffix within
-    the value counts (``64MB``, ``1G``), always in powers of 1024 as databases have it.
+    ``unit`` is the server's own (PostgreSQL: ``8kB``, ``MB``, ``s``). Without one, a suffix of the
+    value counts (``64MB``, ``1G``). Sizes are always in powers of 1024, as in databases.
     """
     text = str(value).strip().lower()
     if text in _TRUE and unit is None:
@@ -133,7 +134,7 @@ def canonical(value: str, unit: str | None = None) -> str | float:
 
 
 def _binary_size(text: str) -> int | None:
-    """Bytes of a size such as ``8kB``, ``64MB`` or ``2G``; ``None`` if it is no size."""
+    """Bytes of a size such as ``8kB``, ``64MB`` or ``2G``; ``None`` if it is not a size."""
     letters = text.lower().removesuffix("ib").removesuffix("b")
     if letters and letters[-1] in "kmgtp":
         digits = letters[:-1] or "1"
@@ -148,24 +149,26 @@ class Engine(ABC):
     """A running server of one engine.
 
     Class attributes:
-        name: as in studies, roles and tables.
-        protocol: what its clients speak, and so the dialect of SQL that they write.
-        pool: name of the setting that sizes its buffer pool; empty where no one setting does.
-        kept_settings: names of those that a data directory keeps from its first start, so that no
-            later start can make them smaller.
-        page_bytes: what it reads of the disk at a time, at random; 0 where that is not known.
-        log_folder: its log's in the data directory, which may be moved to a disk of its own; empty
-            where it has none that can.
-        waits_query: a light query for what each session of the load does right now, or how many do
-            so; empty where the engine does not report that.
-        standbys_query: a light query for how far each standby is; empty where the engine has none. See
-            :mod:`benchlab.observers.replication` for its columns.
-        nodes: roles of the nodes that its Ansible role can set it up on.
-        stops_at_once: whether its nodes need each other to stop, too, and so are stopped at once; else
-            one after the other, so that the standbys have all that the first sent.
-        schema: SQL for the name of what holds the tables.
-        table_states_query: the state of each table that a write changes for its readers, a row each
-            with ``name`` and ``state``; empty where a table has none.
+        name: its name in studies, roles and tables.
+        protocol: protocol of its clients, which also decides their dialect of SQL.
+        pool: name of the setting that sizes its buffer pool; empty if no single setting does.
+        kept_settings: names of the settings that a data directory keeps from its first start. A later
+            start cannot make them smaller.
+        page_bytes: bytes that it reads from the disk in one random read; 0 if unknown.
+        log_folder: folder of its log in the data directory, which can be moved to a separate disk;
+            empty if the engine has no such folder.
+        waits_query: a light query for what each session of the load does now, or for how many sessions
+            do the same; empty if the engine does not report it.
+        standbys_query: a light query for how far each standby has come; empty if the engine has no
+            standbys. See :mod:`benchlab.observers.replication` for its columns.
+        nodes: roles of the nodes on which its Ansible role can set it up.
+        stops_at_once: whether its nodes are stopped all at once, because they need each other to stop.
+            Otherwise they are stopped one after the other, so that the standbys have everything that
+            the first one sent.
+        schema: SQL expression for the name of the schema or database that holds the tables.
+        table_states_query: a query for the state of each table, which a write changes for the table's
+            readers. It returns a row per table with ``name`` and ``state``; empty if tables have no
+            such state.
     """
 
     name: ClassVar[str]
@@ -183,27 +186,28 @@ class Engine(ABC):
     table_states_query: ClassVar[str] = ""
 
     def __init__(self, endpoint: Endpoint, reach: Callable[[], Endpoint] | None = None):
-        """Know where the load finds the server, and where this process does if that is elsewhere."""
+        """Take the server's address for the load, and for this process if that differs."""
         self.endpoint = endpoint
         self._reach = reach or (lambda: endpoint)
 
     @property
     def reached(self) -> Endpoint:
-        """Where this process finds the server."""
+        """Address at which this process reaches the server."""
         return self._reach()
 
     def query(self, sql: str, parameters: tuple = ()) -> list[dict[str, Any]]:
-        """Run one statement, committed by itself, and return its rows.
+        """Run one statement, commit it, and return its rows.
 
         Raises:
-            EngineError: the server refused it or is not there; the message is the first line of its.
+            EngineError: the server refused it or cannot be reached; the message is the first line of
+                the client's error message.
         """
         with self.asking() as ask:
             return ask(sql, parameters)
 
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        """Hold one connection open; what is given runs statements on it as :meth:`query` does.
+        """Hold one connection open, and yield a function that runs statements on it like :meth:`query`.
 
         Raises:
             EngineError: see :meth:`query`.
@@ -218,12 +222,13 @@ class Engine(ABC):
             yield ask
 
     def copy(self, table: str, rows: pl.DataFrame, binary: Collection[str] = ()) -> None:
-        """Bring rows into a table by the server's bulk load, a transaction by itself.
+        """Load rows into a table with the server's bulk load, in a separate transaction.
 
         Args:
-            table: name.
-            rows: columns as the table names them. No text may hold a tab, a line's end or a backslash.
-            binary: columns that hold bytes, here in hex.
+            table: name of the table.
+            rows: columns are named as in the table. No text may contain a tab, a line break or a
+                backslash.
+            binary: columns of bytes, given in hex.
 
         Raises:
             EngineError: see :meth:`query`.
@@ -233,10 +238,10 @@ class Engine(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Hold a connection of the protocol's client in a transaction, which is committed at the end.
+        """Yield a connection of the protocol's client in a transaction, and commit it at the end.
 
         Raises:
-            EngineError: the server refused something or is not there. Nothing is committed then.
+            EngineError: the server refused something or cannot be reached. Nothing is committed then.
         """
         with self._connected() as connection:
             connection.cursor().execute("BEGIN")
@@ -249,7 +254,7 @@ class Engine(ABC):
             with self._connect(self.reached) as connection:
                 yield connection
         except (psycopg.Error, pymysql.MySQLError) as error:
-            # PyMySQL's message stands behind a number
+            # PyMySQL puts the error's number before its message
             said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
             code = (
                 error.sqlstate if isinstance(error, psycopg.Error) else next(iter(error.args), None)
@@ -258,7 +263,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _connect(self, endpoint: Endpoint) -> Any:
-        """Return a new connection that commits every statement and gives rows as dictionaries."""
+        """Return a new connection that commits every statement and returns rows as dictionaries."""
 
     @abstractmethod
     def _copy(
@@ -272,7 +277,7 @@ class Engine(ABC):
 
     @abstractmethod
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
-        """Return the values of ``names`` that the server reports, without names that it does not know.
+        """Return the values of ``names`` that the server reports; names unknown to it are left out.
 
         ``requested`` is ``None`` in all of them.
         """
@@ -299,7 +304,7 @@ class Engine(ABC):
 
     @staticmethod
     def accesses(plan: str) -> list[Access]:
-        """Return how a plan of :meth:`explain` read each table; nothing where the query is not run."""
+        """Return how a plan of :meth:`explain` read each table; empty if the query is not run."""
         del plan
         return []
 
@@ -309,10 +314,10 @@ class Engine(ABC):
 
     @abstractmethod
     def analyze(self) -> None:
-        """Bring the statistics of a freshly loaded dataset up to date, as the tables' owner may."""
+        """Update the statistics of a freshly loaded dataset, with the rights of the tables' owner."""
 
     def tables(self) -> set[str]:
-        """Return the names of the tables in the database that is connected to."""
+        """Return the names of the tables in the connected database."""
         rows = self.query(
             "SELECT table_name AS name FROM information_schema.tables"
             f" WHERE table_schema = {self.schema}"
@@ -322,21 +327,21 @@ class Engine(ABC):
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """Return how many cycles of its background work the server has ever gone through.
 
-        A cycle is what comes back by itself while a workload writes: from checkpoint to checkpoint,
-        from flush to flush, once around a log of fixed size. With what is under way as a part of one,
-        or as a whole number of those begun (:func:`benchlab.gate.steady.spanned`). ``None``: the
-        server does not report it.
+        A cycle is work that recurs while a workload writes: from checkpoint to checkpoint, from flush
+        to flush, or once around a log of fixed size. The number includes the current cycle as a
+        fraction, or it is a whole number: that of the cycles begun
+        (:func:`benchlab.gate.steady.spanned`). ``None``: the server does not report it.
 
         Args:
-            ask: the server.
-            pages: reads what its services print, for an engine whose SQL does not tell.
+            ask: runs a statement on the server.
+            pages: reads what its services print, for an engine that does not report this by SQL.
         """
         del ask, pages
         return None
 
     @classmethod
     def checkpoints(cls, log: str) -> pl.DataFrame | str:
-        """Return the checkpoints of a run (:data:`CHECKPOINTS`), or why nothing tells them.
+        """Return the checkpoints of a run (:data:`CHECKPOINTS`), or why they are not known.
 
         Args:
             log: what the server logged since it was started for the run.
@@ -350,26 +355,26 @@ class Engine(ABC):
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
-        """Fold one row of :meth:`sample_sessions`: class, the engine's name of the wait, sessions.
+        """Map a row of :meth:`sample_sessions` to class and name of the wait, and number of sessions.
 
-        ``None`` is for a session that is not the load's.
+        ``None``: the session does not belong to the load.
         """
         raise NotImplementedError(f"{cls.name} has no waits_query")
 
     @classmethod
     def shortcoming(cls, version: str) -> str | None:
-        """Return what keeps a server of this version from standing for the engine, if anything does.
+        """Return why a server of this version does not represent the engine; ``None`` if it does.
 
         Args:
-            version: as :meth:`version` gives it.
+            version: as :meth:`version` returns it.
         """
         del version
         return None
 
     def tune(self, requested: Mapping[str, Scalar]) -> None:
-        """Set those of a variant's settings that the server takes by SQL alone.
+        """Set those settings of a variant that the server takes only by SQL.
 
-        Its role sets the others. To be called after every start, with the dataset loaded.
+        The engine's Ansible role sets the others. Call this after every start, with the dataset loaded.
 
         Raises:
             EngineError: the server refused one.
@@ -377,7 +382,7 @@ class Engine(ABC):
         del requested
 
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
-        """Return every requested setting with its effective value; unknown ones have none."""
+        """Return every requested setting with its effective value; ``None`` if it is unknown."""
         found = {setting.name: setting for setting in self.effective_settings(list(requested))}
         return [
             found.get(name, EngineSetting(name=name, requested=None, effective=None)).model_copy(
@@ -388,7 +393,7 @@ class Engine(ABC):
 
     @classmethod
     def render(cls, value: Scalar) -> str:
-        """Write a value as the engine's configuration wants it; sizes are whole bytes here."""
+        """Return a value as the engine's configuration expects it; by default sizes are whole bytes."""
         if isinstance(value, bool):
             return "on" if value else "off"
         return str(value)
@@ -434,7 +439,7 @@ class MySQLProtocol(Engine):
     """A server that speaks MySQL's protocol.
 
     Class attributes:
-        session: a statement that connections from here begin with, those of the load not.
+        session: first statement of each connection of this process, but not of those of the load.
         repeated_errors: codes of errors that ask a client to repeat its transaction, beyond MySQL's
             own (deadlock, lock wait, changed record).
     """
@@ -488,7 +493,7 @@ class MySQLProtocol(Engine):
 
 
 def _lines(rows: pl.DataFrame) -> bytes:
-    """Return a line a row, columns between tabs."""
+    """Return the rows as lines of columns separated by tabs."""
     return rows.write_csv(
         separator="\t",
         include_header=False,

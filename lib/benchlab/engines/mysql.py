@@ -8,19 +8,20 @@ from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.study import Dataset
 
-#: A statement of the workload's tables and their indexes, each with its first column.
+#: Query for the indexes of the workload's tables, each with its first column.
 _INDEXES = (
     "SELECT table_name AS name, index_name AS index_, column_name AS first"
     " FROM information_schema.statistics WHERE table_schema = DATABASE() AND seq_in_index = 1"
 )
 
-#: States of a session that makes its transaction durable: MySQL's; MariaDB's, where one thread of
-#: InnoDB synchronises the log for many, and a session waits last, before the answer is sent.
+#: States of a session that makes its transaction durable. The first is MySQL's, the others are
+#: MariaDB's: there one thread of InnoDB synchronises the log for many sessions, and a session waits for
+#: it at the very end, before the answer is sent.
 _COMMITS = {"waiting for handler commit", "Commit", "Updating status"}
 
 
 def sessions_of(processes: str) -> str:
-    """Return the query for what the sessions in a table of processes do, and who waits for a row.
+    """Return the query for what the sessions in a table of processes do, and which wait for a row.
 
     The server reports which transaction waits for a row, not which session.
     """
@@ -38,13 +39,13 @@ class InnoDB(MySQLProtocol):
     admin_user = "root"
     pool = "innodb_buffer_pool_size"
     page_bytes = 16384
-    #: Table of the tables' files in `information_schema`.
+    #: Table of ``information_schema`` that lists the tables' files.
     tablespaces: ClassVar[str]
-    #: Status with the bytes that were ever written to the redo log, and variable with its size.
+    #: Status variable with the bytes ever written to the redo log, and system variable with its size.
     redo_log: ClassVar[tuple[str, str]]
 
     def version(self) -> str:
-        """See :meth:`Engine.version`; of ``9.7.4-2`` or ``10.11.19-MariaDB-0+deb12u1`` the digits."""
+        """See :meth:`Engine.version`; the digits of ``9.7.4-2`` or ``10.11.19-MariaDB-0+deb12u1``."""
         return self.query("SELECT VERSION() AS version")[0]["version"].split("-")[0]
 
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
@@ -68,8 +69,8 @@ class InnoDB(MySQLProtocol):
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """See :meth:`Engine.background_cycles`: rounds of the redo log.
 
-        InnoDB flushes pages all the time; in one round of the log every page that was changed before
-        has been.
+        InnoDB flushes pages all the time. After one round of the log it has flushed every page that
+        was changed before the round.
         """
         written, size = (
             ask(f"SHOW GLOBAL {kind} LIKE '{name}'")

@@ -9,12 +9,12 @@ from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
 
-#: What a statement is retried for when another transaction has its row (OceanBase's error codes): a
-#: newer version of it, a lock on it.
+#: OceanBase's error codes for which it retries a statement because of another transaction: that one
+#: wrote a newer version of the row, or holds a lock on it.
 _ROW_IS_TAKEN = (-6001, -6003, -6004, -6005)
 
-#: The engine does not report how many statements it throttles, only from when on it does: above a share
-#: of its memory for new rows. (A query that names a column of this table fails with error 4019.)
+#: The engine does not report how many statements it throttles, only the limit above which it does: a
+#: share of its memory for new rows. (A query that names a column of this table fails with error 4019.)
 _MEMSTORE = "SELECT * FROM oceanbase.__all_virtual_memstore_info LIMIT 1"
 _BRAKE = (
     "SELECT value AS brake_percentage FROM oceanbase.V$OB_PARAMETERS"
@@ -22,8 +22,8 @@ _BRAKE = (
 )
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLAC")
 
-#: A merge leaves what it merged on disk for half an hour (undo_retention), so that older reads find it:
-#: only the newest merged version of each tablet counts, and what was flushed of later transactions.
+#: A merge leaves its input on disk for half an hour (undo_retention), so that older reads find it. The
+#: query counts only the newest merged version of each tablet, and what later transactions flushed.
 #: Tablets of the server's own tables are not in __all_tablet_to_table.
 _DATASET_BYTES = """
     SELECT SUM(size) AS size FROM (
@@ -39,17 +39,17 @@ _DATASET_BYTES = """
 
 _MERGE_TIMEOUT_S = 1800
 
-#: Fewer than the rows of 190 bytes that a block of 16 KiB (block_size's default) holds.
+#: Fewer rows than a block of 16 KiB (default of block_size) holds, at 190 bytes a row.
 _ROWS_PER_BLOCK = 40
 
 
 class OceanBase(MySQLProtocol):
-    """OceanBase seekdb, its LSM tree and log in one process."""
+    """OceanBase seekdb, with its LSM tree and its log in one process."""
 
     name = "oceanbase"
     admin_user = "root"
     kept_settings = ("log_disk_size",)
-    # after 10 s it gives a query up by default, which one of its catalogue may take on a throttled disk
+    # by default it gives up a query after 10 s, which a catalogue query may take on a throttled disk
     session = "SET ob_query_timeout = 600000000"
     waits_query = (
         "SELECT command, trans_state, retry_info, UPPER(LEFT(info, 6)) AS verb, COUNT(*) AS sessions"
@@ -77,16 +77,16 @@ class OceanBase(MySQLProtocol):
         ]
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float:
-        """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, then flushed.
+        """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, before each flush.
 
-        The part of the next one is how much of the memory that triggers it is full.
+        The fraction of the next one is the memory in use, as a share of the size that triggers it.
         """
         memory = ask(_MEMSTORE)[0]
         return memory["freeze_cnt"] + memory["active_span"] / memory["freeze_trigger"]
 
     @classmethod
     def checkpoints(cls, log: str) -> str:
-        """See :meth:`Engine.checkpoints`; each tablet's memory has a freeze and a flush of its own."""
+        """See :meth:`Engine.checkpoints`; each tablet's memory is frozen and flushed separately."""
         del log
         return (
             "OceanBase freezes and flushes the memory of one tablet after the other, and reports no"
@@ -94,7 +94,10 @@ class OceanBase(MySQLProtocol):
         )
 
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
-        """See :meth:`Engine.sample_sessions`; with how full the memory for new rows is."""
+        """See :meth:`Engine.sample_sessions`.
+
+        If a session writes, every row also has how full the memory for new rows is.
+        """
         rows = super().sample_sessions(ask)
         if not any(row["verb"] in _WRITES for row in rows):
             return rows
@@ -103,7 +106,7 @@ class OceanBase(MySQLProtocol):
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
-        """See :meth:`Engine.wait`. The state of a transaction that commits is ``IN_TERMINATE``."""
+        """See :meth:`Engine.wait`. A transaction that commits has the state ``IN_TERMINATE``."""
         sessions, retried = row["sessions"], row["retry_info"]
         if row["command"] == "Sleep":
             return Wait.CLIENT, "Sleep", sessions
@@ -147,7 +150,7 @@ class OceanBase(MySQLProtocol):
         counters["memstore.used_bytes"] = float(memstore["used_bytes"] or 0)
         counters["V$OB_TABLET_COMPACTION_HISTORY.count"] = float(compactions["compactions"])
         for row in self.query(
-            # total_miss_cnt is there too, and always 0
+            # the table also has total_miss_cnt, which is always 0
             "SELECT cache_name, cache_size, total_hit_cnt, total_put_cnt"
             " FROM oceanbase.__all_virtual_kvcache_info"
             " WHERE cache_name IN ('user_block_cache', 'user_row_cache', 'index_block_cache')"
@@ -157,9 +160,9 @@ class OceanBase(MySQLProtocol):
         return counters
 
     def prewarm(self, dataset: Dataset) -> None:
-        """See :meth:`Engine.prewarm`: rows out of every block, by their keys.
+        """See :meth:`Engine.prewarm`: reads rows of every block by their keys.
 
-        A scan would be quicker, but leaves nothing in the block cache.
+        A scan would be faster, but leaves nothing in the block cache.
         """
         ids = ",".join(map(str, range(1, dataset.rows_per_table + 1, _ROWS_PER_BLOCK)))
         for number in range(1, dataset.tables + 1):
@@ -170,10 +173,10 @@ class OceanBase(MySQLProtocol):
         return int(self.query(_DATASET_BYTES)[0]["size"] or 0)
 
     def analyze(self) -> None:
-        """See :meth:`Engine.analyze`: nothing; a merge does it, which an owner cannot ask for."""
+        """See :meth:`Engine.analyze`: nothing; a merge does it, which an owner cannot request."""
 
     def settle(self) -> None:
-        """See :meth:`Engine.settle`: merge what was loaded, as a day of operation would.
+        """See :meth:`Engine.settle`: merges the loaded rows, as a day of operation would.
 
         Raises:
             EngineError: the merge did not end within half an hour.
@@ -186,7 +189,7 @@ class OceanBase(MySQLProtocol):
                 raise EngineError(f"oceanbase: merge not done after {_MERGE_TIMEOUT_S} s")
             time.sleep(0.5)
         self.query("ALTER SYSTEM MINOR FREEZE")
-        # a merge that begins by itself would run into a measurement
+        # a merge that the server starts on its own would disturb a measurement
         self.query("ALTER SYSTEM SET enable_major_freeze = False")
 
     def _merged(self) -> bool:

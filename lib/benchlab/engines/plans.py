@@ -1,7 +1,7 @@
 """What the engines' plans have in common: which tables a query reads, how, and how many rows of each.
 
-Each engine writes its plan in a form of its own, with what every step did when the query was run. A
-table that the query makes itself, as the one that a recursion adds to, is none of these.
+Each engine writes its plans in its own format, with what every step did when the query was run. A
+table that the query itself makes, such as the one that a recursion adds to, is left out.
 """
 
 import json
@@ -15,23 +15,23 @@ class Access:
     """One step of a plan that reads a table."""
 
     table: str
-    """As the plan names it: in PostgreSQL the partition's own name."""
+    """Name of the table in the plan: in PostgreSQL that of the partition."""
     index: str | None
-    """By which rows are looked up; ``None``: the table, or a partition of it, is scanned."""
+    """Index by which rows are looked up; ``None``: the table, or a partition of it, is scanned."""
     loops: int
-    """Times that the step was run."""
+    """How many times the step was run."""
     rows: int
-    """Rows that it read, over all loops, whether or not a condition then left them out."""
+    """Rows that it read over all loops, including those that a condition then removed."""
 
 
 def of_postgres(plan: str) -> list[Access]:
-    """Read ``EXPLAIN (ANALYZE, FORMAT JSON)``. Its rows are means over loops, and rounded up to 16."""
+    """Read ``EXPLAIN (ANALYZE, FORMAT JSON)``. Rows are means over loops, rounded before version 18."""
     found = []
     for node in _nodes(json.loads(plan), "Node Type"):
         if "Relation Name" in node:
             loops = node["Actual Loops"]
             read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-            # a bitmap is made by a step of its own below
+            # a separate step below makes a bitmap
             below = (inner.get("Index Name") for inner in node.get("Plans", []))
             index = node.get("Index Name") or next(filter(None, below), None)
             found.append(Access(node["Relation Name"], index, loops, round(read * loops)))
@@ -67,7 +67,7 @@ def of_mariadb(plan: str) -> list[Access]:
 
 
 def _nodes(tree: Any, mark: str) -> Iterator[Mapping[str, Any]]:
-    """Yield every object of a plan that has a key, those further up first."""
+    """Yield every object of a plan that has the key ``mark``, outer ones first."""
     if isinstance(tree, Mapping):
         if mark in tree:
             yield tree

@@ -14,8 +14,9 @@ from benchlab.engines.waits import Wait
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY, STANDBY
 
-#: Type of a wait → class (PostgreSQL 15 documentation, tables 28.4 to 28.12). ``IO`` is of the log or
-#: of the data by its name. ``Activity`` and ``Extension`` are no waits of a client's session.
+#: Type of a wait → class (PostgreSQL 15 documentation, tables 28.4 to 28.12). The name of an ``IO``
+#: wait shows whether it is for the log or the data. ``Activity`` and ``Extension`` are not waits of a
+#: client's session.
 _WAITS = {
     "Client": Wait.CLIENT,
     "Lock": Wait.LOCK,
@@ -26,8 +27,8 @@ _WAITS = {
     "Timeout": Wait.LIMIT,
 }
 
-#: What a type's class does not hold for, in lower case: PostgreSQL 17 writes some names in another one
-#: (WalSync, BufferIo). WALInsert is missing: it guards the buffer, not the disk.
+#: Waits whose class is not that of their type. Names are in lower case, because PostgreSQL 17 changed
+#: the case of some (WalSync, BufferIo). WALInsert is missing: it guards the buffer, not the disk.
 _OTHER_WAITS = {
     "lwlock:walwrite": Wait.LOG,
     "lwlock:walbufmapping": Wait.LOG,
@@ -38,7 +39,7 @@ _OTHER_WAITS = {
     "timeout:spindelay": Wait.LATCH,
 }
 
-#: Date, time and what a checkpoint does then, in the log as the role has it: in UTC.
+#: Line of the log about a checkpoint: date, time, and whether it starts or ends. The role sets UTC.
 _CHECKPOINT = re.compile(
     r"^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] LOG:  checkpoint"
     r" (starting|complete):",
@@ -49,8 +50,8 @@ _CHECKPOINT = re.compile(
 # (release notes of 17, E.1.3.1.7).
 _COUNTER_VIEWS = ("pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_wal")
 
-#: What a server counts of the system calls on its log → names of its counters. PostgreSQL 18 has them
-#: in pg_stat_io, not in pg_stat_wal, where those that make a new segment never were.
+#: Figure for the system calls on a server's log → names of the counters that add up to it. PostgreSQL
+#: 18 has them in pg_stat_io, not in pg_stat_wal, which never counted those that make a new segment.
 LOG_CALLS = {
     "writes": ("pg_stat_wal.wal_write", "pg_stat_io.wal.normal.writes"),
     "syncs": ("pg_stat_wal.wal_sync", "pg_stat_io.wal.normal.fsyncs"),
@@ -62,8 +63,8 @@ LOG_CALLS = {
     ),
 }
 
-#: How far a standby may be behind → until which of its positions in the log. A standby without a slot
-#: has no log kept for it.
+#: Measure of how far a standby is behind → the position in the log that is compared with the current
+#: one. The server keeps no log for a standby without a slot.
 _LAGS = {
     **{f"{step}_lag_bytes": f"{step}_lsn" for step in ("write", "flush", "replay")},
     "slot_kept_bytes": "slot.restart_lsn",
@@ -80,7 +81,7 @@ class Postgres(PostgresProtocol):
     admin_user = "benchlab"
     nodes = (PRIMARY, STANDBY)
     accesses = staticmethod(plans.of_postgres)
-    # background processes are in the capture for those who read it
+    # the capture also has the background processes, for its readers
     waits_query = (
         "SELECT backend_type, state, wait_event_type, wait_event, count(*) AS sessions"
         " FROM pg_stat_activity WHERE pid <> pg_backend_pid() GROUP BY 1, 2, 3, 4"
@@ -163,7 +164,7 @@ class Postgres(PostgresProtocol):
         return counters | self._lags()
 
     def _log_calls(self) -> dict[str, float]:
-        """Return what pg_stat_io counts of the log, over all kinds of processes; before 18 nothing."""
+        """Return pg_stat_io's counters of the log, summed over kinds of processes; empty before 18."""
         calls: Counter[str] = Counter()
         for row in self.query("SELECT * FROM pg_stat_io WHERE object = 'wal'"):
             for column, value in row.items():
@@ -172,13 +173,13 @@ class Postgres(PostgresProtocol):
         return dict(calls)
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float:
-        """See :meth:`Engine.background_cycles`: checkpoints, each counted when it begins."""
+        """See :meth:`Engine.background_cycles`: checkpoints, each counted when it starts."""
         (row,) = ask(self._checkpoints(ask))
         return float(row["checkpoints"])
 
     @classmethod
     def checkpoints(cls, log: str) -> pl.DataFrame | str:
-        """See :meth:`Engine.checkpoints`; with ``log_checkpoints`` the log has a line at each end."""
+        """See :meth:`Engine.checkpoints`; ``log_checkpoints`` logs the start and the end of each."""
         found: list[tuple[int, int | None]] = []
         for date, time, what in _CHECKPOINT.findall(log):
             at = datetime.fromisoformat(f"{date} {time}+00:00")
@@ -192,7 +193,7 @@ class Postgres(PostgresProtocol):
         return pl.DataFrame(found, schema=CHECKPOINTS, orient="row")
 
     def _checkpoints(self, ask: Ask) -> str:
-        """Return the query for the number of checkpoints, as the server's version has it."""
+        """Return the query for the number of checkpoints that suits the server's version."""
         (new,) = ask("SELECT to_regclass('pg_catalog.pg_stat_checkpointer') AS view")
         if new["view"]:
             return "SELECT num_timed + num_requested AS checkpoints FROM pg_stat_checkpointer"
@@ -216,7 +217,7 @@ class Postgres(PostgresProtocol):
     def prewarm(self, dataset: Dataset) -> None:
         """See :meth:`Engine.prewarm`; ``pg_prewarm`` fills the server's own pool.
 
-        The first pages stay in the operating system's cache where they do not fit.
+        If not all pages fit, the first ones stay in the operating system's cache.
         """
         del dataset  # the database holds nothing else
         self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
@@ -226,13 +227,13 @@ class Postgres(PostgresProtocol):
         )
 
     def settle(self) -> None:
-        """See :meth:`Engine.settle`; what autovacuum would otherwise do in the first runs."""
+        """See :meth:`Engine.settle`; does what autovacuum would otherwise do in the first runs."""
         self.analyze()
         self.query("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self.query("CHECKPOINT")
 
     def analyze(self) -> None:
-        """See :meth:`Engine.analyze`; a server leaves out the tables of others with a warning."""
+        """See :meth:`Engine.analyze`; the server skips tables of other owners with a warning."""
         self.query("VACUUM (ANALYZE)")
 
     def dataset_bytes(self) -> int:

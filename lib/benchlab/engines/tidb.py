@@ -12,22 +12,22 @@ from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY, STANDBY
 
-#: What :meth:`TiDB.tune` caches all tables by; no variable of the server's.
+#: Setting with which :meth:`TiDB.tune` caches all tables; not a variable of the server.
 TABLE_CACHE = "table_cache"
 
-#: Counter of the reads that were served from such a cache.
+#: Counter of the reads that were served from the cache of a table.
 CACHED_READS = "tidb_server_read_from_tablecache_total"
 
-#: Counters of the requests to read that TiDB sends to its storage; those of its own among them have the
-#: label :data:`INTERNAL` from some version on.
+#: Counters of the read requests that TiDB sends to its storage. In newer versions the server's own
+#: requests have the label :data:`INTERNAL`.
 STORAGE_READS = (
     r"tidb_tikvclient_(cop_duration_seconds_count|"
     r'txn_cmd_duration_seconds_count\{.*type="(batch_)?get")'
 )
 INTERNAL = 'scope="internal"'
 
-#: What a server does of its own accord → counters of how often, by a regular expression for their
-#: names. Rows expire from version 6.5 on.
+#: Work that a server does on its own → regular expression for the names of the counters of how often it
+#: did it. Version 6.5 and later delete expired rows.
 OWN_WORK = {
     "collect garbage": r'tidb_tikvclient_gc_worker_actions_total\{type="run_job"\}',
     "gather statistics": r"tidb_statistics_auto_analyze_duration_seconds_count",
@@ -38,19 +38,19 @@ OWN_WORK = {
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
 
-#: Seconds after which a server has added what was changed to its statistics: 20 of its
-#: ``performance.stats-lease``, which is 3 s, and some to write them.
+#: Seconds after which a server has added changed rows to its statistics: 20 times its
+#: ``performance.stats-lease``, which is 3 s, and some more to write them.
 _CHANGES_ADDED_S = 65
 
-#: Name of the embedded store, which keeps no log of its own and does not sync what is committed.
+#: Name of the embedded store, which keeps no log and does not sync what is committed.
 EMBEDDED = "unistore"
 
-#: A system variable, which is set by SQL. Configuration has dots or hyphens.
+#: Name of a system variable, which is set by SQL. Names of the configuration have dots or hyphens.
 _VARIABLE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
 
 
-#: Samples of TiKV's page about the two column families that hold rows (locks are gone before they are
-#: flushed): memtables flushed, bytes in those that are not, bytes at which one is.
+#: Samples of TiKV's page about the two column families that hold rows: memtables flushed, bytes in
+#: those not flushed yet, bytes at which one is flushed. (Locks are gone before they are flushed.)
 _MEMTABLES = re.compile(
     r"""^(?:
         tikv_engine_event_total\{cf="(?P<flushed>default|write)",db="kv",type="flush"\}
@@ -66,12 +66,12 @@ class TiDB(MySQLProtocol):
 
     name = "tidb"
     nodes = (PRIMARY, STANDBY)
-    stops_at_once = True  # a TiDB tells the PDs that it leaves, and most of them have to be there
+    stops_at_once = True  # a TiDB tells the PDs that it leaves, which takes a majority of them
     pool = "storage.block-cache.capacity"
     admin_user = "root"
     repeated_errors = (9007,)  # write conflict, "try again later"
     waits_query = (
-        # sessions of the server's own have no user
+        # the server's own sessions have no user
         "SELECT p.command AS command, t.state AS trx, UPPER(LEFT(p.info, 6)) AS verb,"
         " COUNT(*) AS sessions"
         " FROM information_schema.processlist p"
@@ -88,7 +88,7 @@ class TiDB(MySQLProtocol):
     def version(self) -> str:
         """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-TiDB-v<TiDB's>``.
 
-        With the embedded store its name follows.
+        With the embedded store, the store's name is appended.
         """
         text = self.query("SELECT VERSION() AS version")[0]["version"].rsplit("-v", 1)[-1]
         return f"{text}-{EMBEDDED}" if self._is_embedded else text
@@ -120,7 +120,7 @@ class TiDB(MySQLProtocol):
         """Cache all tables of the dataset, or none.
 
         Raises:
-            EngineError: the server is too old for it, or refused it for a table, which is named.
+            EngineError: the server is too old, or refused it for a table, which the message names.
         """
         first = _FIRST_WITH_CACHED_TABLES
         if wanted and int((version := self.version()).partition(".")[0]) < first:
@@ -135,7 +135,7 @@ class TiDB(MySQLProtocol):
                     raise EngineError(f"{table}: {error}", error.code) from error
 
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
-        """See :meth:`Engine.settings`; the embedded store has none of those of TiKV and PD."""
+        """See :meth:`Engine.settings`; with the embedded store, those of TiKV and PD are left out."""
         if self._is_embedded:
             known = {row["Name"].split(".")[0] for row in self.query("SHOW CONFIG")}
             requested = {
@@ -148,7 +148,7 @@ class TiDB(MySQLProtocol):
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
         """See :meth:`Engine.effective_settings`; from ``SHOW CONFIG`` of all components.
 
-        What two instances of a component have different values of has both.
+        A setting for which instances of a component have different values has all of them.
         """
         values: dict[str, dict[str, str]] = {}
         for row in self.query("SHOW CONFIG"):
@@ -180,7 +180,7 @@ class TiDB(MySQLProtocol):
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
         """See :meth:`Engine.wait`; the name is the state of the session's transaction.
 
-        A write into a cached table waits for its readers' lease after COMMIT and before it commits.
+        A write into a cached table waits, between COMMIT and the actual commit, for the readers' lease.
         """
         sessions, state = row["sessions"], row["trx"]
         if row["command"] == "Sleep":
@@ -194,7 +194,7 @@ class TiDB(MySQLProtocol):
         return Wait.BUSY, row["command"], sessions
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: size of the dataset; its regions, where the store has any."""
+        """See :meth:`Engine.counters`: size of the dataset, and its regions if the store has any."""
         counters = {"dataset_bytes": float(self.dataset_bytes())}
         try:
             (regions,) = self.query(
@@ -203,15 +203,15 @@ class TiDB(MySQLProtocol):
                 " WHERE db_name = DATABASE()"
             )
         except EngineError:
-            return counters  # the embedded store has no placement driver to ask
+            return counters  # the embedded store has no placement driver
         found = {f"tikv_region_status.{name}": float(value or 0) for name, value in regions.items()}
         return counters | found
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
-        """See :meth:`Engine.background_cycles`: TiKV's memtables, flushed when they are full.
+        """See :meth:`Engine.background_cycles`: flushes of TiKV's memtables, each when it is full.
 
-        Of the column family that fills fastest; with several stores, of the one that is furthest. The
-        embedded store reports none.
+        It is the number of the column family with the most flushes and, with several stores, of the
+        store with the most. The embedded store reports none.
         """
         del ask
         found = [
@@ -223,7 +223,7 @@ class TiDB(MySQLProtocol):
         return max(found, default=None)
 
     def followers(self) -> int:
-        """See :meth:`Engine.followers`: nodes whose TiDB, TiKV and PD are all known to this server."""
+        """See :meth:`Engine.followers`: other nodes whose TiDB, TiKV and PD this server knows."""
         rows = self.query("SELECT type, instance FROM information_schema.cluster_info")
         services: dict[str, set[str]] = defaultdict(set)
         for row in rows:
@@ -245,10 +245,10 @@ class TiDB(MySQLProtocol):
         return int(rows[0]["size"] or 0)
 
     def settle(self) -> None:
-        """See :meth:`Engine.settle`: statistics, or they would be gathered in the middle of a run.
+        """See :meth:`Engine.settle`: gathers statistics, before the server does so during a run.
 
-        A server adds the rows that were changed to its statistics once a minute, also those that
-        ANALYZE has counted by then, which comes again for them.
+        The server adds changed rows to its statistics once a minute, even those that ANALYZE has
+        already counted, and would then analyze again. So this waits for them and analyzes again.
         """
         self.analyze()
         with self.asking() as ask:
@@ -267,7 +267,7 @@ class TiDB(MySQLProtocol):
 
 
 def _flushes(page: str) -> float:
-    """Return how often a memtable was flushed, and how full the next one is, by TiKV's page."""
+    """Return how many memtables were flushed, plus the filled share of the next, by TiKV's page."""
     of_family: dict[str, dict[str, float]] = defaultdict(dict)
     for match in _MEMTABLES.finditer(page):
         for kind in ("flushed", "filled", "size"):

@@ -1,24 +1,24 @@
-"""What the sessions of an engine wait for: the classes that the engines' own names are folded into."""
+"""What the sessions of an engine wait for, in classes that are the same for all engines."""
 
 from enum import StrEnum
 
 
 class Wait(StrEnum):
-    """The classes that the engines' own names are folded into."""
+    """Classes to which the engines' own names of waits are mapped."""
 
     CPU = "cpu"
     """Waits for nothing: runs, or is ready to."""
     BUSY = "busy"
     """Works on a request; the engine does not report whether it runs or reads data."""
     CLIENT = "client"
-    """Has nothing to do until the client asks for it."""
+    """Waits for the next request of the client."""
     LOCK = "lock"
-    """For another transaction: rows, tables."""
+    """Waits for another transaction: for rows or tables."""
     LATCH = "latch"
-    """For a structure in memory, held for as long as it takes to change it."""
+    """Waits for a structure in memory, which is held only as long as it takes to change it."""
     DATA = "data"
-    """For a page to be read or written."""
+    """Waits for a page to be read or written."""
     LOG = "log"
-    """For the log: commit, its synchronisation, room in it, a standby."""
+    """Waits for the log: a commit, its synchronisation, room in the log, or a standby."""
     LIMIT = "limit"
-    """For the engine itself: it slows its clients down, or has no worker for them."""
+    """Waits for the engine itself: it slows its clients down, or has no worker for them."""

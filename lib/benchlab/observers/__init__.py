@@ -1,18 +1,19 @@
 """Parsers: recorded text in, rows out.
 
 One module per program, each written from recorded output of the real one (``lib/tests/data``). All
-functions are pure, so that a mended parser is run again over all history. A module whose program is
-an observer also holds the command line that gives such text:
+functions are pure, so that a corrected parser can be run again over all history. A module whose
+program is an observer also holds the command line that produces such text:
 
 ``COMMAND``
-    arguments of the program; what it prints on standard output is its capture, unless its module
-    says otherwise.
+    the program and its arguments; its standard output is the capture, unless its module says
+    otherwise.
 ``THEN``
-    arguments of a second program, run when the first has ended; its output is the capture instead.
+    a second program and its arguments, run when the first has ended; its output is the capture
+    instead.
 ``ENVIRONMENT``
     variables that both need, so that their timestamps and numbers are unambiguous.
 ``STOP_SIGNAL``
-    what ends it so that its capture is whole.
+    signal that ends the program with a complete capture.
 
 An observer whose capture becomes rows of the table ``os_sample`` has ``samples(text,
 truncated_ok=False)``, which returns them:
@@ -26,14 +27,14 @@ truncated_ok=False)``, which returns them:
 ===========  ========================================================================
 
 A capture may end in the middle, because the program or its host was killed. Such a text is an
-error, unless ``truncated_ok``: then the rows are those of every sample that is whole. A text that
-is wrong anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column or key that a
+error, unless ``truncated_ok``: then only its complete samples have rows. A text that is wrong
+anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column or key that a
 newer version of a program adds is left out of the rows (the capture keeps it).
 """
 
 from benchlab.observers import iostat, mpstat, perf, pidstat, sample, vmstat
 
-#: What watches a node with an engine: capture → module with command and parser of what it prints.
+#: Observers of a node with an engine: capture → module of the program that produces it.
 OBSERVERS = {
     "iostat.json": iostat,
     "mpstat.json": mpstat,
@@ -43,8 +44,8 @@ OBSERVERS = {
     "perf.script": perf,
 }
 
-#: What watches a node without an engine.
+#: Observers of a node without an engine.
 COUNTERS = {"sample.jsonl": sample}
 
-#: Kept instead of the text it is folded from, which is a hundred times as large.
+#: Folded stacks of perf, kept instead of its text, which is a hundred times as large.
 FOLDED = "perf.folded"

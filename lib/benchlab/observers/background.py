@@ -1,7 +1,7 @@
-"""How many cycles of its background work an engine has finished, asked again and again.
+"""How many cycles of its background work an engine has gone through, asked repeatedly.
 
-The capture ``background.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``cycles``,
-of which only the differences mean something.
+The capture ``background.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``cycles``.
+Only differences of ``cycles`` are meaningful.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ OBSERVER, SUBJECT, METRIC = "background", "server", "cycles"
 
 _INTERVAL_S = 1.0
 
-#: Where services print pages of counters, which takes them longer than a query.
+#: For engines whose services print pages of counters, which takes them longer than a query.
 _PAGES_INTERVAL_S = 5.0
 
 
 def poll(session: Session) -> Poll:
-    """Begin to ask an engine that reports its background work."""
+    """Start to poll an engine that reports its background work."""
     engine = session.engine
     return Poll(
         engine,
@@ -39,14 +39,14 @@ def poll(session: Session) -> Poll:
 
 
 def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
-    """Return rows of ``os_sample``: the cycles as they stand.
+    """Return rows of ``os_sample``: the number of cycles as the engine reported it.
 
     Args:
-        text: the capture. An error has no row, nor has what the server does not report.
+        text: the capture. Errors, and answers without a number, have no row.
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: the text is not what :func:`poll` gives.
+        ParseError: the text is not a capture of :func:`poll`.
     """
     found = OsSamples(OBSERVER)
     for t, cycles in answers(text, OBSERVER, "number of cycles", _cycles, truncated_ok):

@@ -1,9 +1,9 @@
 """iostat (sysstat): per-second rates of every block device, and the CPU's time.
 
-Its capture is kept and no row is made of it: what attribution needs of the disk, the agent samples
-above the throttle. ``%util`` is the share of time in which the device had a request in flight:
-throttling stands above the device, so under an envelope it means little. The first report, since boot,
-is left out by ``-y``.
+Its capture is kept, but no rows are made from it: the agent samples what attribution needs to know
+about the disk, above the throttle. ``%util`` is the share of time in which the device had a request in
+flight. Throttling happens above the device, so ``%util`` means little under an envelope. ``-y`` omits
+the first report, which covers the time since boot.
 """
 
 COMMAND = ("iostat", "-o", "JSON", "-x", "-t", "-y", "1")

@@ -16,7 +16,7 @@ OBSERVER, SUBJECT, METRIC = "log_probe", "log", "durable_write_ns"
 
 
 def samples(text: str) -> pl.DataFrame:
-    """Return the row of ``os_sample`` of a capture: the time in which 8 KiB became durable.
+    """Return the row of ``os_sample`` of a capture: the median time to make 8 KiB durable.
 
     Raises:
         ParseError: the text is not what the agent's ``probe-log`` prints.

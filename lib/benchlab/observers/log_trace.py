@@ -1,9 +1,9 @@
 """The system calls that write an engine's log, traced by bpftrace under the agent.
 
-The capture is bpftrace's JSON, an object a line. Each second it prints the time (``printf``), then for
-each call that was made in it a histogram of µs (``hist``), and sums (``map``). ``write`` is pwrite64,
-``sync`` is fdatasync, and a ``flush`` is what a commit waits for: both of them, from the begin of the
-first to the end of the second.
+The capture is bpftrace's JSON, one object a line. Every second it prints the time (``printf``), then a
+histogram in µs for each call made in that second (``hist``), and sums (``map``). ``write`` is pwrite64
+and ``sync`` is fdatasync. A ``flush`` is what a commit waits for: both, from the start of the first
+write to the end of the sync.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OBSERVER = "log_trace"
 
 _CALLS = ("write", "sync", "flush")
 
-#: Metrics of its rows of ``os_sample``, each a second's, by the map of bpftrace that holds it.
+#: bpftrace's map with a sum of each second → call, metric and factor for the row of ``os_sample``.
 _SUMS = {
     "@write_ns": ("write", "us_per_s", 1e-3),
     "@sync_ns": ("sync", "us_per_s", 1e-3),
@@ -46,20 +46,20 @@ class LogTrace:
 
     engine: str
     folder: str
-    """Of the log, in the data directory."""
+    """Folder of the log in the data directory."""
 
     ENVIRONMENT: ClassVar = {"LC_ALL": "C", "TZ": "UTC"}
     STOP_SIGNAL: ClassVar = "SIGINT"
 
     @property
     def COMMAND(self) -> tuple[str, ...]:
-        """Arguments of the program."""
+        """The program and its arguments."""
         return (*AGENT, "engine", self.engine, "trace-log", "--folder", self.folder)
 
 
 @dataclass(frozen=True)
 class _Second:
-    """What one second had: its end, a histogram of each call, and sums."""
+    """One second of the trace: its end, a histogram of each call, and sums."""
 
     t: float
     histograms: dict[str, list[tuple[int, int | None, int]]]
@@ -87,12 +87,12 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
 
 
 def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -> pl.DataFrame:
-    """Return rows of ``log_latency``: the calls of the whole seconds within a phase, by time taken.
+    """Return rows of ``log_latency``: the calls of the whole seconds within a phase, by duration.
 
     Args:
         text: the capture.
-        begin: of the phase, Unix seconds.
-        end: of the phase.
+        begin: start of the phase, Unix seconds.
+        end: end of the phase, Unix seconds.
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
@@ -110,7 +110,7 @@ def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -
 
 
 def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
-    """Yield the seconds that are whole; the first begins when tracing does, and is left out."""
+    """Yield the whole seconds, without the first one, which begins when tracing does."""
     ends: list[float] = []
     now: _Second | None = None
     for number, line in enumerate(whole_lines(OBSERVER, text, truncated_ok) if text else [], 1):
@@ -140,5 +140,5 @@ def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
 
 
 def _bucket(one: dict[str, int]) -> tuple[int, int | None, int]:
-    """Return lower bound, upper bound (none: open) and count; bpftrace's ``max`` is inclusive."""
+    """Return lower bound, upper bound (``None``: open) and count; bpftrace's ``max`` is inclusive."""
     return one["min"], one["max"] + 1 if "max" in one else None, one["count"]

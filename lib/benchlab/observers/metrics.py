@@ -1,4 +1,4 @@
-"""Counters that an engine's services print for Prometheus, at begin and end of the measured part.
+"""Counters that an engine's services print for Prometheus, at the start and end of a measured part.
 
 The captures ``metrics-<service>-begin.txt`` and ``-end.txt`` are the pages as the services print them.
 """
@@ -28,10 +28,10 @@ def name(service: str, moment: str) -> str:
 
 
 def services(captures: Iterable[str]) -> Iterator[str]:
-    """Yield the services of which there are pages of both moments.
+    """Yield the services that have pages of both moments.
 
     Args:
-        captures: names of those of one node.
+        captures: names of the captures of one node.
     """
     captures = set(captures)
     found = [match for one in captures if (match := _NAME.fullmatch(one))]
@@ -43,11 +43,12 @@ def services(captures: Iterable[str]) -> Iterator[str]:
 def counters(service: str, begin: str, end: str) -> pl.DataFrame:
     """Return rows of ``engine_counter``: what changed between two pages of a service.
 
-    Names are the service's, a dot, and the sample's with its labels, as OpenMetrics has it: that of a
-    counter ends in ``_total``. A sample that is on one page alone is null on the other.
+    A name is that of the service, a dot, and that of the sample with its labels. It follows
+    OpenMetrics: the name of a counter ends in ``_total``. A sample that is on only one page is null at
+    the other moment.
 
     Raises:
-        ParseError: a page is none in Prometheus' text format.
+        ParseError: a page is not in Prometheus' text format.
     """
     before, after = (_samples(service, page) for page in (begin, end))
     names = sorted(before.keys() | after.keys())
@@ -57,7 +58,7 @@ def counters(service: str, begin: str, end: str) -> pl.DataFrame:
 
 
 def _samples(service: str, page: str) -> dict[str, float]:
-    # a web server comes with it, which few runs need
+    # imported here because it brings a web server along, and few runs need it
     from prometheus_client.parser import text_string_to_metric_families
 
     try:

@@ -1,6 +1,6 @@
 """mpstat (sysstat): per-second time of every CPU.
 
-Its capture is kept and no row is made of it.
+Its capture is kept, but no rows are made from it.
 """
 
 COMMAND = ("mpstat", "-o", "JSON", "-P", "ALL", "1")

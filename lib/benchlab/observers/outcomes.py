@@ -1,8 +1,8 @@
-"""Outcomes: the answers of a server to checks, where these are no numbers.
+"""Outcomes: the answers of a server to checks, if they are not numbers.
 
 The capture ``outcomes.jsonl`` has one JSON object a check: ``t`` (Unix seconds of its end), ``check``,
-``answer`` (in a few words, or the server's message as it is), and ``passed``, null where no answer is
-the right one.
+``answer`` (in a few words, or the server's message unchanged), and ``passed``, which is null if the
+check has no right answer or got none.
 """
 
 import json
@@ -15,7 +15,7 @@ from benchlab.raw.text import fail, shown, whole_lines
 
 NAME = "outcomes.jsonl"
 
-#: How an answer begins where there is a right one, but an error kept the server from giving any.
+#: Start of an answer to a check that has a right one, if an error kept the server from answering.
 UNDECIDED = "undecided"
 
 SCHEMA = {"number": pl.Int64, "check": pl.String, "passed": pl.Boolean, "answer": pl.String}
@@ -28,11 +28,11 @@ class Outcome:
     check: str
     answer: str
     passed: bool | None = None
-    """``None``: there is no right one, or none came, and it says why."""
+    """``None``: the check has no right answer, or none came and ``answer`` says why."""
 
 
 def line(outcome: Outcome) -> str:
-    """Return an outcome that has just come as a line of the capture."""
+    """Return an outcome as a line of the capture, with the current time."""
     return json.dumps({"t": time.time(), **asdict(outcome)}) + "\n"
 
 
@@ -44,7 +44,7 @@ def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: a line is no outcome.
+        ParseError: a line is not an outcome.
     """
     found = []
     lines = whole_lines("outcomes", text, truncated_ok) if text else []

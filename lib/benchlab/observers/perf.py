@@ -1,9 +1,9 @@
 """perf: where the CPU's time goes, as call stacks sampled 49 times a second on every CPU.
 
-``cpu-clock`` is a timer, which every virtual machine has; hardware counters many have not. Stacks
-are walked by frame pointers, so those of programs built without them are short. ``swapper`` is the
-idle CPU. Samples carry the time of day, so that those of the measured part can be separated from
-those of the warm-up. perf ends itself by the signal that stopped it: its exit status means nothing.
+``cpu-clock`` is a timer, which every virtual machine has; many have no hardware counters. Stacks are
+walked by frame pointers, so those of programs built without them are short. ``swapper`` is the idle
+CPU. Samples carry the time of day, so that those of the measured part can be separated from those of
+the warm-up. perf ends itself with the signal that stopped it, so its exit status means nothing.
 """
 
 import math
@@ -59,8 +59,8 @@ def fold(
     Args:
         text: what ``THEN`` prints.
         truncated_ok: see :mod:`benchlab.observers`.
-        begin: samples before do not count; Unix seconds, as ``COMMAND`` has perf take them.
-        end: samples after do not count.
+        begin: earlier samples do not count; Unix seconds, the clock that ``COMMAND`` sets for perf.
+        end: later samples do not count; Unix seconds.
 
     Raises:
         ParseError: the text is not what ``THEN`` prints.

@@ -1,9 +1,9 @@
-"""pidstat (sysstat): CPU, memory, I/O and context switches of every active process, each four seconds.
+"""pidstat (sysstat): CPU, memory, I/O and context switches of every active process, every 4 s.
 
-Its capture is kept and no row is made of it. It reads several files of every process, and so costs more
-than all others that only read a few: once a second it took a third of a percent of a CPU-bound load's
-throughput. A process is named by ``pid command``, the command being the kernel's 15 characters;
-``-l`` would print arguments instead, and so might print passwords.
+Its capture is kept, but no rows are made from it. It reads several files of every process, so it costs
+more than all the other observers, which read only a few: run once a second, it took a third of a
+percent of a CPU-bound load's throughput. A process is named by ``pid command``; the command is the
+kernel's 15 characters. ``-l`` would print arguments instead, and these may hold passwords.
 """
 
 COMMAND = ("pidstat", "-h", "-H", "-u", "-r", "-d", "-w", "4")

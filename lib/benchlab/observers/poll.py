@@ -1,7 +1,7 @@
-"""Ask an engine's server the same again and again, through one connection of its own.
+"""Ask an engine's server the same question repeatedly, through a separate connection.
 
-The capture has one JSON object a line: ``t`` (Unix seconds) and what was read; or ``t`` and ``error``,
-after which nothing follows.
+The capture has one JSON object a line: ``t`` (Unix seconds) and what was read. After an error the last
+line has ``t`` and ``error``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Poll:
-    """Asks from a thread of its own, since it was made."""
+    """Asks from a separate thread, which starts when the object is made."""
 
     def __init__(self, engine: Engine, interval_s: float, read: Callable[[Ask], Mapping[str, Any]]):
-        """Begin.
+        """Start to ask.
 
         Args:
-            engine: whose server is asked.
-            interval_s: from one answer to the next.
-            read: asks, and returns what is kept of the answer.
+            engine: the engine whose server is asked.
+            interval_s: seconds from one question to the next; a late answer skips questions.
+            read: asks the server, and returns what is kept of the answer.
         """
         self.latest: Mapping[str, Any] | None = None
-        """What was read last."""
+        """What was read last; ``None`` before the first answer."""
         self._engine, self._interval_s, self._read = engine, interval_s, read
         self._lines: list[str] = []
         self._stopping = threading.Event()
@@ -76,14 +76,14 @@ def answers(
     read: Callable[[Mapping[str, Any]], AnswerT | None],
     truncated_ok: bool = False,
 ) -> Iterator[tuple[float, AnswerT]]:
-    """Yield when each answer of a capture came, and what ``read`` takes from it; nothing of an error.
+    """Yield the time of each answer of a capture, and what ``read`` takes from it; skip errors.
 
     Args:
         text: the capture.
-        name: whose capture, for an error.
-        wanted: what an answer has, for an error.
-        read: takes it from the line's object; raises a LookupError, TypeError or ValueError if it is
-            not there.
+        name: name of the observer, for error messages.
+        wanted: what an answer must hold, for error messages.
+        read: takes it from the line's object; ``None`` skips the answer. It raises a LookupError,
+            TypeError or ValueError if it is not there.
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:

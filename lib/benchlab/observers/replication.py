@@ -1,8 +1,9 @@
-"""How far each standby is behind, and whether commits wait for it, asked each second.
+"""How far each standby is behind, and whether commits wait for it, asked every second.
 
 The capture ``replication.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with
-``standbys``, the rows that the server gave: ``standby``, ``is_synchronous``, bytes of log that it has
-not written, flushed and applied yet and that its slot keeps for it; null where it has none.
+``standbys``, the rows that the server returned: ``standby``, ``is_synchronous``, the bytes of log that
+the standby has not yet written, flushed and applied, and those that its slot keeps for it. A value that
+the server does not have is null.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ OBSERVER = "replication"
 #: Metrics of its rows of ``os_sample``; the subject is the standby.
 METRICS = ("write_lag_bytes", "flush_lag_bytes", "replay_lag_bytes", "is_synchronous")
 
-#: And how much of the log a standby's slot keeps for it; captures of before this was asked have none.
+#: Metric for the log that a standby's slot keeps for it; captures from before this was asked lack it.
 SLOT = "slot_kept_bytes"
 
 _INTERVAL_S = 1.0
 
 
 def poll(engine: Engine) -> Poll:
-    """Begin to ask an engine that reports its standbys."""
+    """Start to poll an engine that reports its standbys."""
     return Poll(engine, _INTERVAL_S, lambda ask: {"standbys": ask(engine.standbys_query)})
 
 
@@ -39,11 +40,11 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return rows of ``os_sample``, one for each standby, second and metric.
 
     Args:
-        text: the capture. A second in which the server did not answer has none.
+        text: the capture. A second in which the server did not answer has no rows.
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: the text is not what :func:`poll` gives.
+        ParseError: the text is not a capture of :func:`poll`.
     """
     found = OsSamples(OBSERVER)
     for t, standbys in answers(text, OBSERVER, "state of the standbys", _standbys, truncated_ok):

@@ -1,9 +1,9 @@
 """The agent's ``sample``: counters of the kernel for the envelope's groups, its disk, and pressure.
 
-One JSON object a line. The first is a header, without ``t``; every other has the counters as the
-kernel gives them, cumulative; null is for what there is none of. A counter's row is its mean rate
-since the line before; one that has gone back (its group was made anew) has no row for that interval.
-Sizes are as they stand.
+One JSON object a line. The first is a header, without ``t``. Every other has the kernel's counters,
+which are cumulative; null means that there is nothing to count. A counter's row is its mean rate since
+the line before. A counter that has gone back (its group was created again) has no row for that
+interval. Sizes are not converted to rates.
 """
 
 import json
@@ -15,7 +15,7 @@ from benchlab.observers._samples import OsSamples
 from benchlab.raw.text import fail, shown, whole_lines
 from benchlab.target.host import AGENT
 
-#: Writes its capture itself, as a new file in its working directory.
+#: The program writes its capture itself, as a new file in its working directory.
 COMMAND = (*AGENT, "sample", "--interval", "1")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
 STOP_SIGNAL = "SIGTERM"
@@ -102,7 +102,7 @@ def _object(number: int, line: str) -> dict[str, Any]:
 
 def _values(number: int, content: dict[str, Any]) -> tuple[float, dict[tuple[str, str], float]]:
     try:
-        # null: not there to be counted
+        # null: there is nothing to count
         groups = {name: content.get(name) or {} for name in _GROUPS}
         groups |= {f"psi {name}": value for name, value in (content.get("psi") or {}).items()}
         values = {

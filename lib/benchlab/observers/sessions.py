@@ -1,7 +1,7 @@
 """What an engine's sessions wait for, sampled a few times a second through its own connection.
 
 The capture ``waits.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``sessions``, the
-rows that the server gave. The engine's module interprets the rows when the capture is read.
+rows that the server returned. The engine's module interprets the rows when the capture is read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SCHEMA = {"t": pl.Float64, "wait_class": pl.String, "wait": pl.String, "session
 
 NAME = "waits.jsonl"
 
-#: A light query this often costs nothing that can be measured; locks and commits that matter last for
-#: a share of the run that a few dozen samples show.
+#: A light query at this interval has no measurable cost. Locks and commits that matter take a share of
+#: the run that a few dozen samples show.
 INTERVAL_S = 0.5
 
 
 def poll(engine: Engine) -> Poll:
-    """Begin to ask an engine what its sessions do."""
+    """Start to poll an engine for what its sessions do."""
     return Poll(engine, INTERVAL_S, lambda ask: {"sessions": engine.sample_sessions(ask)})
 
 
@@ -44,7 +44,7 @@ def samples(
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: the text is not what :func:`poll` gives.
+        ParseError: the text is not a capture of :func:`poll`.
     """
 
     def folded(content: Mapping[str, Any]) -> list[tuple[Wait, str, int]]:

@@ -1,8 +1,8 @@
-"""Single writes into a load that reads, as they went.
+"""Single writes during a load that reads, with their times.
 
 The capture ``single_writes.jsonl`` has one JSON object a write: ``table``, ``due``, ``begin`` (of the
-transaction), ``commit`` (sent) and ``end`` (answered), in Unix seconds of the machine that writes; with
-``error``, and without ``end``, where the server refused it or was gone.
+transaction), ``commit`` (sent) and ``end`` (answered), in Unix seconds of the machine that writes. If
+the server refused the write or was gone, the object has ``error`` and no ``end``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: a line is no such object, or its times are out of order.
+        ParseError: a line is not such an object, or its times are out of order.
     """
     found = []
     lines = whole_lines("single_writes", text, truncated_ok) if text else []

@@ -9,7 +9,7 @@ import polars as pl
 from benchlab.errors import ParseError
 from benchlab.observers._samples import OsSamples
 
-#: Moments at which it is measured.
+#: Moments at which the speed is measured.
 MOMENTS = ("before", "after")
 
 #: Observer, subject and metric of its rows of ``os_sample``.
@@ -22,7 +22,7 @@ def name(moment: str) -> str:
 
 
 def samples(text: str) -> pl.DataFrame:
-    """Return the row of ``os_sample`` of one capture: the CPU time in which a core copied 8 MiB.
+    """Return the row of ``os_sample`` of one capture: the CPU time that a core took to copy 8 MiB.
 
     Raises:
         ParseError: the text is not what the agent's ``speed`` prints.

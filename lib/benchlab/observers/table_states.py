@@ -1,7 +1,7 @@
-"""The state of tables that a write changes for their readers, asked ten times a second.
+"""The states of tables, which a write changes for the readers, asked ten times a second.
 
 The capture ``table_states.jsonl`` is that of a :class:`~benchlab.observers.poll.Poll`, with ``tables``,
-the rows that the server gave.
+the rows that the server returned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTERVAL_S = 0.1
 
 
 def poll(engine: Engine) -> Poll:
-    """Begin to ask an engine whose tables have states."""
+    """Start to poll an engine whose tables have states."""
     return Poll(engine, _INTERVAL_S, lambda ask: {"tables": ask(engine.table_states_query)})
 
 
@@ -36,7 +36,7 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
-        ParseError: the text is not what :func:`poll` gives.
+        ParseError: the text is not a capture of :func:`poll`.
     """
 
     def states(content: Mapping[str, Any]) -> list[tuple[str, str]]:

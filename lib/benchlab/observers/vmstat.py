@@ -1,7 +1,7 @@
 """vmstat (procps): per-second state of memory, swap, block I/O and CPU of the whole host.
 
-The first report, the means since boot, gives no row (not every vmstat can leave it out itself).
-Memory is in KiB and blocks are of 1,024 bytes (vmstat(8)). Timestamps have whole seconds.
+The first report, the means since boot, has no rows (not every vmstat can omit it itself).
+Memory is in KiB and blocks are of 1,024 bytes (vmstat(8)). Timestamps are in whole seconds.
 """
 
 from datetime import UTC, datetime

@@ -1,1 +1,1 @@
-"""Report: tables and charts for the notebooks and the paper, out of the store."""
+"""Report: tables and charts for the notebooks and the paper, made from the store."""

@@ -1,4 +1,4 @@
-"""Charts of the articles' own curves, each from published tables alone."""
+"""Charts of the articles' own curves, from published tables only."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import polars as pl
 
 _WIDTH, _HEIGHT = 270, 170
 
-#: A curve's colour, point shape and dash pattern, by what the legend calls it.
+#: Label of a curve → its colour, point shape and dash pattern.
 Styles = dict[str, tuple[str, str, list[int]]]
 
 SOLID, DASHED, DOTTED = [1, 0], [6, 3], [2, 2]
@@ -24,7 +24,7 @@ def curve(label: Callable[[str, str], str]) -> pl.Expr:
 
 
 def base(concurrency: pl.Series, title: str) -> alt.Chart:
-    """A small view whose logarithmic axis has a tick at every concurrency, and at no other."""
+    """A small view whose logarithmic axis has ticks at exactly the given concurrencies."""
     ticks = concurrency.unique().sort().to_list()
     return (
         alt.Chart()
@@ -41,7 +41,7 @@ def base(concurrency: pl.Series, title: str) -> alt.Chart:
 
 
 def lines(base: alt.Chart, field: str, styles: Styles) -> alt.LayerChart:
-    """Curves whose styles are given, since no engine or variant of its own stands for each."""
+    """Curves with given styles, for curves that do not each have their own engine or variant."""
 
     def channel(kind: type, position: int, legend: alt.Legend | None) -> alt.SchemaBase:
         scale = alt.Scale(domain=list(styles), range=[style[position] for style in styles.values()])
@@ -56,12 +56,12 @@ def lines(base: alt.Chart, field: str, styles: Styles) -> alt.LayerChart:
         stroke=channel(alt.Stroke, 0, shown),
         shape=channel(alt.Shape, 1, shown),
     )
-    # a shared legend that one layer switches off is switched off for all
+    # with a shared legend, a layer that switches it off would switch it off for all
     return alt.layer(lines, points).resolve_legend(color="independent", strokeDash="independent")
 
 
 def facets(chart: alt.TopLevelMixin, frame: pl.DataFrame, by: str, title: str) -> alt.FacetChart:
-    """Draw one view per value of a column, two a row, under a title."""
+    """Draw one view per value of a column, two per row, under a title."""
     order = frame[by].unique(maintain_order=True).to_list()
     chart.data = frame
     facet = alt.Facet(f"{by}:N", title=None, sort=order)

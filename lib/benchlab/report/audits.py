@@ -1,6 +1,6 @@
-"""What the articles derive from their own numbers, worked out again; nothing here needs a run.
+"""Audits: what the articles derive from their own numbers, computed again; they need no run.
 
-Ratios and correlations are rounded to three digits, for reading; audits are decided before rounding.
+Ratios and correlations are rounded to three digits for reading. Audits are decided before rounding.
 """
 
 import polars as pl
@@ -10,7 +10,10 @@ from benchlab.repo import Repo
 
 
 def tables(repo: Repo) -> pl.DataFrame:
-    """Return every published table: study, table, where in the article, rows, numbers in it."""
+    """Return every published table.
+
+    Columns: ``study``, ``table``, ``where`` (in the article), ``rows``, ``numbers`` (how many it has).
+    """
     numbers = published.numbers(repo).group_by("study", "table").agg(pl.len().alias("numbers"))
     return (
         published.sources(repo)
@@ -21,14 +24,14 @@ def tables(repo: Repo) -> pl.DataFrame:
 
 
 def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
-    """Return every audit, those that the article's numbers contradict first.
+    """Return every audit, beginning with those that the article's numbers contradict.
 
     Columns: ``study``, ``where``, ``claim``, ``published``, ``found``, ``verdict``, ``source`` (of a
-    fact that no published table holds). A truth value is published as "yes"; ``found`` gives details.
+    fact that is in no published table). A truth value is published as "yes"; ``found`` gives details.
 
     Args:
         repo: the checkout.
-        study: only of this one.
+        study: only audits of this study; ``None``: all.
     """
     return (
         pl.DataFrame(
@@ -47,13 +50,13 @@ def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
                 if study in (None, one.study)
             ]
         )
-        # "not reproduced" before "reproduced", else as the articles have them
+        # "not reproduced" before "reproduced", then in the order of the articles
         .sort("verdict", maintain_order=True)
     )
 
 
 def audit_summary(repo: Repo, audited: pl.DataFrame) -> pl.DataFrame:
-    """Return how many audits of each study ended how.
+    """Return how many audits of each study had which verdict.
 
     Args:
         repo: the checkout.

@@ -1,4 +1,4 @@
-"""Build the paper and the reader's copies of the analysis notebooks from the store, side by side."""
+"""Build the paper and the reader's copies of the analysis notebooks from the store."""
 
 import multiprocessing
 import os
@@ -24,11 +24,11 @@ from benchlab.store import ingest, results
 def publish(repo: Repo, console: Console) -> Built:
     """Write ``paper/build``: the paper in HTML and PDF, and every analysis notebook executed.
 
-    Sections and notebooks are made side by side, in as many processes as there are cores.
+    Sections and notebooks are made in parallel, in as many processes as there are cores.
 
     Raises:
         StoreError: there is no run to report.
-        BenchlabError: the manuscript asks for something that does not exist, or a notebook broke off.
+        BenchlabError: the manuscript asks for something that does not exist, or a notebook fails.
     """
     for reason in ingest.ingest_new(repo).damaged.values():
         console.print(f"not in the paper, damaged: {reason}")
@@ -71,7 +71,7 @@ def publish(repo: Repo, console: Console) -> Built:
 
 
 def _pool() -> ProcessPoolExecutor:
-    # not forked: Polars and DuckDB have threads that a fork would leave behind with their locks
+    # not forked: a fork would copy the locks of Polars and DuckDB without the threads that hold them
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=spawn)
 
@@ -87,7 +87,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _task(task: Callable, *arguments: Any) -> Any:
-    """Run a task in a process of the pool; its error comes back as one that can be sent."""
+    """Run a task in a process of the pool; turn its error into one that can be sent back."""
     try:
         return task(*arguments)
     except BenchlabError as error:
@@ -105,12 +105,12 @@ def _section(repo: Repo, name: str) -> tuple[Content, list[Judgement]]:
 
 
 def _copies(repo: Repo, profiles: dict[str, str]) -> dict[str, tuple[Path, dict[str, str]]]:
-    """Return the name of every executed copy → its notebook and parameters.
+    """Return the name of every copy to execute → its notebook and parameters.
 
     Args:
         repo: the checkout.
-        profiles: study → profile of the reader's runs. A study without an analysis notebook of its own
-            gets a copy of the one for any study.
+        profiles: study → profile of the reader's runs. A study without its own analysis notebook gets
+            a copy of the general one.
     """
     copies, left = {}, dict(profiles)
     for name, path in analyses(repo).items():
@@ -125,7 +125,7 @@ def _copies(repo: Repo, profiles: dict[str, str]) -> dict[str, tuple[Path, dict[
 
 
 def analyses(repo: Repo) -> dict[str, Path]:
-    """Return what the analysis notebooks are about → each: a study, or the published numbers."""
+    """Return the subject of each analysis notebook (a study, or the published numbers) → its path."""
     return {
         path.stem.partition("-")[2].replace("-", "_"): path
         for path in sorted((repo.notebooks / "analysis").glob("*.ipynb"))
@@ -141,4 +141,4 @@ def _reference(repo: Repo) -> store.Store | None:
     try:
         return store.open_any(repo.reference)
     except StoreError:
-        return None  # a checkout without it, as while the reference itself is being made
+        return None  # a checkout without it, such as one in which the reference is being made

@@ -12,7 +12,7 @@ from benchlab.study import Study
 _WIDTH, _HEIGHT = 560, 260
 _SMALL_WIDTH = 250
 
-#: Free on both sides of an axis of concurrencies, in pixels.
+#: Free space on both sides of an axis of concurrencies, in pixels.
 _PADDING = 16
 
 #: Pixels between the points of two curves at one concurrency.
@@ -20,12 +20,12 @@ _DODGE = 4
 
 
 def concurrency(values: pl.Series, clients: str, field: str = "concurrency") -> alt.X:
-    """A logarithmic axis with a tick at every concurrency that was run, and at no other.
+    """A logarithmic axis with ticks at exactly the concurrencies that were run.
 
     Args:
         values: the concurrencies.
-        clients: what the article counts.
-        field: column that it shows: ``concurrency`` itself, or ``at`` of :func:`dodged`.
+        clients: the article's word for clients, as title.
+        field: column on the axis: ``concurrency`` itself, or ``at`` of :func:`dodged`.
     """
     domain = _domain(values) if len(values) else alt.Undefined
     return alt.X(
@@ -37,17 +37,17 @@ def concurrency(values: pl.Series, clients: str, field: str = "concurrency") -> 
 
 
 def dodged(shown: pl.DataFrame, width: int) -> pl.DataFrame:
-    """Add where on the axis of concurrencies each row stands: curves beside each other.
+    """Add a position on the axis of concurrencies that sets the curves side by side.
 
-    Without that, intervals at the same concurrency hide each other.
+    Otherwise intervals at the same concurrency would hide each other.
 
     Args:
-        shown: ``curve``, ``concurrency``; curves in the order in which they are to stand.
+        shown: ``curve``, ``concurrency``; the curves from left to right.
         width: of the view, in pixels.
 
     Returns:
-        The rows with ``at``, as a concurrency; all curves of one lie within a third of the way to the
-        next one.
+        The rows with ``at``, as a concurrency. The positions of all curves at one concurrency span at
+        most a third of the distance to the next concurrency.
     """
     if shown.is_empty():
         return shown.with_columns(pl.col("concurrency").cast(pl.Float64).alias("at"))
@@ -66,7 +66,7 @@ def dodged(shown: pl.DataFrame, width: int) -> pl.DataFrame:
 
 
 def _domain(concurrencies: pl.Series) -> list[float]:
-    """Ends of the axis; a single concurrency stands in its middle."""
+    """Ends of the axis; a single concurrency is in the middle."""
     least, most = concurrencies.min(), concurrencies.max()
     return [least, most] if least < most else [least / 2, 2 * most]
 
@@ -80,7 +80,7 @@ def throughput(
         study: whose labels and styles the curves have.
         points: see :func:`benchlab.report.points.points`; of one envelope.
         workload: only this one.
-        variants: only these; all if none are given.
+        variants: only these; ``None``: all.
     """
     shown = points.filter(pl.col("workload") == workload)
     if variants:
@@ -92,7 +92,7 @@ def throughput(
 
 
 def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.LayerChart:
-    """Throughput of a workload as wide as half a page, without what bound each point.
+    """Throughput of a workload, half a page wide, without the strip of what bound each point.
 
     Args:
         study: whose labels and styles the curves have.
@@ -109,13 +109,13 @@ def small_throughput(study: Study, points: pl.DataFrame, workload: str) -> alt.L
 def estimate_tooltips(
     clients: str, value: str, interval: tuple[str, str], form: str
 ) -> list[alt.Tooltip]:
-    """Return what a chart says of an estimate: curve, clients, value, 95 % interval, trials, gate.
+    """Return the tooltips of an estimate: curve, clients, value, 95 % interval, trials, gate.
 
     Args:
-        clients: what the study calls them.
+        clients: the study's word for clients.
         value: column of the value.
         interval: columns of its bounds.
-        form: of the numbers, as D3 writes it.
+        form: D3 format of the numbers.
     """
     low, high = interval
     return [
@@ -151,7 +151,7 @@ def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
     """What bound each point: a row per curve, a cell per concurrency, coloured by resource."""
     present = [name for name in theme.RESOURCE_COLORS if name in set(points["binding"])]
     x = concurrency(points["concurrency"], clients)
-    x.axis = None  # that of the chart above
+    x.axis = None  # the chart above shows it
     return (
         alt.Chart(points, width=_WIDTH, height=alt.Step(18))
         .mark_square(size=230, opacity=1)
@@ -180,8 +180,8 @@ def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
     """One curve under different envelope rules, with 95 % intervals and what bound each point.
 
     Args:
-        study: whose clients they are.
-        points: of one engine, variant and workload.
+        study: the study of the points.
+        points: points of one engine, variant and workload.
     """
     shown = points.with_columns(pl.col("envelope").alias("curve"))
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
@@ -204,8 +204,8 @@ def monitor(samples: pl.DataFrame, limit_cores: float, limit_write_mb_per_s: flo
 
     Args:
         samples: ``run`` (name), ``second``, ``engine_cores``, ``client_cores``, ``write_mb_per_s``.
-        limit_cores: of the envelope.
-        limit_write_mb_per_s: of the envelope.
+        limit_cores: the envelope's limit of CPU.
+        limit_write_mb_per_s: the envelope's limit of disk writes.
     """
     return alt.vconcat(
         _over_time(
@@ -252,7 +252,7 @@ def _over_time(
 
 
 def seconds(intervals: pl.DataFrame) -> alt.Chart:
-    """Throughput over the seconds of runs, warm-up shaded by a lighter line.
+    """Throughput over the seconds of runs; the warm-up has another dash.
 
     Args:
         intervals: rows of ``interval`` with ``run`` (name) and ``second`` counted over both phases.

@@ -1,4 +1,4 @@
-"""What the claims of a study are about beside throughput: each of these metrics at every point."""
+"""Metrics that a study's claims name beside throughput, at every point."""
 
 import altair as alt
 import polars as pl
@@ -15,20 +15,20 @@ _WIDTH, _HEIGHT = 250, 170
 
 
 def metrics(study: Study) -> list[str]:
-    """Return the metrics that claims name, but throughput and those of the table of latencies."""
+    """Return the metrics that claims name, without throughput and those of the table of latencies."""
     shown = {"tps", *LATENCIES}
     named = {series.metric for claim in study.claims for _, series in claim.series}
     return [metric for metric in METRICS if metric in named - shown]
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return those of :func:`metrics` at every point that the table of costs does not have."""
+    """Return, at every point, those of :func:`metrics` that are not in the table of costs."""
     shown = [metric for metric in metrics(rerun.study) if metric not in points.COSTS]
     return points.table(rerun, shown) if shown else pl.DataFrame()
 
 
 def charted(rerun: Rerun) -> list[str]:
-    """Return those of :func:`metrics` that clients may change and that several numbers of them have."""
+    """Return those of :func:`metrics` that clients can change and that have several client counts."""
     main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     return [
         metric
@@ -38,9 +38,9 @@ def charted(rerun: Rerun) -> list[str]:
 
 
 def values(rerun: Rerun, metric: str) -> pl.DataFrame:
-    """Return a metric over the trials of each point, of workloads with several numbers of clients.
+    """Return a metric over the trials of each point, for workloads with several client counts.
 
-    Columns: those of a point in the main envelope, ``curve``, ``n`` (trials), ``valid``, ``value``,
+    Columns: those of a point (main envelope only), ``curve``, ``n`` (trials), ``valid``, ``value``,
     ``low`` and ``high`` (95 %; null with a single trial), in the metric's unit.
     """
     main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).drop_nulls(metric)
@@ -53,12 +53,12 @@ def values(rerun: Rerun, metric: str) -> pl.DataFrame:
 
 
 def chart(study: Study, values: pl.DataFrame, metric: str) -> alt.FacetChart:
-    """A metric against clients, a view per workload, with its 95 % intervals.
+    """A metric against clients, one view per workload, with 95 % intervals.
 
     Args:
         study: whose labels and styles the curves have.
         values: see :func:`values`.
-        metric: that they are of.
+        metric: name of the metric in ``values``.
     """
     shown = dodged(values, _WIDTH).with_columns(points.named(study))
     interval = ("low", "high")

@@ -8,18 +8,18 @@ from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
-#: Of all views together.
+#: Size of all views together, in pixels.
 _WIDTH, _HEIGHT = 480, 720
 
 _USERS = {"engine_cpu_percent": "engine", "client_cpu_percent": "load generator"}
 
 
 def used(rerun: Rerun) -> pl.DataFrame:
-    """Return the CPU of engine and load generator in each point, medians, in percent of the
-    envelope's cores.
+    """Return the CPU of engine and load generator at each point, in percent of the envelope's cores.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``concurrency``, ``engine_cpu_percent``,
-    ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Main envelope only.
+    ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Medians over the trials; main
+    envelope only.
     """
     found = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
@@ -38,7 +38,7 @@ def used(rerun: Rerun) -> pl.DataFrame:
 
 
 def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
-    """CPU of engine and load generator, stacked: a row of views per curve, a column per workload.
+    """CPU of engine and load generator, stacked: one row of views per curve, one column per workload.
 
     Args:
         study: whose labels the views have.
@@ -48,14 +48,14 @@ def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
     curves, workloads, concurrencies = (
         used.select(column).unique(maintain_order=True) for column in at
     )
-    # where the grid lacks a view, or all of its values are dropped, Vega-Lite moves the others up
+    # Vega-Lite moves views up if the grid lacks one, or if all values of one are dropped
     every = curves.join(workloads, how="cross").join(concurrencies, how="cross")
     tidy = (
         every.join(used, on=at, how="left", maintain_order="left")
         .unpivot(on=list(_USERS), index=at, variable_name="of", value_name="percent")
         .with_columns(points.named(study), pl.col("of").replace(_USERS))
     )
-    # both pass 100 % where the load generator has cores beside the envelope's, or clocks differ
+    # their sum exceeds 100 % if the load generator has cores outside the envelope, or clocks differ
     most = max(100, used.select(pl.sum_horizontal(*_USERS).max()).item() or 0)
     labels = tidy["workload"].unique(maintain_order=True).to_list()
     bars = (

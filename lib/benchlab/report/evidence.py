@@ -34,8 +34,8 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
     """Return what bound each curve at its peak and at its most clients, and by which evidence.
 
     Main envelope only. Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients,
-    or both), ``tps`` (median), ``bound by`` (of so many of the trials), ``evidence`` (of the last of
-    these).
+    or both), ``tps`` (median), ``bound by`` (with the number of trials that it bound), ``evidence`` (of
+    the last of these trials).
     """
     bound = rerun.of_runs(
         "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id)"

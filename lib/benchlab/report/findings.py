@@ -1,4 +1,4 @@
-"""The first page of the paper: what came out of each article, before anything is explained."""
+"""The first page of the paper: the results for each article, before anything is explained."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,22 +17,22 @@ from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.study.claims import Audit
 
-#: How many claims of a study are shown where none of them is a headline.
+#: How many claims of a study are shown if none of them is a headline.
 _CLAIMS = 3
 
 
 def articles(repo: Repo) -> list[str]:
-    """Return the names of all studies: in the order of the published articles, then the others."""
+    """Return the names of all studies: those of published articles in their order, then the rest."""
     known = published.articles(repo)["study"].to_list()
     names = study.names(repo)
     return [one for one in known if one in names] + [one for one in names if one not in known]
 
 
 def panels(rerun: Rerun, measured: pl.DataFrame) -> list[alt.LayerChart]:
-    """Return the throughput of the workloads that the study's file names, or of the first one.
+    """Return throughput charts of the workloads that are the study's headlines, or of the first one.
 
     Args:
-        rerun: of the study.
+        rerun: the study's rerun.
         measured: see :func:`benchlab.report.points.points`.
     """
     main = measured.filter(envelope=DEFAULT_ENVELOPE)
@@ -43,7 +43,7 @@ def panels(rerun: Rerun, measured: pl.DataFrame) -> list[alt.LayerChart]:
 
 
 def side_by_side(panels: list[alt.LayerChart]) -> alt.ConcatChart:
-    """Return the panels of all articles as one chart, two a row, each with a legend of its own."""
+    """Return the panels of all articles as one chart, two per row, each with its own legend."""
     return alt.concat(*panels, columns=2, spacing=28).resolve_scale(
         color="independent",
         fill="independent",
@@ -54,9 +54,9 @@ def side_by_side(panels: list[alt.LayerChart]) -> alt.ConcatChart:
 
 
 def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
-    """Return the claims that are headlines of the study, or the first ones that runs decided.
+    """Return the headline claims of the study; if it has none, the first ones that runs decided.
 
-    Each has ``claim``, ``verdict`` and ``found``.
+    Keys of each: ``claim``, ``verdict``, ``found``.
     """
     of_runs = {one.claim.id: one for one in verdicts.of_runs(judged)}
     decided = [name for name, one in of_runs.items() if one.verdict in DECIDED]
@@ -83,7 +83,7 @@ def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dic
     Args:
         spec: its study.
         judged: the verdicts on all its claims.
-        state: why there is nothing of it; empty where it was rerun.
+        state: why there are no results; empty if it was rerun.
     """
     judged = list(judged)
     audits = [one for one in judged if isinstance(one.claim.decided_by, Audit)]
@@ -99,7 +99,7 @@ def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dic
 
 
 def withheld(spec: Study, store: Store) -> str:
-    """Say why there is nothing to show of a study that can be rerun, or is not rerun yet."""
+    """Say why there are no results of a study: not rerun, or no run counts."""
     if not spec.is_rerun:
         return "not rerun yet"
     ended = store.sql(

@@ -1,11 +1,10 @@
 """Where the engine's CPU time goes: sampled stacks by family of work, as a table and as a flame graph.
 
-The innermost frame of a stack that a rule knows decides its family. The rules were written from
+The innermost frame of a stack that matches a rule decides the family. The rules were written from
 recorded stacks (perf 6.1) of PostgreSQL 15, MySQL 9.7, MariaDB 10.11, TiDB 6.0 with TiKV and PD, and
-seekdb 1.4. seekdb ships without symbols, so the work of its SQL threads cannot be distinguished any
-further than by their names and its system calls do. MariaDB's package has the names of exported
-functions only, and perf takes the nearest of these for every address: they are no functions that ran,
-and are all shown as the program's.
+seekdb 1.4. seekdb ships without symbols, so only thread names and system calls distinguish the work of
+its SQL threads. MariaDB's package names only exported functions, and perf shows the nearest of these
+for every address. They are not the functions that ran, so all of them are shown as the program.
 """
 
 import re
@@ -32,7 +31,7 @@ NETWORK = "network, system call"
 BACKGROUND = "compaction, background"
 OTHER = "other"
 
-#: In the order of legends and tables.
+#: Families in the order of legends and tables.
 FAMILIES = (
     PARSE_PLAN,
     EXECUTOR,
@@ -48,7 +47,7 @@ FAMILIES = (
     OTHER,
 )
 
-#: Dark to light and back, so that neighbours differ in print; apart from the engines' colours.
+#: Family → colour: dark to light and back, so that neighbours differ in print; none is an engine's.
 _COLORS = dict(
     zip(
         FAMILIES,
@@ -60,27 +59,27 @@ _COLORS = dict(
     )
 )
 
-#: A box narrower than this is not drawn, one narrower than the other has no name in it.
+#: Shares of the CPU time: a box below the first is not drawn, one below the second has no name.
 _DRAWN, _NAMED = 0.004, 0.06
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How an engine's stacks are classified; patterns match from the begin of a name."""
+    """How an engine's stacks are classified; patterns match from the start of a name."""
 
     threads: str
     """Names of its processes or threads."""
     by_thread: tuple[tuple[str, str], ...]
-    """(family, threads) whose work is of one family, whatever they do."""
+    """(family, threads): threads whose work always belongs to that family."""
     by_frame: tuple[tuple[str, str], ...]
-    """(family, functions), the more particular first."""
+    """(family, functions); the more specific ones first."""
     otherwise: tuple[tuple[str, str], ...] = ()
-    """The same, for stacks that no function above is in."""
+    """(family, functions), for stacks that match none of ``by_frame``."""
     stripped: str | None = None
-    """Name to give to all frames outside of the kernel, where their own are not to be believed."""
+    """Name for all frames outside the kernel, if their recorded names are unreliable."""
 
 
-#: System calls, where no function of the engine is known.
+#: System calls, for stacks without a known function of the engine.
 _SYSTEM_CALLS = (
     (LOCK, r"(__x64_sys_futex|__GI___lll_lock|pthread_(mutex|cond|rwlock))"),
     (BUFFER, r"(__x64_sys_(io_submit|io_getevents|pread64|preadv)|iomap_dio_rw)"),
@@ -88,7 +87,7 @@ _SYSTEM_CALLS = (
     (NETWORK, r"(__x64_sys_|__send|__libc_recv|epoll_wait|entry_SYSCALL_64)"),
 )
 
-#: By the engine's role: PostgreSQL 15 beside the 13.4 is classified as that is.
+#: Role of an engine → its rules; PostgreSQL 15 and 13.4 have the same role and the same rules.
 RULES = {
     "postgres": Rules(
         threads=r"postgres",
@@ -215,7 +214,10 @@ RULES = {
 
 
 def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
-    """Return the stacks, rows of ``perf_stack``, of all counted runs that the engine's CPU bound."""
+    """Return the stacks of all counted runs that the engine's CPU bound.
+
+    Columns: ``comm``, ``stack``, ``samples``.
+    """
     bound = rerun.store.sql(
         "SELECT run_id FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds AND resource = ?",
         ENGINE_CPU,
@@ -230,11 +232,11 @@ def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
 
 
 def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
-    """Return the stacks of an engine's own threads with family and the function that decided it.
+    """Return the stacks of an engine's own threads, with the family and the function that decided it.
 
     Args:
         stacks: rows of ``perf_stack``: ``comm``, ``stack``, ``samples``.
-        role: of the engine, see :meth:`~benchlab.study.Study.role`; one without rules has no stacks.
+        role: of the engine, see :meth:`~benchlab.study.Study.role`; no stacks if it has no rules.
 
     Returns:
         ``comm``, ``stack``, ``samples``, ``family``, ``function``.
@@ -257,7 +259,7 @@ def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
 
 
 def families(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
-    """Return ``family``, ``samples``, ``share`` of the engine's CPU time, in the order of families."""
+    """Return ``family``, ``samples``, ``share`` (of the engine's CPU time) in the order of families."""
     return (
         of_engine(stacks, role)
         .group_by("family")
@@ -270,7 +272,7 @@ def families(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
 def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.DataFrame:
     """Return the functions that decided most of each family: ``family``, ``function``, ``share``.
 
-    A function's share is of the engine's CPU time, with all that it calls and no rule knows.
+    A function's share of the engine's CPU time includes the functions it calls that match no rule.
     """
     return (
         of_engine(stacks, role)
@@ -292,11 +294,10 @@ def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.Da
 def flame(stacks: pl.DataFrame, role: str) -> alt.LayerChart:
     """Draw the engine's stacks from the outermost frame down; a box is as wide as its share.
 
-    A box has the colour of the family that most of its samples are of. What the kernel does for a
-    system call is one box.
+    A box has the colour of the family of most of its samples. All frames of the kernel are one box.
 
     Args:
-        stacks: rows of ``perf_stack``, of one run or several.
+        stacks: rows of ``perf_stack`` of one or several runs.
         role: of the engine, see :meth:`~benchlab.study.Study.role`.
     """
     boxes = _boxes(of_engine(stacks, role))
@@ -338,19 +339,19 @@ def flame(stacks: pl.DataFrame, role: str) -> alt.LayerChart:
 
 
 def _stripped(stack: str, name: str) -> str:
-    """Give one name to all frames before the kernel's."""
+    """Replace all frames before the kernel's by one name."""
     frames = stack.split(";")
     entered = next((n for n, frame in enumerate(frames) if _ENTRY.match(frame)), len(frames))
     return ";".join([name, *frames[entered:]])
 
 
-@cache  # the same stacks are classified for the chart, for its table and for whether there are any
+@cache  # the chart, its table and the check for stacks all classify the same stacks
 def _classified(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
     for family, threads in rules.by_thread:
         if re.match(threads, comm):
             return family, f"thread {comm.rstrip('0123456789')}"
     frames = stack.split(";")
-    # what a background process does is its own work, whatever it calls
+    # all work of a background process is background work, whatever it calls
     background = [rule for rule in rules.by_frame if rule[0] == BACKGROUND]
     for known, order in (
         (background, frames),
@@ -365,7 +366,7 @@ def _classified(rules: Rules, comm: str, stack: str) -> tuple[str, str]:
 
 
 def _boxes(stacks: pl.DataFrame) -> pl.DataFrame:
-    """One row per frame that is wide enough: ``name``, ``short``, ``depth``, ``begin``, ``end`` …"""
+    """Return one row per frame that is wide enough, with the columns of ``_BOX``."""
     total = stacks["samples"].sum()
     weights: dict[tuple[str, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for comm, stack, samples, family in stacks.select("comm", "stack", "samples", "family").rows():
@@ -373,7 +374,7 @@ def _boxes(stacks: pl.DataFrame) -> pl.DataFrame:
         for depth in range(1, len(path) + 1):
             weights[path[:depth]][family] += samples
     rows, ends = [], {(): 0.0}
-    # outermost first, and brothers in the order of their names: equal stacks stand at equal places
+    # outermost first, siblings in the order of their names, so that equal stacks have equal places
     for path in sorted(weights):
         share = sum(weights[path].values()) / total
         begin = ends[path[:-1]]
@@ -402,13 +403,13 @@ _BOX = {
     "family": pl.String,
 }
 
-#: Frames that every stack begins with.
+#: Frames at the start of every stack.
 _OUTERMOST = ("main", "__libc_start_call_main", "PostmasterMain", "start_thread", "_start")
 _ENTRY = re.compile(r"(entry_SYSCALL_64|asm_)")
 
 
 def _shortened(comm: str, stack: str) -> tuple[str, ...]:
-    """The frames worth a box: no outermost ones, none repeated, the kernel's as one."""
+    """Return the frames that get a box: no outermost ones, no repeats, the kernel's as one."""
     path = [comm.rstrip("0123456789")]
     frames = stack.split(";") if stack else []
     for number, frame in enumerate(frames):

@@ -1,4 +1,4 @@
-"""What a dataset takes of the disk."""
+"""Disk space of a dataset."""
 
 import polars as pl
 
@@ -7,14 +7,14 @@ from benchlab.store.results import Rerun
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return what each dataset takes of the disk, in MB, by engine; medians over all runs.
+    """Return the disk space of each dataset, in MB, by engine; medians over all runs.
 
-    Columns: ``engine``, ``workload`` (the first that runs on it), ``article``; ``tables`` (as the
-    server reports), ``data directory`` (log, system tables and free space included).
+    Columns: ``engine``, ``workload`` (the first that uses the dataset), ``article``, ``tables`` (as the
+    server reports), ``data directory`` (with log, system tables and free space).
     """
     study = rerun.study
     profile = study.profiles[rerun.profile]
-    first: dict[str, str] = {}  # by dataset
+    first: dict[str, str] = {}  # dataset as JSON → its first workload
     for workload in study.workloads:
         first.setdefault(study.dataset(profile, workload).model_dump_json(), workload)
     found = (

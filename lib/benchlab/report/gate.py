@@ -1,4 +1,4 @@
-"""What the gate found: points and curves that no verdict uses, with the reason."""
+"""Findings of the gate: points and curves that no verdict uses, with the reason."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import POINT, Rerun
 
-# Trials of which more than one run came to its end.
+# Trials with more than one completed run.
 _REPEATED = """
     SELECT trial_key FROM run WHERE study = ? AND target = ? AND status = 'ok'
     GROUP BY trial_key HAVING count(*) > 1
@@ -23,9 +23,9 @@ _CHECKED_ALONE = f"""
 def summary(rerun: Rerun) -> dict[str, int]:
     """Return how many runs and points of the curves there are, and how many of each passed.
 
-    Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``; ``repeated``: trials that were run
-    more than once; ``not_known_alone``: runs of which it is not known whether others used their hosts.
-    A point passed if a run of it did.
+    Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``; ``repeated`` (trials that were run
+    more than once); ``not_known_alone`` (runs for which it is unknown whether others used their hosts).
+    A point passed if one of its runs did.
     """
     counted = rerun.counted
     repeated = rerun.store.sql(_REPEATED, rerun.study.study, rerun.target)["trial_key"]
@@ -41,9 +41,9 @@ def summary(rerun: Rerun) -> dict[str, int]:
 
 
 def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
-    """Return the point at which the load generator took most of the CPU; ``None``: nobody knows.
+    """Return the point at which the load generator used most CPU; ``None``: its CPU is unknown.
 
-    Keys: ``percent`` (of the envelope's cores, median over the trials), ``concurrency``,
+    Keys: ``percent`` (in % of the envelope's cores, median over the trials), ``concurrency``,
     ``workload``, ``curve``.
     """
     known = points.points(rerun).drop_nulls("client_cpu_percent").sort("client_cpu_percent")
@@ -55,12 +55,12 @@ def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return the points of which runs did not pass the gate, a row for each check that they failed.
+    """Return the points with runs that did not pass the gate, one row per point and failed check.
 
     A curve that is not similar has one row for all of its points.
 
-    Columns: ``curve``, ``workload``, ``envelope``, ``concurrency`` (null: of all of the curve's),
-    ``check``, ``runs`` (``2 of 3``: so many did not pass it), ``found`` (of the first of them).
+    Columns: ``curve``, ``workload``, ``envelope``, ``concurrency`` (null: all points of the
+    curve), ``check``, ``runs`` (``2 of 3``: two of three failed it), ``found`` (in the first of these).
     """
     trials = rerun.counted.group_by(POINT).agg(pl.len().alias("of"))
     failed = (
@@ -86,7 +86,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
 
 def _dissimilar(rerun: Rerun) -> pl.DataFrame:
-    """Return the curves that are not similar, and how many runs these have."""
+    """Return the curves that are not similar, with their number of runs."""
     rows = [(*curve, SIMILAR, found) for curve, found in dissimilar(rerun).items()]
     columns = dict.fromkeys(("engine", "variant", "check", "found"), pl.String)
     runs = rerun.counted.group_by("engine", "variant").agg(pl.len().alias("of"))

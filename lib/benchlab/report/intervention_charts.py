@@ -1,4 +1,4 @@
-"""Charts of interventions: the seconds of a run whose limits were lowered, and elasticities."""
+"""Charts of interventions: a run with lowered limits second by second, and elasticities."""
 
 import altair as alt
 import polars as pl
@@ -9,14 +9,14 @@ from benchlab.study.resources import LOWERED
 
 _WIDTH = 560
 
-#: A limit is worth 0 to 1; a little beyond on either side.
+#: Axis of elasticities: the expected range is 0 to 1, with a margin on either side.
 _DOMAIN = (-1, 2)
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
 def over_time(run: IntervenedRun) -> alt.LayerChart:
-    """Throughput of every second, shaded where a limit was lowered, with the mean of every block."""
+    """Throughput of every second, with lowered limits shaded, and the mean of every block."""
     lowered = run.blocks.filter(pl.col("resource").is_not_null())
     color = _color(_names(lowered), "lowered", symbolType="square", symbolOpacity=0.35)
     x = alt.X("second:Q", title="seconds of the measured part", scale=alt.Scale(nice=False))
@@ -49,9 +49,9 @@ def over_time(run: IntervenedRun) -> alt.LayerChart:
 
 
 def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
-    """Elasticity to every limit with its 95 % interval, a group of rows per point, lines at 0 and 1.
+    """Elasticity to every limit with its 95 % interval, one group of rows per point, lines at 0 and 1.
 
-    What lies beyond the axis is cut off there; the tooltip has the numbers. A limit without an
+    Marks are cut off at the ends of the axis; the tooltip has the numbers. A limit without an
     elasticity has no dot.
 
     Args:

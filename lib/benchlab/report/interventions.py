@@ -1,4 +1,4 @@
-"""Results of interventions, beside those of the evidence: tables for notebooks and paper."""
+"""Results of interventions beside those of the evidence: tables for notebooks and paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study.intervention import TRANSIENT_S, LimitBlocks
 from benchlab.study.resources import CPU, LOWERED, RATES, UNKNOWN, Amount
 
-#: Resource → its place among all.
+#: Resource → its rank in tables.
 _RANK = {resource.name: rank for rank, resource in enumerate(LOWERED.values())}
 
-# What some subjects used of a metric, in the blocks of each resource and in those of none (null). A
-# sample is of the second before it, and the first second of a block does not count.
+# Use of a metric by some subjects, in the blocks of each resource and in the blocks that lower no limit
+# (null). A sample covers the second before it. The first second of a block does not count.
 _USED = """
     WITH sampled AS (
         SELECT number, t, sum(value) AS value FROM os_sample JOIN intervention_block USING (run_id)
@@ -41,7 +41,7 @@ class IntervenedRun:
     """One run in which limits were lowered."""
 
     seconds: pl.DataFrame
-    """``second`` (its end), ``tps``; of the measured part."""
+    """``second`` (its end), ``tps``; measured part only."""
     blocks: pl.DataFrame
     """Rows of ``intervention_block``, with ``begin`` and ``end`` in seconds of the measured part."""
     elasticities: pl.DataFrame
@@ -49,10 +49,10 @@ class IntervenedRun:
 
 
 def read(raw: Path, record: Record) -> IntervenedRun:
-    """Read one run from its folder among the raw ones.
+    """Read one run from its folder of raw captures.
 
     Raises:
-        BenchlabError: the run does not count, or none of its blocks came to its end.
+        BenchlabError: the run does not count, or none of its blocks was completed.
     """
     tables = ingest.counted_rows(raw, record)
     if "intervention_block" not in tables:
@@ -67,7 +67,7 @@ def stored(store: Store, run_id: str) -> IntervenedRun:
 
 
 def elasticities(rerun: Rerun) -> pl.DataFrame:
-    """Return the elasticity of throughput to every limit that was lowered; one row each.
+    """Return the elasticity of throughput to every lowered limit, one row per point and limit.
 
     Columns: those of a point, ``curve``, ``point`` (as a chart names it), ``resource``,
     ``elasticity``, ``low``, ``high``, ``blocks``, ``answer``, ``reason``.
@@ -100,12 +100,16 @@ def elasticities(rerun: Rerun) -> pl.DataFrame:
 
 
 def answers(rerun: Rerun) -> pl.DataFrame:
-    """Return what bound each point by evidence and by intervention, and whether the two agree.
+    """Return what bound each point by evidence and by intervention, and whether they agree.
 
-    Both are of the same run. ``blocks``: how many of each resource, how long, and what was left of the
-    limit in them. ``agree``: *yes* if the resource that the evidence names binds by
-    intervention, or is none that can be lowered and none of the others binds; *no* if another one
-    binds, or that one does not; *unclear* if the intervention does not say.
+    Both results are of the same run. Columns: ``curve``, ``workload``, ``concurrency``; ``blocks`` (how
+    many per resource, how long, and the share of the limit that they leave); ``by evidence``;
+    ``by intervention``; ``agree``. Values of ``agree``:
+
+    - *yes*: the resource that the evidence names also binds by intervention; or its limit was not
+      tested, and no other resource binds by intervention.
+    - *no*: another resource binds by intervention, or the named one does not.
+    - *unclear*: the intervention does not decide.
     """
     found = with_curve(rerun.interventions, rerun.study)
     evidence = rerun.of_runs(
@@ -144,11 +148,12 @@ def answers(rerun: Rerun) -> pl.DataFrame:
 
 
 def used(rerun: Rerun) -> pl.DataFrame:
-    """Return what was used of every limit between the blocks that lowered it, and in them.
+    """Return how much of every limit was used outside and inside the blocks that lowered it.
 
-    Columns: ``curve``, ``workload``, ``concurrency``, ``resource``; and with both numbers and their
-    unit ``limit``, ``used``, ``a transaction takes``. Where a transaction takes more of what there is
-    less of, throughput falls by more than the cut, and the elasticity is above 1.
+    Columns: ``curve``, ``workload``, ``concurrency``, ``resource``; ``limit``, ``used`` and
+    ``a transaction takes``, each with both numbers and their unit. If a transaction takes more of the
+    resource under the lower limit, throughput falls by more than the limit, and the elasticity is
+    above 1.
     """
     rows = []
     for run in with_curve(rerun.interventions, rerun.study).iter_rows(named=True):
@@ -160,13 +165,13 @@ def used(rerun: Rerun) -> pl.DataFrame:
         )
         for name, in_force, lowered_to in sorted(limits.iter_rows(), key=lambda row: _RANK[row[0]]):
             resource = RATES[name]
-            # the load of another host is under no limit of this one
+            # a load generator on another host is not under this host's limits
             subjects = resource.subjects if run["single_host"] else resource.subjects[:1]
             of_run = (run["run_id"], list(subjects), resource.metric, TRANSIENT_S, run["run_id"])
             found = {row[0]: row[1:] for row in rerun.store.sql(_USED, *of_run).iter_rows()}
             if not {None, name} <= found.keys():
                 continue
-            # in cores already, which are sampled in microseconds a second
+            # the limit of CPU is in cores, its use is sampled in microseconds per second
             of_limit = Amount(resource.rate.unit, 1) if resource is CPU else resource.rate
             use = [found[blocks][0] for blocks in (None, name)]
             of_one = [found[blocks][0] / found[blocks][1] for blocks in (None, name)]
@@ -215,7 +220,7 @@ def _blocks(intervention: LimitBlocks) -> str:
 
 
 def _lowered(evidence: str) -> str:
-    """Name of the limit that a resource of the evidence stands under; engine and load share a CPU."""
+    """Name of the limit on a resource of the evidence; engine and load share the limit of CPU."""
     return (RATES[evidence].under if evidence in RATES else "") or evidence
 
 

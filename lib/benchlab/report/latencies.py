@@ -14,20 +14,20 @@ from benchlab.study import DEFAULT_ENVELOPE, Study
 #: Metric of a latency → its name in tables and charts.
 LATENCIES = {"p50_us": "p50", "p99_us": "p99", "p999_us": "p99.9", "latency_max_us": "max"}
 
-#: What a chart has room for; the maximum stands in the table.
+#: Percentiles that a chart has room for; the maximum is only in the table.
 PERCENTILES = ["p50", "p99", "p99.9"]
 
 _WIDTH, _HEIGHT = 170, 200
 
 
 def resolution(study: Study) -> float:
-    """Return the relative width that no percentile of a study's runs is finer than."""
+    """Return the relative resolution of percentiles in a study's runs: that of its coarsest driver."""
     names = {workload.driver for workload in study.workloads.values()}
     return max(drivers.driver(name).resolution for name in names)
 
 
 def latencies(rerun: Rerun) -> pl.DataFrame:
-    """Return the latencies of each point over its trials, a row per point and percentile.
+    """Return the latencies of each point over its trials, one row per point and percentile.
 
     Columns: those of a point in the main envelope, ``curve``, ``percentile`` (one of
     :data:`LATENCIES`), ``ms``, ``ms_low``, ``ms_high`` (95 %; null with a single trial), ``n``,
@@ -40,8 +40,8 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Return the latencies of runs; see :func:`latencies`.
 
     Args:
-        study: whose runs they are.
-        per_run: their metrics.
+        study: the study of the runs.
+        per_run: metrics of the runs.
         by: columns that distinguish points.
     """
     frames = [
@@ -62,7 +62,7 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return :func:`latencies` for reading: a row per point, ``1.23 [1.10–1.38]`` per percentile."""
+    """Return :func:`latencies` for reading: one row per point, ``1.23 [1.10–1.38]`` per percentile."""
     found = latencies(rerun).with_columns(
         points.named(rerun.study),
         pl.struct("ms", "ms_low", "ms_high")
@@ -76,7 +76,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
 
 def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChart:
-    """Latency against clients, a view per percentile, with 95 % intervals.
+    """Latency against clients, one view per percentile, with 95 % intervals.
 
     Args:
         study: whose labels and styles the curves have.
@@ -89,13 +89,13 @@ def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChar
 
 
 def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Tooltip) -> alt.Chart:
-    """Latency against anything, a view per percentile, with 95 % intervals.
+    """Latency against any quantity, one view per percentile, with 95 % intervals.
 
     Args:
         study: whose labels and styles the curves have.
-        shown: rows of latencies, of :data:`PERCENTILES`.
-        x: what against.
-        tooltip: said of a point beside its latency.
+        shown: rows of :func:`latencies`, with percentiles of :data:`PERCENTILES` only.
+        x: axis of the quantity.
+        tooltip: shown for a point beside its latency.
     """
     interval = ("ms_low", "ms_high")
     base = (

@@ -1,4 +1,4 @@
-"""Charts of single writes: what the readers have of one, and how long writes are held up."""
+"""Charts of single writes: their effect on the readers, and how long they wait."""
 
 import altair as alt
 import polars as pl
@@ -8,14 +8,14 @@ from benchlab.report.leases import LeaseRun
 
 _WIDTH = 560
 
-#: State of a table → its colour in a strip; what readers have the cache in is cool, what not warm.
+#: State of a table → its colour in a strip: cool if readers can use the cache, warm if not.
 _STATES = {"NONE": "#d9d9d9", "READ": "#56B4E9", "INTEND": "#E69F00", "WRITE": "#D55E00"}
 
 
 def over_time(run: LeaseRun) -> alt.VConcatChart:
-    """Throughput and latency of every second above the states of the tables, writes marked.
+    """Throughput and latency of every second, above the states of the tables, with writes marked.
 
-    A write is drawn from the sending of its COMMIT (thin line) to the answer (thick line).
+    A thin line marks when a write's COMMIT is sent, a thick line when it is answered.
     """
     marks = [
         alt.Chart(run.writes)
@@ -68,8 +68,9 @@ def _time(run: LeaseRun, column: str = "second") -> alt.X:
 
 
 def waits(frame: pl.DataFrame) -> alt.LayerChart:
-    """Share of the writes whose COMMIT took up to so long, a curve per lease; dashed: evenly from 0 to
-    the lease.
+    """Distribution of the time that a write's COMMIT took, one curve per lease.
+
+    Dashed: waits that are spread evenly from 0 to the lease.
 
     Args:
         frame: see :func:`benchlab.report.leases.waits`.

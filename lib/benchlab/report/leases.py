@@ -1,7 +1,7 @@
-"""Single writes into a load that reads: how long each was held up, and what the readers had of it.
+"""Single writes during a load that reads: how long each waited, and how it affected the readers.
 
-An engine that answers reads from a cache of its own makes a write wait until no cache may be read any
-more (the read lease), and does without the cache for a while afterwards (the write lease).
+An engine that answers reads from its own cache makes a write wait until the cache may no longer be
+read (the read lease). Afterwards it does not use the cache for a while (the write lease).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from benchlab.report.points import with_curve
 from benchlab.store import Store, ingest, metrics
 from benchlab.store.results import Rerun
 
-#: State of a table that a write may change, as TiDB names it in ``mysql.table_cache_meta``.
+#: State in which writes may change a table, as TiDB names it in ``mysql.table_cache_meta``.
 WRITE = "WRITE"
 
 _TABLES = ("run", "interval", "single_write", "table_state")
@@ -30,18 +30,18 @@ class LeaseRun:
     """One run with single writes; all times are seconds of its measured part."""
 
     seconds: pl.DataFrame
-    """``second`` (its end), ``tps``, ``latency_ms`` (of the ``percentile``)."""
+    """``second`` (its end), ``tps``, ``percentile``, ``latency_ms`` (at that percentile)."""
     writes: pl.DataFrame
     """``table_name``, ``begin`` (of the transaction), ``commit`` (sent), ``end`` (answered)."""
     states: pl.DataFrame
-    """``table_name``, ``state``, ``begin``, ``end``: a row for as long as it stayed the same."""
+    """``table_name``, ``state``, ``begin``, ``end``: one row per period in which the state stayed."""
 
 
 def read(raw: Path, record: Record) -> LeaseRun:
-    """Read one run from its folder among the raw ones.
+    """Read one run from its folder of raw captures.
 
     Raises:
-        BenchlabError: the run does not count, or no write of it was answered.
+        BenchlabError: the run does not count, or none of its writes was answered.
     """
     tables = ingest.counted_rows(raw, record)
     if "single_write" not in tables:
@@ -57,8 +57,8 @@ def stored(store: Store, run_id: str) -> LeaseRun:
 def runs(rerun: Rerun) -> pl.DataFrame:
     """Return the runs with single writes, with ``curve``, ``lease_s`` and ``every_s``.
 
-    ``lease_s`` is for how long a read lease lasts, null where tables are not cached; ``every_s`` the
-    seconds of a period with one write in it.
+    ``lease_s`` is the duration of a read lease in seconds, null if tables are not cached. ``every_s``
+    is the length in seconds of a period with one write.
     """
     leases = rerun.of_runs(metrics.LEASES, rerun.single_writes)
     every_s = pl.col("intervention").str.json_path_match("$.every_s").cast(pl.Int64)
@@ -70,7 +70,7 @@ def runs(rerun: Rerun) -> pl.DataFrame:
 
 
 def throughput_by_period(run: LeaseRun, every_s: int) -> list[float]:
-    """Return the mean throughput of each whole period of a run with single writes.
+    """Return the mean throughput of each complete period of a run with single writes.
 
     Args:
         run: the run.
@@ -82,7 +82,10 @@ def throughput_by_period(run: LeaseRun, every_s: int) -> list[float]:
 
 
 def demonstration(rerun: Rerun) -> LeaseRun | None:
-    """Return the run of the fewest tables and writes, if any: one write is felt most there."""
+    """Return the run with the fewest cached tables and writes, or ``None``.
+
+    One write has the greatest effect there.
+    """
     of_cached = (
         runs(rerun).drop_nulls("lease_s").sort("tables", "every_s", descending=[False, True])
     )
@@ -102,7 +105,7 @@ def waits(rerun: Rerun) -> pl.DataFrame:
 
 
 def summary(waits: pl.DataFrame) -> pl.DataFrame:
-    """Return what the writes under each lease come to.
+    """Return the waits of the writes under each lease.
 
     Columns: ``lease (s)``, ``writes``, ``median (s)``, ``95th percentile (s)``, ``greatest (s)``,
     ``within the lease`` (share of the writes, with its 95 % interval).
@@ -128,10 +131,10 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_leases(rerun: Rerun) -> pl.DataFrame:
-    """Return for how long tables could be written, and no cache of them be read, by lease.
+    """Return how long tables stayed writable, with their cache not readable, by lease.
 
-    Columns: ``lease (s)``, ``times``, ``median (s)``, ``greatest (s)``. Those that had not ended when
-    the run did are left out.
+    Columns: ``lease (s)``, ``times``, ``median (s)``, ``greatest (s)``. Periods that had not ended
+    when the run ended are left out.
     """
     lasted = [
         states.filter(pl.col("end") < states["end"].max(), state=WRITE).select(

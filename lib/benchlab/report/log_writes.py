@@ -1,6 +1,6 @@
 """How an engine writes its log: how often, how long, how much; and how long each write took.
 
-By the server's own counters, and by its system calls where they were traced.
+The sources are the server's own counters and, if they were traced, its system calls.
 """
 
 import altair as alt
@@ -19,14 +19,14 @@ METRICS = (
     "wal_bytes_per_transaction",
 )
 
-#: Classes of the time that a write took, as the article on a remote log has them: upper bound in µs.
+#: Class of the time that a write took → upper bound in µs, as in the article on a remote log.
 CLASSES = {"<1 ms": 1000} | {f"{n}–{n + 1} ms": 1000 * (n + 1) for n in range(1, 9)}
 LAST_CLASS = ">9 ms"
 
-#: How far the traced calls may be off the server's own counts, as a share of these.
+#: Greatest relative difference between the traced calls and the server's own counts.
 AGREEMENT = 0.05
 
-#: From quick to slow; what is longer than 2 ms is warm.
+#: Colours from fast to slow; classes above 2 ms are warm.
 _CLASS_COLORS = (
     "#9ecae1",
     "#4292c6",
@@ -70,7 +70,7 @@ _PROBED = """
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return each point's writes of the log by the server's counters: medians over trials.
+    """Return each point's log writes by the server's counters: medians over trials.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``tps``, ``probe (µs)`` (a durable write of 8 KiB
     before the load) and :data:`METRICS`. Points whose server does not time its writes are left out.
@@ -89,14 +89,14 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
 
 def probed(rerun: Rerun) -> pl.DataFrame:
-    """Return what a durable write to the log took before each run: ``run_id``, ``probe_us``."""
+    """Return the time of a durable write to the log before each run: ``run_id``, ``probe_us``."""
     return rerun.of_runs(_PROBED)
 
 
 def classes(rerun: Rerun) -> pl.DataFrame:
-    """Return how many of each point's log writes took how long, over all of its runs.
+    """Return how many of each point's log writes are in each class of time, over all of its runs.
 
-    A write here is what a commit waits for, from the first byte to the end of the sync.
+    A write here is what a commit waits for: from the first byte to the end of the sync.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``concurrency``, ``class``, ``position``
     (of the class), ``writes``, ``share``.
@@ -126,11 +126,11 @@ def classes(rerun: Rerun) -> pl.DataFrame:
 
 
 def class_chart(shares: pl.DataFrame, clients: str, title: str) -> alt.FacetChart:
-    """The share of each class among a point's writes: a stacked bar a point, one view a curve.
+    """The share of each class among a point's writes: a stacked bar per point, one view per curve.
 
     Args:
         shares: ``curve``, ``concurrency``, ``class``, ``position``, ``writes``, ``share``.
-        clients: what the article calls those that it counts.
+        clients: the article's word for clients.
         title: of the chart.
     """
     order = [*CLASSES, LAST_CLASS]
@@ -167,10 +167,11 @@ def class_chart(shares: pl.DataFrame, clients: str, title: str) -> alt.FacetChar
 
 
 def traced(rerun: Rerun) -> pl.DataFrame:
-    """Return the traced calls of each point over the server's own counts: medians over its runs.
+    """Return the ratio of traced calls to the server's own counts at each point: medians over its runs.
 
-    Columns: ``curve``, ``workload``, ``concurrency``, and trace : counters of ``writes``, ``syncs`` and
-    the ``time`` in both. Both count a second of their own, so that they differ where a run is not even.
+    Columns: ``curve``, ``workload``, ``concurrency``, and the ratios trace : counters of ``writes``,
+    ``syncs`` and the ``time`` in both. The seconds of the two do not coincide, so they differ if the
+    throughput of a run varies.
     """
     both = (
         rerun.metrics.select("run_id", *POINT, "measured_s")
@@ -198,10 +199,13 @@ _WIDTH = 560
 
 
 def agreement(found: pl.DataFrame) -> dict[str, float]:
-    """Return how far the rows of :func:`traced` agree with the server's counters.
+    """Return at how many points the trace agrees with the server's counters.
 
-    Keys: ``points``; ``writes``, ``syncs``, ``time``: at how many of them each is within
-    ``tolerance`` of the server's own.
+    Keys: ``points``; ``tolerance`` (:data:`AGREEMENT`); ``writes``, ``syncs``, ``time`` (number of
+    points at which the ratio is within ``tolerance`` of 1).
+
+    Args:
+        found: see :func:`traced`.
     """
     within = found.select((pl.col("writes", "syncs", "time") - 1).abs() <= AGREEMENT).sum()
     counts = within.row(0, named=True)
@@ -209,10 +213,10 @@ def agreement(found: pl.DataFrame) -> dict[str, float]:
 
 
 def lags(rerun: Rerun) -> pl.DataFrame:
-    """Return how far the standbys were behind, second by second, at each curve's most clients.
+    """Return the lag of the standbys, second by second, at each curve's most clients.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``standby``, ``second`` (of the measured part),
-    ``lag_mb`` (of log that is not applied), ``is_synchronous``.
+    ``lag_mb`` (MB of log not yet applied), ``is_synchronous``.
     """
     most = pl.col("concurrency") == pl.col("concurrency").max().over(
         "engine", "variant", "workload"
@@ -254,7 +258,7 @@ _LAGS = {
 
 
 def lag_chart(lags: pl.DataFrame) -> alt.Chart:
-    """The log that the standby has not applied yet, over the measured part; a line a curve."""
+    """The log that the standby has not applied yet, over the measured part, one line per curve."""
     return (
         alt.Chart(lags)
         .mark_line(strokeWidth=1.5)

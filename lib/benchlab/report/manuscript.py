@@ -1,4 +1,4 @@
-"""What the manuscript needs: values, figures and tables out of the store and the study files."""
+"""What the manuscript needs: values, figures and tables from the store and the study files."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,14 +26,14 @@ def content(repo: Repo, own: Store, reference: Store | None) -> Content:
         reference: the shipped ones, if there are any.
 
     Raises:
-        StoreError: the reader's store has no run that counts.
+        StoreError: the reader's store has no counted run.
     """
     made = {name: section(repo, own, reference, name) for name in counted(repo, own)}
     return whole(repo, own, made)
 
 
 def counted(repo: Repo, own: Store) -> list[str]:
-    """Return the names of the studies of which a run counts, in the order of the paper.
+    """Return the names of the studies that have a counted run, in the order of the paper.
 
     Raises:
         StoreError: there is none.
@@ -58,12 +58,12 @@ def section(
 
 
 def whole(repo: Repo, own: Store, made: Sections) -> Content:
-    """Put the sections together, and gather what is of all: findings, verdicts, audits, simulations.
+    """Join the sections, and add what covers all studies: findings, verdicts, audits, simulations.
 
     Args:
         repo: the checkout, for the study files.
         own: the reader's results.
-        made: the sections of the studies of which a run counts.
+        made: the sections of the studies that have a counted run.
     """
     judged = {
         name: made[name][1] if name in made else judge(repo, name)

@@ -10,7 +10,7 @@ from benchlab.study import DEFAULT_ENVELOPE
 
 
 def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
-    """Return one run of every curve of a workload at one concurrency: name to show → run."""
+    """Return the first trial of every curve of a workload at one concurrency: name to show → run ID."""
     found = with_curve(
         rerun.counted.filter(
             workload=workload,
@@ -24,7 +24,7 @@ def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
 
 
 def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
-    """Return the cores and the MB/s of disk writes that bound the chosen runs.
+    """Return the limits of CPU (cores) and of disk writes (MB/s) of the chosen runs.
 
     Raises:
         StoreError: there is no run.

@@ -1,4 +1,4 @@
-"""Noise for reading: as factors with a cap, beyond which runs just do not agree."""
+"""Noise for reading: as factors with a cap; above it, runs simply do not agree."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
 
 #: Factor between two runs of a point above which they do not agree: the machine was not quiet, or the
-#: engine not steady.
+#: engine was not steady.
 AGREEING = 1.5
 
 _MOST_NOISE = 10
@@ -20,7 +20,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     """Return :func:`benchlab.claims.noise.table` for reading; empty if no point has two trials.
 
     Columns: ``curve``, ``workload``, ``pairs`` (of runs of a point), ``noise`` with its 95 % interval
-    (``× 1.09 (1.05 to 1.20)``; what is above 10 is ``> 10``), ``trials for 2 %``, … (``33``, or
+    (``× 1.09 (1.05 to 1.20)``; a value above 10 is ``> 10``), ``trials for 2 %``, … (``33``, or
     ``> 1,000``), ``runs`` (*agree*, or *differ* above :data:`AGREEING`).
     """
     found = points.in_order(with_curve(noise.table(rerun), rerun.study), rerun.study)

@@ -1,4 +1,4 @@
-"""Latencies in the open loop: requests due at times of their own, at shares of an engine's peak."""
+"""Latencies in the open loop: requests are due at given times, at shares of an engine's peak."""
 
 import altair as alt
 import polars as pl
@@ -14,9 +14,9 @@ _AT = [*POINT, "share_of_peak"]
 
 
 def open_loop(rerun: Rerun) -> pl.DataFrame:
-    """Return the latencies at shares of each engine's peak, from the time a request was due.
+    """Return the latencies at shares of each engine's peak, measured from the time a request was due.
 
-    Runs that did not meet their rate are void: their requests waited ever longer.
+    Runs that did not keep their rate are left out: their requests waited ever longer.
 
     Columns: those of :func:`benchlab.report.latencies.latencies`, ``share_of_peak``, ``due_per_s`` and
     ``tps`` (medians).
@@ -33,7 +33,11 @@ def open_loop(rerun: Rerun) -> pl.DataFrame:
 
 
 def missed(rerun: Rerun) -> pl.DataFrame:
-    """Return the loads that runs missed: how many of them, what was due and what ended (medians)."""
+    """Return the loads that runs did not keep.
+
+    Columns: ``curve``, ``workload``, ``load`` (share of the peak), ``missed`` (``1 of 3`` runs), and of
+    these runs the medians of ``due (1/s)`` and ``ended (1/s)``.
+    """
     missed = pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list())
     of_load = rerun.open_loop.group_by(_AT).agg(
         pl.format("{} of {}", missed.sum(), pl.len()).alias("missed"),
@@ -55,7 +59,7 @@ def _missed(rerun: Rerun) -> pl.DataFrame:
 
 
 def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:
-    """Latency against the load, a view per percentile.
+    """Latency against the load, one view per percentile.
 
     Args:
         study: whose labels and styles the curves have.

@@ -1,4 +1,4 @@
-"""Outcomes: the answers to checks, where these are no numbers, as tables for notebooks and paper."""
+"""Outcomes: the answers to checks that have no numbers, as tables for notebooks and paper."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from benchlab.report.points import with_curve
 from benchlab.store import ingest
 from benchlab.store.results import Rerun
 
-#: How a check ended.
+#: Result of a check as shown; empty: it has no right answer.
 _PASSED = {True: "passed", False: "failed", None: ""}
 
 
 def read(raw: Path, record: Record) -> pl.DataFrame:
-    """Return the answers to the checks of one run, from its folder among the raw ones.
+    """Return the answers to the checks of one run, from its folder of raw captures.
 
     Columns: ``check``, ``answer``, ``passed``.
 

@@ -14,13 +14,13 @@ from benchlab.store.results import POINT, Rerun
 def table(rerun: Rerun, tables: Sequence[str], aliases: Mapping[str, str]) -> pl.DataFrame:
     """Return how each curve's plan reads some tables: by which index, how often, how many rows.
 
-    The query whose plan is kept is the same for all. Columns: ``curve``, ``workload``, one per table
-    (for reading), ``rows`` (that the query reads of all of them).
+    The explained query is the same for all curves. Columns: ``curve``, ``workload``, one per table
+    (text for reading), ``rows`` (rows that the query reads from all tables).
 
     Args:
-        rerun: whose plans.
-        tables: their names; a partition's name begins with its table's.
-        aliases: what a plan may call a table → its name.
+        rerun: the rerun that has the plans.
+        tables: names of the tables; a partition's name begins with its table's.
+        aliases: name of a table in a plan → its real name.
     """
     counted = rerun.counted.select("run_id", *POINT)
     kept = rerun.of_runs("SELECT run_id, plan FROM query_plan SEMI JOIN chosen USING (run_id)")

@@ -1,4 +1,4 @@
-"""Points out of runs: medians over trials with their intervals, and what a transaction cost."""
+"""Points from runs: medians over trials with their intervals, and the costs of a transaction."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -12,7 +12,7 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study import Study
 from benchlab.study.resources import UNKNOWN
 
-#: Metrics that say what a transaction cost.
+#: Metrics of the cost of a transaction.
 COSTS = [
     "engine_cpu_us_per_transaction",
     "client_cpu_us_per_transaction",
@@ -25,10 +25,10 @@ COSTS = [
 def points(rerun: Rerun) -> pl.DataFrame:
     """Return one row per point: median throughput with its interval, latency, attribution.
 
-    Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that stand for it),
+    Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that count for it),
     ``valid`` (whether they passed the gate), ``tps``, ``tps_low``, ``tps_high`` (95 %; null with a
     single trial), ``p99_us`` and ``client_cpu_percent`` (medians over trials), ``binding`` (resource
-    that bound most of the trials), ``binding_utilisation`` (mean over them), and ``curve`` for
+    that bound most of the trials), ``binding_utilisation`` (mean over those trials), and ``curve`` for
     legends.
     """
     if rerun.counted.is_empty():
@@ -88,7 +88,7 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
 
 
 def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
-    """Return the median of metrics over the trials of each point, to three digits, for reading."""
+    """Return the medians of metrics over the trials of each point, for reading, to three digits."""
     found = rerun.metrics.group_by(POINT).agg(pl.col(*metrics).median()).sort(POINT)
     found = with_curve(found, rerun.study)
     return in_order(found, rerun.study, "envelope", "concurrency").select(
@@ -101,15 +101,15 @@ def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
 
 
 def cost_table(rerun: Rerun) -> pl.DataFrame:
-    """Return :data:`COSTS` at every point, with throughput and the CPU of the load, for reading."""
+    """Return :data:`COSTS` at every point for reading, with throughput and the CPU of the load."""
     return table(rerun, ("tps", "client_cpu_percent", *COSTS))
 
 
 def overview(rerun: Rerun) -> pl.DataFrame:
     """Return one row per curve: version of the engine, clients, trials and how the runs ended.
 
-    As narrow as a page: clients are ``1–1024``, from the fewest to the most, and the runs are counted
-    in one column: ``11 ok, 1 failed``.
+    The table fits the width of a page. The column ``clients`` is a range, ``1–1024``. The column
+    ``runs`` counts the runs by status: ``11 ok, 1 failed``.
     """
     clients, least, most = pl.col("concurrency"), pl.col("least"), pl.col("most")
     statuses = get_args(Status)
@@ -171,7 +171,7 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 
 
 def not_counted(rerun: Rerun) -> pl.DataFrame:
-    """Return which curves failed or were refused, with the reason and the number of runs."""
+    """Return the curves with failed or refused runs, the reason and the number of such runs."""
     found = (
         rerun.runs.filter(pl.col("status") != "ok")
         .group_by("engine", "variant", "status", "error")
@@ -181,10 +181,10 @@ def not_counted(rerun: Rerun) -> pl.DataFrame:
 
 
 def curved(rows: pl.DataFrame) -> list[str]:
-    """Return the workloads with several numbers of clients, of which a chart shows more than a table.
+    """Return the workloads with several client counts, for which a chart shows more than a table.
 
     Args:
-        rows: of points or runs, of one envelope.
+        rows: points or runs of one envelope.
     """
     sizes = rows.group_by("workload", maintain_order=True).agg(
         pl.col("concurrency").n_unique().alias("clients")
@@ -199,7 +199,7 @@ def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def in_order(frame: pl.DataFrame, study: Study, *then: str) -> pl.DataFrame:
-    """Sort by engine, workload and variant as the study's file has them, then by other columns."""
+    """Sort by engine, workload and variant in the order of the study's file, then by other columns."""
     variants = [name for spec in study.engines.values() for name in spec.variants]
     ranks = [
         pl.col(column).replace_strict(_ranks(names), default=len(names), return_dtype=pl.Int64)
@@ -228,7 +228,7 @@ def _ranks(names: Sequence[str]) -> dict[str, int]:
 
 
 def bound_by(rerun: Rerun) -> pl.DataFrame:
-    """Return what bound each run that counts: ``run_id``, ``binding``, ``pressure``."""
+    """Return what bound each counted run: ``run_id``, ``binding``, ``pressure``."""
     return rerun.of_runs(
         "SELECT run_id, resource AS binding, pressure FROM attribution SEMI JOIN chosen USING (run_id)"
         " WHERE binds ORDER BY run_id"

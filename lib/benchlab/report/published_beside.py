@@ -1,7 +1,7 @@
-"""Published numbers beside ours: those of an article that name one of our metrics and its point.
+"""Published numbers beside ours: those for which the article names one of our metrics and a point.
 
-Absolute numbers differ between machines; what carries over is how the ratio changes along a curve and
-between curves.
+Absolute numbers differ between machines. What can be compared is the change of the ratio along a curve
+and between curves.
 """
 
 import altair as alt
@@ -31,10 +31,10 @@ _SCHEMA = {
 
 
 def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
-    """Return every number of the article that we have measured, too, with ours and the ratio.
+    """Return every number of the article that we also measured, with ours and the ratio.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``clients`` (the article's),
-    ``concurrency`` (ours that stands for it), ``metric``, ``article``, ``here`` with ``here_low`` and
+    ``concurrency`` (ours that corresponds to it), ``metric``, ``article``, ``here``, ``here_low`` and
     ``here_high`` (median over trials, 95 %), ``ratio`` (here : article), ``valid`` (whether ours passed
     the gate).
     """
@@ -66,7 +66,7 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
 
 def charted(found: pl.DataFrame) -> list[str]:
-    """Return the metrics of which a chart shows more than the table: those that have a curve."""
+    """Return the metrics for which a chart shows more than the table: those with a curve."""
     lengths = found.group_by("metric", "engine", "variant", "workload", maintain_order=True).agg(
         pl.col("clients").n_unique()
     )
@@ -75,9 +75,9 @@ def charted(found: pl.DataFrame) -> list[str]:
 
 
 def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
-    """Return :func:`beside` for reading: a row per point and metric, numbers in the metric's unit.
+    """Return :func:`beside` for reading: one row per point and metric, numbers in the metric's unit.
 
-    The column ``note`` is there if a dataset is of another scale than the article's.
+    There is a column ``note`` if the scale of a dataset differs from the article's.
     """
     study, clients = rerun.study, rerun.study.clients
     names = {name: metric.heading for name, metric in METRICS.items()}
@@ -98,7 +98,7 @@ def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
     )
     if (shown["note"] == "").all():
         shown = shown.drop("note")
-    # what all rows share is said once
+    # a single column of clients is enough if both have the same numbers
     same = found["clients"].equals(found["concurrency"])
     if same:
         shown = shown.drop(f"{clients}, article").rename({f"{clients}, here": clients})
@@ -106,7 +106,7 @@ def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _scales(rerun: Rerun, workload: str) -> str:
-    """Say by which numbers a workload's dataset differs from the article's."""
+    """List the numbers in which a workload's dataset differs from the article's."""
     study = rerun.study
     paper = study.profiles.get("paper")
     if paper is None:
@@ -123,9 +123,9 @@ def _scales(rerun: Rerun, workload: str) -> str:
 
 
 def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
-    """A metric against clients, a view per workload: the article's dashed and hollow, ours solid.
+    """A metric against clients, one view per workload: the article's dashed and hollow, ours solid.
 
-    Both axes are logarithmic, so that curves of the same shape lie parallel.
+    Both axes are logarithmic, so that curves of the same shape are parallel.
 
     Args:
         study: whose labels and styles the curves have.
@@ -187,7 +187,7 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
             "datum.of === 'article'", alt.value("#FFFFFF"), alt.Fill("curve:N", scale=color)
         ),
     )
-    # a shared legend that one layer switches off is switched off for all
+    # with a shared legend, a layer that switches it off would switch it off for all
     layers = [lines, dots] if shown["valid"].all() else [lines, dots, theme.crosses(base)]
     layered = alt.layer(*layers, data=shown).resolve_legend(color="independent")
     workloads = shown["workload"].unique(maintain_order=True).to_list()

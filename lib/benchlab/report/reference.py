@@ -1,4 +1,4 @@
-"""Make the reference result set, and what rests on it: notebooks' outputs, a picture, simulations."""
+"""Make the reference result set and what depends on it: notebook outputs, a picture, simulations."""
 
 import shutil
 from collections.abc import Collection
@@ -18,15 +18,15 @@ from benchlab.store import Store, export, results
 #: The picture on the README's first page.
 PICTURE = Path("paper") / "write_only.svg"
 
-#: What it shows: study and workload.
+#: Study and workload that the picture shows.
 _DRAWN = ("postgres_vs_tidb", "oltp_write_only")
 
 
 def make(repo: Repo, console: Console) -> None:
-    """Replace ``data/reference`` by runs of this checkout's store, and :func:`renew` what rests on it.
+    """Replace ``data/reference`` by runs of this checkout's store, then :func:`renew` the rest.
 
     Raises:
-        StoreError: the store has no run that counts.
+        StoreError: the store has no counted run.
     """
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
@@ -37,15 +37,16 @@ def make(repo: Repo, console: Console) -> None:
 
 
 def renew(repo: Repo, console: Console, measured: Collection[str] | None = None) -> None:
-    """Make anew what rests on the reference: verdicts, picture, notebooks, simulations.
+    """Make again what depends on the reference: verdicts, picture, notebooks, simulations.
 
-    The analysis notebooks are executed on it in place, so that nbval holds them to it. What the paper
-    says of intervals and verdicts is simulated from its spreads, which takes minutes a study.
+    The analysis notebooks are executed on the reference in place, so that nbval compares them with it.
+    What the paper says about intervals and verdicts is simulated from the reference's spreads, which
+    takes minutes per study.
 
     Args:
         repo: the checkout.
-        console: for people who watch.
-        measured: studies of which alone to simulate; ``None``: all, and the gate.
+        console: shows the progress.
+        measured: only these studies are simulated; ``None``: all studies, and the gate.
     """
     judge_again(repo, repo.reference)
     _draw(repo)
@@ -60,12 +61,13 @@ def renew(repo: Repo, console: Console, measured: Collection[str] | None = None)
 
 
 def take(own: Store, folder: Path) -> dict[str, str]:
-    """Replace a reference result set by each study's runs of its largest profile; return which it is.
+    """Replace a reference result set by the store's runs; return study → profile of these runs.
 
-    A study of which the store has no run that counts stays as it was.
+    The runs of a study are those of its largest profile. A study without a counted run in the store
+    stays as it was.
 
     Raises:
-        StoreError: the store has no run that counts; the folder stays as it is.
+        StoreError: the store has no counted run; the folder stays as it is.
     """
     profiles = {}
     for name in results.studies(own):
@@ -83,7 +85,7 @@ def take(own: Store, folder: Path) -> dict[str, str]:
 
 
 def judge_again(repo: Repo, folder: Path) -> None:
-    """Judge all studies of a reference: those that were not measured again, too, as this code does."""
+    """Judge all studies of a reference with this code, also those that were not measured again."""
     with store.open_any(folder) as shipped:
         verdicts = stored.verdicts(repo, shipped, results.studies(shipped))
     export.replace(folder, "verdict", verdicts)

@@ -1,8 +1,8 @@
-"""A study's section of the paper: what all have, what one without its own text has, and which it is.
+"""A study's section of the paper: the common content, the default content, and the study's own.
 
-``paper/sections/<study>.md`` is a study's own text, ``benchlab.studies.<study>.section`` gathers what
-it places beyond what all have. Both are found by the study's name; a study that has neither gets
-``paper/sections/_default.md``.
+``paper/sections/<study>.md`` is a study's own text. ``benchlab.studies.<study>.section`` gathers what
+that text places beyond the common content. Both are found by the study's name. A study without its own
+text gets ``paper/sections/_default.md``.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ class Source:
     rerun: Rerun
     """The reader's results."""
     reference: Store | None
-    """The shipped ones."""
+    """The shipped results; ``None`` if there are none."""
 
     @cached_property
     def measured(self) -> pl.DataFrame:
@@ -77,7 +77,7 @@ class Content:
     """Charts for the first page, drawn there with those of other studies."""
 
     def __or__(self, other: "Content") -> "Content":
-        """Return what both have."""
+        """Return the contents of both; the other's values replace those of the same name."""
         return Content(
             self.context | other.context,
             self.figures | other.figures,
@@ -89,9 +89,9 @@ class Content:
 def section(source: Source) -> tuple[Content, list[Judgement]]:
     """Return what a study's section places, and the verdicts on the article's claims.
 
-    Figures and tables have the study's name before their own (``spec-tree-overview``), values are all
-    under one name, ``study``; ``text`` is the section's file, ``drawn`` and ``listed`` say what there
-    is of figures and of tables with rows.
+    Names of figures and tables are prefixed with the study's (``spec-tree-overview``). All values are
+    in the mapping ``study``: among them ``text``, the section's file; ``drawn``, the names of the
+    figures; ``listed``, the names of the tables with rows.
     """
     name = source.rerun.study.study
     made, judged = common(source)
@@ -123,7 +123,7 @@ def section(source: Source) -> tuple[Content, list[Judgement]]:
 
 
 def own_section(study: str) -> Callable[[Source], Content] | None:
-    """Return what gathers a study's own part: ``section`` of the module that has its name."""
+    """Return the function that gathers a study's own part: ``section`` of the module with its name."""
     name = f"benchlab.studies.{study}"
     if not study.isidentifier() or find_spec(name) is None:
         return None
@@ -131,7 +131,7 @@ def own_section(study: str) -> Callable[[Source], Content] | None:
 
 
 def common(source: Source) -> tuple[Content, list[Judgement]]:
-    """Return what the sections of all studies have, and the verdicts on the article's claims."""
+    """Return the content common to all sections, and the verdicts on the article's claims."""
     rerun = source.rerun
     runs = rerun.runs
     made = Content(
@@ -177,7 +177,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     judged = judge(source.repo, rerun.study.study, rerun)
     of_runs = verdicts.of_runs(judged)
     made.context["verdicts"] = Counter(one.verdict for one in of_runs)
-    # one for the whole family; none where no claim is testable
+    # one confidence for the whole family of verdicts; 0 if no claim is testable
     made.context["confidence"] = max((one.confidence or 0 for one in of_runs), default=0)
     every_claim, untested = verdicts.table(of_runs), pl.col("verdict") == "not testable here"
     made.tables["verdicts"] = every_claim.filter(~untested)
@@ -189,10 +189,10 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
 
 
 def default(source: Source) -> Content:
-    """Return what ``paper/sections/_default.md`` places beyond what all have.
+    """Return what ``paper/sections/_default.md`` places beyond the common content.
 
-    ``throughputs`` and ``latencies`` name their figures, one per workload with several numbers of
-    clients; ``claimed`` those of other metrics that claims are about.
+    ``throughputs`` and ``latencies`` name their figures, one per workload with several client counts.
+    ``claimed`` names the figures of other metrics that claims are about.
     """
     rerun, study = source.rerun, source.rerun.study
     main = source.measured.filter(envelope=DEFAULT_ENVELOPE)
@@ -229,7 +229,7 @@ def default(source: Source) -> Content:
 
 
 def host(rerun: Rerun) -> dict[str, Any]:
-    """Return the host's facts as the first run that counts recorded them."""
+    """Return the facts of the host that the first counted run recorded; memory in GiB."""
     facts = rerun.store.table("host", rerun.counted["run_id"][0])
     found = dict(zip(facts["fact"], facts["value"], strict=True))
     return {
@@ -241,7 +241,7 @@ def host(rerun: Rerun) -> dict[str, Any]:
 
 
 def digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """Write numbers of different sizes with three significant digits, each by itself."""
+    """Write numbers with three significant digits each, from 100 on as whole numbers."""
 
     def written(value: float) -> str:
         if abs(value) >= 100:
@@ -256,7 +256,7 @@ def digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
 
 
 def _settings(source: Source, made: Content) -> list[dict[str, str]]:
-    """Add a table of settings of every engine that ran; return which these are."""
+    """Add a table of settings for every engine that ran; return the engines and their tables."""
     found = []
     for engine in source.rerun.study.engines:
         table = settings.parameters(source.rerun, engine)
@@ -269,7 +269,7 @@ def _settings(source: Source, made: Content) -> list[dict[str, str]]:
 
 
 def _limits(source: Source, made: Content) -> None:
-    """Add what each limit is worth, where limits were lowered."""
+    """Add the results of the interventions, which lowered limits, if there are any."""
     answers = interventions.answers(source.rerun)
     made.context["interventions"] = answers.rename(lambda name: name.replace(" ", "_")).to_dicts()
     if not answers.is_empty():
@@ -281,7 +281,7 @@ def _limits(source: Source, made: Content) -> None:
 
 
 def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
-    """Add flame graph and table of every engine that its CPU bound anywhere; return which these are."""
+    """Add flame graph and table of every engine that its CPU bound in some run; return their names."""
     found = []
     for engine in source.rerun.study.engines:
         stacks = flame.where_cpu_binds(source.rerun, engine)
@@ -296,7 +296,7 @@ def _profiled(source: Source, made: Content) -> list[dict[str, str]]:
 
 
 def _beside_article(source: Source, made: Content) -> None:
-    """Add every published number that we have measured, too, beside ours; a chart per metric."""
+    """Add the published numbers that we also measured, beside ours, with one chart per metric."""
     found = published_beside.beside(source.repo, source.rerun)
     made.context["beside_article"] = []
     if found.is_empty():
@@ -310,7 +310,7 @@ def _beside_article(source: Source, made: Content) -> None:
 
 
 def _reference(source: Source, made: Content) -> dict[str, str] | None:
-    """Add the shipped results beside the reader's; return where they are from."""
+    """Add the shipped results beside the reader's; return their profile and CPU model."""
     if source.reference is None:
         return None
     try:
@@ -322,7 +322,7 @@ def _reference(source: Source, made: Content) -> dict[str, str] | None:
 
 
 def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """Return both results' throughput at every point that both have, and their ratio."""
+    """Return the throughput of both results at their common points, and the ratio."""
     both = reference.select(*POINT, pl.col("tps").alias("reference")).join(
         own.select(*POINT, "curve", pl.col("tps").alias("here")), on=POINT
     )
@@ -337,7 +337,7 @@ def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.Data
 
 
 def _headed(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
-    """Column names as a reader expects them, with units; clients as the article calls them."""
+    """Rename columns for a reader: with units, and clients as the article calls them."""
     names = {name: metric.heading for name, metric in METRICS.items()}
     names |= {"concurrency": study.clients, "tps": "TPS"}
     return frame.rename(lambda name: names.get(name, name.replace("_", " ")))

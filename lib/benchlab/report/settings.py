@@ -1,4 +1,4 @@
-"""Tables of the analysis notebooks and the paper, each from the store and the study file."""
+"""Table of an engine's settings for the analysis notebooks and the paper."""
 
 import polars as pl
 
@@ -6,10 +6,10 @@ from benchlab.store.results import Rerun
 
 
 def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
-    """Return the requested settings of an engine and the reported ones, a column per variant.
+    """Return the requested and the reported settings of an engine, one column per variant.
 
-    Settings that differ between variants come first. A variant of which no run counts, as when it is
-    refused, is null.
+    Settings that differ between variants come first. The column of a variant without a counted run is
+    null, for example of a variant that was refused.
     """
     latest = rerun.runs.filter(engine=engine)
     ran = set(latest["variant"])

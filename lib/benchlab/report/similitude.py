@@ -1,8 +1,8 @@
-"""Is the small experiment like the large one? The article's ratios beside those that were measured.
+"""Similarity of the small experiment to the large one: the article's ratios beside the measured ones.
 
 The article's side follows from the study's file: its instance type, the profile ``paper``, and the
-size that it gives for its dataset. Ours is what the runs of the main envelope measured. What the gate
-needs of it, too, is in :mod:`benchlab.gate.sizes`.
+size that it gives for its dataset. Our side is what the runs of the main envelope measured. The parts
+that the gate also needs are in :mod:`benchlab.gate.sizes`.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ SCHEMA = {"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64, "note":
 
 
 def similitude(rerun: Rerun) -> pl.DataFrame:
-    """Return what the article's experiment and this one have of each; empty if no run counts.
+    """Return ratios and sizes of the article's experiment and of this one; empty if no run counts.
 
-    Columns: ``ratio`` (what), ``article``, ``ours``, ``note``. Null: the article, or the servers here,
-    do not tell; what neither tells has no row.
+    Columns: ``ratio`` (its name), ``article``, ``ours``, ``note``. A value is null if the article, or
+    the servers here, do not report it. A ratio that is null on both sides has no row.
     """
     counted = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     if counted.is_empty():
@@ -48,7 +48,7 @@ class _Both:
 
     @property
     def memory(self) -> Sides:
-        """That of the scaled envelope, without what an engine has in addition."""
+        """Bytes of memory; ours is the scaled envelope's, without an engine's additional memory."""
         held = self.counted.select("engine", "limit_memory_bytes").row(0)
         profile = self.study.profiles[self.rerun.profile]
         ours = held[1] - fixed_memory_bytes(self.study, profile, held[0])
@@ -64,12 +64,12 @@ class _Both:
         return paper and max(paper.concurrency), self.counted["concurrency"].max()
 
     def limit(self, column: str) -> float | None:
-        """A limit that was in force: of CPU and disk all runs of an envelope have the same."""
+        """A limit in force; limits of CPU and disk are the same for all runs of an envelope."""
         return self.counted[column][0]
 
 
 def _dataset(both: _Both) -> Iterator[tuple]:
-    """How much there is of what the dataset is made of."""
+    """Yield the dataset's dimensions, such as tables and rows per table."""
     paper, ours = (both.study.profiles.get(name) for name in ("paper", both.rerun.profile))
     made_of = {
         name: value
@@ -93,7 +93,7 @@ def _clients(both: _Both) -> Iterator[tuple]:
 
 
 def _memory(both: _Both) -> Iterator[tuple]:
-    """What has to fit into memory, and what is sized by it."""
+    """Yield the ratios of what has to fit into memory, and of settings sized by memory."""
     engines = [name for name in both.study.engines if name in set(both.counted["engine"])]
     profile = both.study.profiles[both.rerun.profile]
     for engine in engines:
@@ -118,9 +118,9 @@ def _memory(both: _Both) -> Iterator[tuple]:
 
 
 def _by_size(study: Study, of_engine: list[sizes.Setting]) -> Iterator[tuple[str, str, Sides]]:
-    """Every size of an engine's settings: name, whose it is, the article's and ours.
+    """Yield every size in an engine's settings: name, engine and variants, the article's and ours.
 
-    Variants that have the same of it share one row.
+    Variants with the same sizes share one row.
     """
     ran = list(dict.fromkeys(one.variant for one in of_engine))
     found: dict[tuple[str, Sides], list[str]] = {}

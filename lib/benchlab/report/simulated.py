@@ -1,4 +1,4 @@
-"""What was simulated, for the paper's appendix: how far intervals, verdicts and the gate hold."""
+"""Results of simulations for the paper's appendix: how reliable intervals, verdicts and gate are."""
 
 import altair as alt
 import polars as pl
@@ -12,14 +12,14 @@ from benchlab.simulation.stored import Simulated
 from benchlab.stats import CONFIDENCE
 from benchlab.stats.quantiles import normal
 
-#: Standard errors to either side of a simulated share that its own 95 % interval takes.
+#: Half width of the 95 % interval of a simulated share, in standard errors.
 _ERRORS = normal((1 + CONFIDENCE) / 2)
 
 _WIDTH = 240
 
 
 def content(repo: Repo) -> Content:
-    """Return what the appendix places; ``simulated`` is ``None`` where nothing was."""
+    """Return what the appendix places; ``simulated`` is ``None`` if nothing was simulated."""
     found = stored.read(repo)
     if found is None:
         return Content({"simulated": None})
@@ -55,7 +55,7 @@ def content(repo: Repo) -> Content:
 
 
 def covered(found: Simulated) -> pl.DataFrame:
-    """Return the coverage of intervals, a row for each study, kind of interval and number of trials."""
+    """Return the coverage of intervals, one row per study, kind of interval and number of trials."""
     return found.intervals.sort("study", "statistic", "points", "trials").select(
         "study",
         pl.col("statistic").alias("interval of"),
@@ -67,7 +67,7 @@ def covered(found: Simulated) -> pl.DataFrame:
 
 
 def wrong(found: Simulated) -> pl.DataFrame:
-    """Return the share of wrong verdicts, a row for each study."""
+    """Return the share of wrong verdicts, one row per study."""
     return found.verdicts.select(
         "study",
         pl.col("testable", "decided").round(1).name.suffix(" verdicts"),
@@ -77,7 +77,7 @@ def wrong(found: Simulated) -> pl.DataFrame:
 
 
 def agreeing(found: Simulated) -> pl.DataFrame:
-    """Return how often two reruns agree, a row for each study."""
+    """Return how often two reruns agree, one row per study."""
     return found.agreement.select(
         "study",
         pl.col("trials").alias("trials of a point"),
@@ -91,7 +91,7 @@ def agreeing(found: Simulated) -> pl.DataFrame:
 
 
 def level(found: Simulated) -> pl.DataFrame:
-    """Return what becomes of runs whose level stays, a row for each kind of noise."""
+    """Return the results for runs with a constant level, one row per kind of noise."""
     return _by_noise(
         found,
         {
@@ -107,7 +107,7 @@ def level(found: Simulated) -> pl.DataFrame:
 
 
 def drift(found: Simulated) -> pl.DataFrame:
-    """Return what becomes of runs that drift, a row for each kind of noise."""
+    """Return the results for runs that drift, one row per kind of noise."""
     passed, too_far = (_shares(name, f"{name}_error") for name in ("passed", "too_far"))
     slow, fast = stopping.LONGEST_S, stopping.SHORTEST_S
     return _by_noise(
@@ -122,7 +122,7 @@ def drift(found: Simulated) -> pl.DataFrame:
 
 
 def chart(found: Simulated) -> alt.HConcatChart:
-    """Coverage by trials, for medians and for ratios, with the error of the simulation."""
+    """Coverage by number of trials, for medians and for ratios, with the error of the simulation."""
     shown = found.intervals.with_columns(
         (pl.col("study") + ", " + pl.col("points") + " points").alias("of"),
         pl.col("trials").cast(pl.String),
@@ -160,7 +160,7 @@ def chart(found: Simulated) -> alt.HConcatChart:
 
 
 def _by_noise(found: Simulated, columns: dict[str, tuple[str, pl.Expr]]) -> pl.DataFrame:
-    """Return a row for each kind of noise; ``columns``: heading → case, what is shown of it."""
+    """Return one row per kind of noise; ``columns``: heading → case and the value to show."""
     noise = [
         pl.col("variation").map_elements(percent, return_dtype=pl.String).alias("CV of a second"),
         pl.col("dependence")
@@ -178,7 +178,7 @@ def _by_noise(found: Simulated, columns: dict[str, tuple[str, pl.Expr]]) -> pl.D
 
 
 def _shares(value: str, error: str, decimals: int = 0) -> pl.Expr:
-    """Return shares as text, with the half width of the 95 % interval of the simulation."""
+    """Return shares as text, each with the half width of the simulation's 95 % interval."""
 
     def text(row: dict[str, float | None]) -> str:
         if row[value] is None:

@@ -1,4 +1,4 @@
-"""An asynchronous standby beside a synchronous one: throughput, and where its time goes, by node."""
+"""An asynchronous standby compared with a synchronous one: throughput, and use of time by node."""
 
 from collections.abc import Mapping
 
@@ -16,10 +16,10 @@ from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
 from benchlab.study.roles import PRIMARY, STANDBY
 
-#: Variants that differ by whether commits wait for their standby.
+#: Variants that differ only in whether commits wait for the standby.
 SYNCHRONOUS, ASYNCHRONOUS = "sync_standby", "async_standby"
 
-#: What a session waits for whose commit waits for its standby (PostgreSQL 15, tables 28.8 and 28.12).
+#: Waits of a session whose commit waits for the standby (PostgreSQL 15, tables 28.8 and 28.12).
 _FOR_STANDBY = ("IPC:SyncRep", "LWLock:SyncRep")
 
 _BOUND = """
@@ -28,7 +28,7 @@ _BOUND = """
     FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds GROUP BY run_id
 """
 
-# Of a node's own limit, which every database node has alike.
+# Each node's cores are under its own limit; this limit is the same on every database node.
 _CPU = """
     SELECT run_id, role, avg(value) / 1e6 AS cores
     FROM os_sample SEMI JOIN chosen USING (run_id) JOIN node USING (run_id, node)
@@ -52,7 +52,7 @@ def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``workload``, ``concurrency``, ``sync`` and ``async`` (medians, transactions per second),
     ``ratio`` with ``low`` and ``high`` (95 %; null with a single trial), ``article`` (its ratio at the
-    number of clients that stands for ours; null: it has none), ``valid`` (whether both passed the
+    number of clients that corresponds to ours; null: it has none), ``valid`` (whether both passed the
     gate).
     """
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
@@ -88,14 +88,12 @@ def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
 
 def where(rerun: Rerun) -> pl.DataFrame:
-    """Return where the time goes at each point of the two variants, in workloads that have both.
-
-    Medians over its runs.
+    """Return the use of time at each point of the two variants, in workloads that have both.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``syncs_per_s`` and ``sync_us`` (of the primary's
     log), ``transactions_per_sync``, ``primary_cores`` and ``standby_cores`` (used by the engine),
     ``for_log`` and ``for_standby`` (share of the sessions that wait for either), ``bound`` (what bound
-    the last of the runs, on which node).
+    the last of the runs, on which node). All but ``bound`` are medians over the point's runs.
     """
     both = rerun.metrics.filter(pl.col("wal_write_mean_us") > 0).sort(*POINT, "run_id")
     runs = both.filter(pl.col("variant").is_in([SYNCHRONOUS, ASYNCHRONOUS])).join(
@@ -130,7 +128,7 @@ def where(rerun: Rerun) -> pl.DataFrame:
 
 
 def _published(repo: Repo, rerun: Rerun) -> Mapping[tuple[str, float], float]:
-    """Return the article's ratio by workload and our number of clients."""
+    """Return (workload, our number of clients) → the article's ratio asynchronous : synchronous."""
     theirs = published.points(repo, rerun.study.study).filter(metric="tps")
     sync, not_sync = (theirs.filter(variant=one) for one in (SYNCHRONOUS, ASYNCHRONOUS))
     both = sync.join(not_sync, on=["engine", "workload", "concurrency"], suffix="_async")

@@ -1,11 +1,11 @@
 """The appearance of every chart of benchlab, on screen and in print.
 
 An engine keeps its colour and its point shape in all charts. The colours are those of Okabe and
-Ito (*Color Universal Design*, 2008), which stay apart under the common colour blindnesses; shape
-and dash repeat it, so that a greyscale print can be read. The variant `default` is a
-solid line with filled points in the engine's colour, `tuned` a dashed one with hollow points in a
-darker shade of it; points of any other variant are filled with a pale one. Engines and variants that no
-table here names have a style of their own within their study, and the labels of its file.
+Ito (*Color Universal Design*, 2008), which remain distinct under the common colour blindnesses. Shape
+and dash repeat the distinction, so that a greyscale print can be read. The variant `default` is a
+solid line with filled points in the engine's colour. `tuned` is a dashed line with hollow points in a
+darker shade of that colour. Points of any other variant are filled with a pale shade. Engines and
+variants that no table here names have their own style within their study, and the labels of its file.
 """
 
 import base64
@@ -25,7 +25,7 @@ from altair.utils.plugin_registry import PluginEnabler
 from benchlab.study import Study
 from benchlab.study.resources import CPU, ENGINE_CPU
 
-#: Fonts that vl-convert carries (Liberation Sans), then those of the same widths on other systems.
+#: The fonts that vl-convert includes (Liberation Sans), then fonts of equal widths on other systems.
 FONT = "Liberation Sans, Arial, Helvetica, Noto Sans CJK SC, sans-serif"
 
 #: engine → (name in prose, colour, point shape)
@@ -50,19 +50,20 @@ PALETTE = [color for _, color, _ in ENGINES.values()] + [SPARE_ENGINES[0][0]]
 
 _SHAPES = [shape for _, _, shape in ENGINES.values()]
 
-#: In pixels: of a chart's legend, and of what an entry takes.
+#: Widths in pixels: of a chart's legend, of an entry's symbol, of a letter.
 _LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 6
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
 OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
 
-#: Shades of the engine's colour that they have in turn: its share, and the grey it is mixed with.
+#: Shades of the engine's colour for other variants in turn: the colour's share, and the grey mixed in.
 _SHADES = ((0.66, 0), (0.7, 255), (0.4, 0), (0.5, 255))
 
-#: What binds → colour of its cell in a strip, in the order of legends; apart from those of the engines.
-#: Warm for the disk, violet for CPU, green for what engine and kernel make scarce themselves, greys
-#: where nothing is. Darker before lighter within a family, so that a greyscale print can be read.
+#: Resource that binds → colour of its cell in a strip, in the order of legends. The colours differ from
+#: those of the engines: warm for the disk, violet for CPU, green for what engine and kernel themselves
+#: make scarce, grey if nothing is scarce. Within a family, darker colours come before lighter ones, so
+#: that a greyscale print can be read.
 RESOURCE_COLORS = {
     "disk write bandwidth": "#7f3b08",
     "disk write IOPS": "#b35806",
@@ -80,7 +81,7 @@ RESOURCE_COLORS = {
     "unknown": "#ffffff",
 }
 
-#: Endings of column names, longest first, and the unit that an axis shows for them.
+#: Ending of a column name, longest first → unit that an axis shows for it.
 UNITS = {
     "_bytes_per_s": "bytes/s",
     "_mib_per_s": "MiB/s",
@@ -96,16 +97,16 @@ UNITS = {
 WHOLE_NAMES = {"tps": "TPS (transactions/s)", "qps": "QPS (queries/s)"}
 
 
-#: Of a number in the text of a chart.
+#: Significant digits of a number in the text of a chart.
 _DIGITS = 9
 
-#: Two lines from corner to corner, as a path of SVG.
+#: Two lines from corner to corner, as an SVG path.
 _CROSS = "M-1,-1L1,1M1,-1L-1,1"
 
 
 @alt.theme.register("benchlab", enable=False)
 def _config() -> alt.theme.ThemeConfig:
-    """The Vega-Lite configuration; sizes in pixels, legible when 680 of them span an A4 column."""
+    """The Vega-Lite configuration; sizes in pixels, legible if 680 pixels span an A4 column."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
     ink, faint = "#222222", "#dddddd"
     return {
@@ -128,7 +129,7 @@ def _config() -> alt.theme.ThemeConfig:
                 "labelOverlap": True,
             },
             "axisX": {"grid": False},
-            # A title over the axis, read from left to right, costs no width.
+            # A horizontal title above the axis takes no width from the chart.
             "axisY": {
                 "titleAngle": 0,
                 "titleAlign": "left",
@@ -169,16 +170,16 @@ def _config() -> alt.theme.ThemeConfig:
 
 
 def enable() -> PluginEnabler:
-    """Make the theme the one of all charts; as a context manager, only of those inside."""
+    """Use this theme for all charts; as a context manager, only for those inside."""
     return alt.theme.enable("benchlab")
 
 
 def enable_in_notebook() -> None:
-    """Also show charts so that a stored notebook can be read anywhere and compared exactly.
+    """Use this theme; show charts so that stored notebooks are readable anywhere and comparable.
 
     An output is a picture, which needs neither a network nor an extension, and the chart's whole
-    specification as text, which nbval compares. Its numbers have nine digits: the last of a double's
-    differ from CPU to CPU. For live charts, `altair.renderers.enable("html")`.
+    specification as text, which nbval compares. Numbers in that text have nine digits, because the
+    last digits of a double differ from CPU to CPU. For live charts, `altair.renderers.enable("html")`.
     """
     enable()
     alt.renderers.register("benchlab", _picture_and_text)
@@ -195,7 +196,7 @@ def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:
 
 def _text(spec: dict[str, Any]) -> str:
     text = json.dumps(_rounded(spec), sort_keys=True)
-    for number, name in enumerate(spec.get("datasets", {}), start=1):  # a hash of all digits
+    for number, name in enumerate(spec.get("datasets", {}), start=1):  # a hash of unrounded data
         text = text.replace(name, f"data-{number}")
     return text
 
@@ -212,7 +213,7 @@ def _rounded(value: Any) -> Any:
 
 
 def label(engine: str, variant: str | None = None) -> str:
-    """Name of an engine, or of one of its variants, where no study gives it one."""
+    """Name of an engine, or of one of its variants, for charts without a study."""
     name = ENGINES[engine][0] if engine in ENGINES else engine
     return f"{name}, {variant}" if variant else name
 
@@ -223,18 +224,19 @@ class Style:
 
     label: str
     color: str
-    """Of its line, as ``#rrggbb``."""
+    """Colour of the line, as ``#rrggbb``."""
     fill: str
-    """Inside its points."""
+    """Colour inside the points, as ``#rrggbb``."""
     shape: str
-    """Of its points, by Vega's name for it."""
+    """Shape of the points, by Vega's name."""
     dash: list[int]
+    """Dash pattern of the line in pixels: line, gap, …"""
 
 
 def style(engine: str, variant: str = "default", label: str | None = None) -> Style:
-    """Return the style of an engine's variant by the tables here alone, as for published numbers.
+    """Return the style of an engine's variant from the tables here alone, as for published numbers.
 
-    An engine that is in none of them is grey.
+    An engine that is not among :data:`ENGINES` is grey.
     """
     name, color, shape = ENGINES.get(engine, (engine, *SPARE_ENGINES[0]))
     return _style(label or f"{name}, {variant}", color, shape, variant, number=0)
@@ -243,9 +245,10 @@ def style(engine: str, variant: str = "default", label: str | None = None) -> St
 def styles(study: Study) -> dict[tuple[str, str], Style]:
     """Return the style of every engine and variant of a study, in the order of its file.
 
-    An engine that is not among :data:`ENGINES` takes the next of the spare styles, so that it keeps it
-    in all charts of the study. Where a single engine has several variants that are not among
-    :data:`DASHES`, its colour would distinguish nothing, and they have colours and shapes of their own.
+    An engine that is not among :data:`ENGINES` takes the next of the spare styles, and keeps it in all
+    charts of the study. If the study has a single engine with several variants that are not among
+    :data:`DASHES`, the engine's colour would distinguish nothing, so each of them has its own colour
+    and shape.
     """
     spare = itertools.cycle(SPARE_ENGINES)
     found = {}
@@ -271,13 +274,13 @@ def styles(study: Study) -> dict[tuple[str, str], Style]:
 def styles_of(study: Study, frame: pl.DataFrame) -> list[Style]:
     """Return the styles of the curves that a frame with ``engine`` and ``variant`` has, in order."""
     known, present = styles(study), set(frame.select("engine", "variant").unique().rows())
-    # the study's file may have lost what a run is of
+    # a run may have an engine or variant that the study's file no longer has
     lost = {pair: style(*pair, study.curve_label(*pair)) for pair in sorted(present - known.keys())}
     return [one for pair, one in (known | lost).items() if pair in present]
 
 
 def _style(label: str, color: str, shape: str, variant: str, number: int) -> Style:
-    """The style of a variant in its engine's colour; ``number``: among the variants without a dash."""
+    """The style of a variant in its engine's colour; ``number``: place among others."""
     if variant == "default":
         return Style(label, color, color, shape, DASHES[variant])
     if variant in DASHES:
@@ -295,7 +298,7 @@ def _mixed(of: str, share: float, other: int) -> str:
 
 
 def resource_color(name: str) -> str:
-    """Colour of a resource; CPU, whose limit is that of engine and load together, has the engine's."""
+    """Colour of a resource; CPU, the joint limit of engine and load, has that of the engine's CPU."""
     return RESOURCE_COLORS[ENGINE_CPU if name == CPU.name else name]
 
 
@@ -307,12 +310,11 @@ def curves(
     legend: alt.Legend | None = None,
     crossed: bool = False,
 ) -> alt.LayerChart:
-    """Lines and points, one curve for each style, in the legend's order.
+    """Lines and points: one curve per style, in the legend's order.
 
     `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
-    columns that bound each value. The legend shows the points, which are filled by variant;
-    :func:`balanced_legend` if none is given. With `crossed`, points that are not `valid` are crossed
-    out.
+    columns that bound each value. The legend shows the points, whose fill depends on the variant; the
+    default is :func:`balanced_legend`. With `crossed`, points that are not `valid` are crossed out.
     """
     styles = list({one.label: one for one in styles}.values())
     domain = [one.label for one in styles]
@@ -338,12 +340,12 @@ def curves(
         layers.insert(1, rule.encode(y=f"{low}:Q", y2=f"{high}:Q", color=line_color))
     if crossed:
         layers.append(crosses(base))
-    # A shared legend that one layer switches off is switched off for all.
+    # With a shared legend, a layer that switches it off would switch it off for all.
     return alt.layer(*layers).resolve_legend(color="independent", strokeDash="independent")
 
 
 def colors(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.Color:
-    """A colour for each value of a column, in the order in which they come."""
+    """Encode each value of a column as a colour, in the order of the rows."""
     values = frame[column].unique(maintain_order=True).to_list()
     scale = alt.Scale(domain=values, range=PALETTE[: len(values)])
     return alt.Color(f"{column}:N", title=title, sort=values, scale=scale)
@@ -356,12 +358,12 @@ def crosses(base: alt.Chart) -> alt.Chart:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital at its beginning, and all else as it is."""
+    """Return a text with its first letter as a capital."""
     return text[:1].upper() + text[1:]
 
 
 def balanced_legend(labels: Sequence[str]) -> alt.Legend:
-    """A legend as wide as a chart, whose lines have as many entries each as may be."""
+    """A legend as wide as a chart, with the entries spread evenly over as few lines as possible."""
     longest = max(map(len, labels), default=0)
     fitting = max(1, _LEGEND_WIDTH // (_SYMBOL_WIDTH + _LETTER_WIDTH * longest))
     lines = math.ceil(len(labels) / fitting)
@@ -369,7 +371,7 @@ def balanced_legend(labels: Sequence[str]) -> alt.Legend:
 
 
 def axis_title(column: str) -> str:
-    """Title with the unit in brackets, out of a column name that ends in it.
+    """Title with the unit in brackets, from a column name that ends in the unit.
 
     >>> axis_title("write_bytes_per_s")
     'write (bytes/s)'

@@ -1,7 +1,7 @@
 """What a report of a TPC-C run discloses (TPC-C 5.11, clauses 5.6, 8.1.6 and appendix C), as frames.
 
-All are of runs of a store and their measurement intervals. Response times have the browser's delay in
-them (:data:`benchlab.drivers.tpcc.measured.BROWSER_DELAY_US`), which the store's latencies have not.
+All frames describe runs of a store, within their measurement intervals. Response times include the
+browser's delay (:data:`benchlab.drivers.tpcc.measured.BROWSER_DELAY_US`); the store's latencies do not.
 """
 
 import json
@@ -24,13 +24,13 @@ from benchlab.study import Study
 #: Bins of a histogram; clause 5.6.1 requires 20 or more.
 _BINS = 40
 
-#: ``to_s`` is null of what lies beyond the histogram's end.
+#: Columns of a histogram; ``to_s`` is null in the last row, which counts all beyond the end.
 _HISTOGRAM = {"from_s": pl.Float64, "to_s": pl.Float64, "count": pl.Int64}
 
 _DELAY_S = BROWSER_DELAY_US / 1e6
 
-#: Of the throughput over time: longest step in s, and steps of a short interval (clause 5.6 requires
-#: 240 of 30 s at most, which are an interval of two hours).
+#: Throughput over time: longest step in s, and number of steps of a short interval. Clause 5.6 requires
+#: 240 steps of at most 30 s, which make an interval of two hours.
 _STEP_S, _STEPS = 30, 20
 
 #: How many of the longest checkpoints are disclosed.
@@ -44,19 +44,19 @@ _MENU = "menu"
 
 @dataclass(frozen=True)
 class Run:
-    """A run: what it is of, and its rows of the store."""
+    """A run: its curve, workload and size, and its rows of the store."""
 
     curve: str
     workload: str
-    """Its label."""
+    """The workload's label."""
     pacing: float
     """Share of the standard's keying and think times that terminals keep: 1 is TPC-C, 0 is none."""
     terminals: int
     warehouses: int
     seconds: float
-    """Length of the interval."""
+    """Length of the measurement interval."""
     begin_s: float
-    """Its begin, in Unix seconds."""
+    """Start of the interval, in Unix seconds."""
     rules: pl.DataFrame = field(repr=False)
     operations: pl.DataFrame = field(repr=False)
     latencies: pl.DataFrame = field(repr=False)
@@ -65,28 +65,28 @@ class Run:
     """Rows of ``time_bucket``."""
     intervals: pl.DataFrame = field(repr=False)
     checkpoints: pl.DataFrame = field(repr=False)
-    """Rows of ``checkpoint``; none of an engine that does not tell when they begin and end."""
+    """Rows of ``checkpoint``; none if the engine does not report when checkpoints begin and end."""
     cycles: pl.DataFrame = field(repr=False)
-    """Cycles of the engine's work in the background: ``t`` in Unix seconds, ``value``."""
+    """Cycles of the engine's background work: ``t`` in Unix seconds, ``value`` (cycle counter)."""
 
     @property
     def heading(self) -> str:
-        """Whose it is, and how its terminals were paced."""
+        """The run's curve, its terminals and how they were paced."""
         return f"{self.curve}, {self.terminals} terminals: {paced(self.pacing)}"
 
     @property
     def new_orders(self) -> int:
-        """How many ended well in the interval; a rollback on purpose counts (clause 5.4)."""
+        """New-Orders that ended well in the interval; an intended rollback counts (clause 5.4)."""
         return self.operations.filter(operation="new_order")["transactions"].sum()
 
     @property
     def per_minute(self) -> float:
-        """New-Orders per minute, which are tpmC at TPC-C's pacing alone."""
+        """New-Orders per minute; they are tpmC only at TPC-C's pacing."""
         return 60 * self.new_orders / self.seconds
 
     @property
     def tpmc(self) -> int:
-        """New-Orders per minute, truncated (clause 5.4): the tpmC of a run at TPC-C's pacing alone."""
+        """New-Orders per minute, truncated (clause 5.4); they are tpmC only at TPC-C's pacing."""
         return math.floor(self.per_minute)
 
     def rule(self, check: str) -> dict[str, object]:
@@ -99,12 +99,12 @@ class Run:
 
 
 def pacing(study: Study, workload: str) -> float:
-    """Return which share of the standard's keying and think times a workload's terminals keep."""
+    """Return the share of the standard's keying and think times that a workload's terminals keep."""
     return float(study.workloads[workload].options.get("pacing", 1))
 
 
 def paced(pacing: float) -> str:
-    """Say how terminals are paced; of every pacing but the standard's, that it is not TPC-C's."""
+    """Say how terminals are paced; every pacing but the standard's is called not TPC-C's."""
     if pacing == 1:
         return "TPC-C pacing"
     if pacing == 0:
@@ -113,20 +113,19 @@ def paced(pacing: float) -> str:
 
 
 def of_any_pacing(study: Study) -> list[str]:
-    """Return the workloads that differ from the standard's in their pacing at most."""
+    """Return the workloads that equal the standard's, or differ from it only in their pacing."""
     return [name for name, one in study.workloads.items() if one.options.keys() <= {"pacing"}]
 
 
 def plain(study: Study) -> list[str]:
-    """Return the workloads that differ from the standard's in their pacing at most, and have one."""
+    """Return the workloads of :func:`of_any_pacing` whose terminals wait, at whatever pacing."""
     return [name for name in of_any_pacing(study) if pacing(study, name) > 0]
 
 
 def reported(rerun: Rerun) -> list[Run]:
-    """Return the runs that are reported: of each curve of a plain workload the best point's.
+    """Return the runs that are reported: one for each curve of a plain workload, at its best point.
 
-    The best point is the one with the greatest median of New-Orders per minute, and its run the one
-    in the middle.
+    The best point has the greatest median of New-Orders per minute. Its run with the median is taken.
     """
     study = rerun.study
     metrics = rerun.metrics.drop_nulls("tpmc").filter(pl.col("workload").is_in(plain(study)))
@@ -139,12 +138,12 @@ def reported(rerun: Rerun) -> list[Run]:
 
 
 def nearest(runs: Sequence[Run]) -> Run:
-    """Return the first of some runs at TPC-C's pacing or, if there is none, the first of all."""
+    """Return the first run at TPC-C's pacing, or the first of all if none has that pacing."""
     return min(runs, key=lambda run: run.pacing != 1)
 
 
 def median_runs(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Return the run of each point whose New-Orders per minute are the middle ones.
+    """Return the run of each point that has the median of New-Orders per minute.
 
     Args:
         metrics: rows of :attr:`benchlab.store.results.Rerun.metrics`.
@@ -155,10 +154,10 @@ def median_runs(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
-    """Return runs with their rows of the store, in the order in which they are given.
+    """Return runs with their rows of the store, in the given order.
 
     Args:
-        rerun: with the runs.
+        rerun: the rerun that has the runs.
         runs: rows of ``run``.
     """
     study = rerun.study
@@ -187,8 +186,9 @@ def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
 
 
 def checks(found: pl.DataFrame) -> pl.DataFrame:
-    """Return the checks of a run for reading: ``rule``, ``clause``, ``measured``, ``allowed``, ``of``,
-    ``answer``, ``why``.
+    """Return the checks of a run for reading.
+
+    Columns: ``rule``, ``clause``, ``measured``, ``allowed``, ``of``, ``answer``, ``why``.
 
     Args:
         found: rows of ``rule``.
@@ -230,7 +230,7 @@ def _allowed(least: float | None, most: float | None, unit: str) -> str:
 
 
 def _limit(value: float) -> str:
-    """A number with as many digits as the standard gives it."""
+    """Write a limit with as many digits as the standard gives."""
     return f"{value:,.0f}" if value.is_integer() else f"{value:g}"
 
 
@@ -238,8 +238,8 @@ def responses(runs: Iterable[Run]) -> pl.DataFrame:
     """Return the share of each type of transaction, and its response times.
 
     Columns: ``curve``, ``pacing``, ``type``, ``transactions``, ``mix (%)``, ``mean (s)``,
-    ``90th percentile (s)``, ``maximum (s)``; the last row of a run is of the menu. What a run has not
-    is null.
+    ``90th percentile (s)``, ``maximum (s)``. The last row of a run is the menu. Values that a run does
+    not have are null.
     """
     rows = []
     for run in runs:
@@ -272,7 +272,7 @@ def responses(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def _response(latency_us: float | None) -> float | None:
-    """Return the response time, in s, of a latency of the store."""
+    """Return the response time, in s, that belongs to a latency of the store."""
     return None if latency_us is None else (latency_us + BROWSER_DELAY_US) / 1e6
 
 
@@ -288,7 +288,7 @@ def times(runs: Iterable[Run]) -> pl.DataFrame:
     """Return the least, mean and greatest keying and think time of each type, in s.
 
     Columns: ``curve``, ``pacing``, ``type``; ``keying, least (s)``, ``keying, mean (s)``,
-    ``keying, greatest (s)``; and the same of ``think``.
+    ``keying, greatest (s)``; and the same three for ``think``.
     """
     rows = []
     for run in runs:
@@ -312,9 +312,9 @@ def times(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def counts(runs: Iterable[Run]) -> pl.DataFrame:
-    """Return how many transactions of the interval ended how.
+    """Return how many transactions of the interval ended in which way.
 
-    Columns: ``curve``, ``pacing``, ``what``, ``count``. What was not recorded is null.
+    Columns: ``curve``, ``pacing``, ``what``, ``count`` (null if it was not recorded).
     """
     rows = []
     for run in runs:
@@ -344,10 +344,10 @@ def counts(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def response_histogram(run: Run) -> pl.DataFrame:
-    """Return how many response times of each type lie where.
+    """Return a histogram of the response times of each type.
 
-    From the browser's delay, which none is shorter than, to four times the 90th percentile of what was
-    measured beyond it.
+    It starts at the browser's delay, which every response time includes. From there it spans four times
+    the 90th percentile of what was measured beyond the delay.
 
     Columns: ``type`` (as the standard calls it), ``from_s``, ``to_s`` (null: all beyond), ``count``.
     """
@@ -363,7 +363,7 @@ def response_histogram(run: Run) -> pl.DataFrame:
 
 
 def think_histogram(run: Run) -> pl.DataFrame:
-    """Return how many think times of New-Orders lie where, from 0 to four times their mean.
+    """Return a histogram of the think times of New-Orders, from 0 to four times their mean.
 
     Columns: ``from_s``, ``to_s`` (null: all beyond), ``count``.
     """
@@ -391,12 +391,12 @@ def _histogram(seconds: pl.Series, counts: pl.Series, end_s: float) -> pl.DataFr
 
 
 def levels(rerun: Rerun) -> pl.DataFrame:
-    """Return response times of New-Orders against their throughput (clause 5.6.2).
+    """Return the response times of New-Orders against their throughput (clause 5.6.2).
 
-    A row for each point of a plain workload that has several; columns: ``engine``, ``variant``,
-    ``curve``, ``workload``, ``pacing``, ``concurrency``, ``load`` (share of the most terminals of the
-    workload's runs, those that failed included; about 0.5, 0.8 and 1), ``per_minute`` and ``p90_s``
-    (medians over the trials), ``valid``.
+    One row per point of every curve of a plain workload that has several points. Columns: ``engine``,
+    ``variant``, ``curve``, ``workload``, ``pacing``, ``concurrency``, ``load`` (terminals over the most
+    terminals of the workload's runs, failed ones included; about 0.5, 0.8 and 1), ``per_minute`` and
+    ``p90_s`` (medians over the trials), ``valid``.
     """
     study = rerun.study
     p90 = rerun.of_runs(
@@ -429,7 +429,7 @@ def levels(rerun: Rerun) -> pl.DataFrame:
 
 
 def step_s(run: Run) -> int:
-    """Return the length of a step of :func:`over_time`, shorter than 30 s of a short interval."""
+    """Return the length of a step of :func:`over_time`: 30 s, or less if the interval is short."""
     return min(_STEP_S, max(1, math.floor(run.seconds / _STEPS)))
 
 
@@ -437,7 +437,7 @@ def over_time(run: Run) -> pl.DataFrame:
     """Return the throughput of New-Orders, step by step, within the measured part.
 
     Columns: ``minute`` (a step's middle), ``per_minute`` within the step, ``cumulative`` (New-Orders
-    per minute from the interval's begin to the step's end). A last step that is not whole is left out.
+    per minute from the interval's start to the step's end). An incomplete last step is left out.
     """
     step = step_s(run)
     minutes = step / 60
@@ -456,9 +456,10 @@ def over_time(run: Run) -> pl.DataFrame:
 
 
 def checkpoints(run: Run) -> pl.DataFrame:
-    """Return the checkpoints that have a part in the interval: ``minute`` and ``end``, in its minutes.
+    """Return the checkpoints that overlap the interval.
 
-    One that had not ended ends with the interval.
+    Columns: ``minute`` (start) and ``end``, both in minutes from the interval's start. A checkpoint
+    that had not ended ends with the interval.
     """
     length = run.seconds / 60
     begin, end = ((pl.col(name) - run.begin_s) / 60 for name in ("begin_s", "end_s"))
@@ -469,7 +470,7 @@ def checkpoints(run: Run) -> pl.DataFrame:
 def longest_checkpoints(runs: Iterable[Run]) -> pl.DataFrame:
     """Return the four longest checkpoints of each run, longest first.
 
-    Columns: ``curve``, ``pacing``, ``begin (min)`` (from the interval's begin), ``duration (s)``.
+    Columns: ``curve``, ``pacing``, ``begin (min)`` (from the interval's start), ``duration (s)``.
     """
     found = [
         checkpoints(run)
@@ -489,10 +490,11 @@ def longest_checkpoints(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def cycles(run: Run) -> pl.DataFrame:
-    """Return when the engine had done a cycle of its work in the background, in the interval.
+    """Return when the engine finished a cycle of its background work, in the interval.
 
-    A checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory. ``minute`` is
-    from the interval's begin; it is as exact as the engine was asked, once a second.
+    A cycle is a checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory.
+    ``minute`` counts from the interval's start. It is exact to a second, since the engine was asked
+    once a second.
     """
     minute = (pl.col("t") - run.begin_s) / 60
     done = pl.col("value").floor()
@@ -505,11 +507,11 @@ def cycles(run: Run) -> pl.DataFrame:
 
 
 def conditions(rerun: Rerun) -> pl.DataFrame:
-    """Return what was checked after the loads, one row a check.
+    """Return the checks made after the loads, one row per check.
 
-    Columns: ``check``, and one of each engine: ``3 of 3: holds``, so many passed of those that were
-    decided (none where there is no right answer), and the answer of the first that did not pass,
-    else of the first.
+    Columns: ``check``, and one per engine with a text such as ``3 of 3: holds``. It gives how many of
+    the decided checks passed (left out if there is no right answer), and the answer of the first check
+    that did not pass, else of the first one.
     """
     found = rerun.outcomes.group_by("engine", "check", maintain_order=True).agg(
         pl.col("passed").sum().alias("kept"),

@@ -1,6 +1,6 @@
 """The charts that a report of a TPC-C run discloses (TPC-C 5.11, clause 5.6).
 
-Over each stands how its terminals were paced.
+The heading of each chart says how its terminals were paced.
 """
 
 from collections.abc import Iterable
@@ -20,17 +20,17 @@ _HALF_WIDTH, _HALF_HEIGHT = 245, 130
 
 _BAR, _INK, _FAINT, _LABEL = "#6baed6", "#222222", "#777777", "#555555"
 
-#: Marks of a histogram → dash.
+#: Mark of a histogram → dash pattern.
 _DASHES = {"mean": [4, 3], "90th percentile": [1, 0]}
 
 _CUMULATIVE = "since the interval began"
 
-#: From that length in s on, an interval is shown in minutes.
+#: Length in s from which an interval is shown in minutes.
 _LONG_S = 600
 
 
 def response_times(run: Run) -> alt.ConcatChart:
-    """The response times of each type, with their mean and their 90th percentile."""
+    """Histograms of the response times of each type, with mean and 90th percentile."""
     histogram, found = tpcc.response_histogram(run), tpcc.responses([run])
     views = []
     for name in NAMES.values():
@@ -49,7 +49,7 @@ def response_times(run: Run) -> alt.ConcatChart:
 
 
 def think_times(runs: Iterable[Run]) -> alt.ConcatChart:
-    """The think times of New-Orders of each run, with their mean; a run without them has no view."""
+    """Histograms of each run's think times of New-Orders, with the mean; no view if a run has none."""
     views = []
     for run in runs:
         bins = tpcc.think_histogram(run)
@@ -73,7 +73,7 @@ def _title(text: str) -> alt.Title:
 
 
 def _heading(name: str, lines: list[str], bins: pl.DataFrame) -> alt.Title:
-    """A view's name, what is to be said of it, and how many are not shown."""
+    """A view's name, lines about it, and how many values are beyond the axis."""
     if beyond := bins.filter(pl.col("to_s").is_null())["count"].sum():
         lines = [*lines, f"{number(beyond)} of {number(bins['count'].sum())} beyond the axis"]
     return alt.Title(
@@ -132,7 +132,7 @@ def _histogram(
 def response_against_throughput(study: Study, levels: pl.DataFrame) -> alt.VConcatChart:
     """The 90th percentile of the response times of New-Orders against their throughput.
 
-    A view for each pacing; labels are shares of the most terminals.
+    There is one view per pacing. Labels are shares of the most terminals.
 
     Args:
         study: whose labels and styles the curves have.
@@ -169,7 +169,8 @@ def response_against_throughput(study: Study, levels: pl.DataFrame) -> alt.VConc
 def over_time(runs: Iterable[Run]) -> alt.ConcatChart:
     """The throughput of New-Orders over the measured part of each run, with its checkpoints.
 
-    Where the engine does not tell them, with its cycles; see :func:`benchlab.report.tpcc.cycles`.
+    If the engine does not report checkpoints, cycles of its background work are shown; see
+    :func:`benchlab.report.tpcc.cycles`.
     """
     return alt.concat(*map(_over_time, runs), columns=2, spacing=18)
 
@@ -224,10 +225,10 @@ def _over_time(run: Run) -> alt.LayerChart:
 
 
 def _marks(run: Run, x: alt.X, unit: str, of_minute: float) -> tuple[list[alt.Chart], str]:
-    """Return what marks the checkpoints or, where none is told, the cycles; and how many there are.
+    """Return marks for the checkpoints, or for the cycles if there are none, and a text with the count.
 
-    A checkpoint is a bar on the axis from its begin to its end, and a line at its begin; a cycle is a
-    line where it was done.
+    A checkpoint is a bar on the axis from its start to its end, and a line at its start. A cycle is a
+    line at the time it was finished.
     """
     spans = tpcc.checkpoints(run)
     found = tpcc.cycles(run) if run.checkpoints.is_empty() else spans

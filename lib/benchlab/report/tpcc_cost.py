@@ -1,6 +1,6 @@
-"""What a TPC-C result takes: disk space for 60 days, and the price of a tpmC by a user's prices.
+"""Cost of a TPC-C result: disk space for 60 days, and the price of a tpmC from a user's prices.
 
-Nobody's prices are part of benchlab: without a file of them there is no price/performance.
+benchlab includes no prices. Without a user's file of prices there is no price/performance.
 """
 
 from collections.abc import Iterable
@@ -16,24 +16,24 @@ from benchlab.store.results import Rerun
 from benchlab.store.schema import quoted
 from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS
 
-#: Days for which space is to be priced, and what a day of 8 hours comes to (TPC-C 5.11, clause 4.2.3):
-#: of the orders that a warehouse begins with, 30,000, one per tpmC is entered in each of 480 minutes.
+#: Days for which space is to be priced, and the divisor of a day's growth (TPC-C 5.11, clause 4.2.3). A
+#: warehouse begins with 30,000 orders; a day of 8 hours adds 480 orders per tpmC (30,000 / 480 = 62.5).
 _DAYS, _OF_DAY = 60, 62.5
 
-#: Free space that growth may take before it is spread (clause 4.2.3).
+#: Free space in days of growth; free space beyond it counts as daily spread (clause 4.2.3).
 _HEADROOM = 1.5
 
-#: The file of a user's prices, in the checkout.
+#: File of a user's prices, relative to the checkout.
 FILE = Path("data", "prices", "tpcc.csv")
 
-#: Counters of the engines that tell how large the tables are.
+#: Counters of the engines for the size of the tables.
 _SIZES = ("dataset_bytes", "pg_database_size")
 
-#: What of the space is shown.
+#: Keys of :func:`sixty_days` that are shown.
 _SHOWN = ("dynamic space", "static space", "daily growth", "60-day space")
 
-#: A file of prices. ``maintenance_3_years`` is of all units together; ``category`` is a word of the
-#: user's, such as hardware or software, by which shares of the total are told.
+#: Columns of a file of prices. ``maintenance_3_years`` is for all units together. ``category`` is the
+#: user's word, such as hardware or software; shares of the total are given by category.
 PRICES = {
     "part": pl.String,
     "category": pl.String,
@@ -45,19 +45,19 @@ PRICES = {
 
 
 def space(rerun: Rerun) -> pl.DataFrame:
-    """Return the space that each engine's tables take in 60 days of 8 hours, from measured growth.
+    """Return the space of each engine's tables for 60 days of 8 hours, from measured growth.
 
-    What the tables grew by in all runs, by the New-Orders of these, is what the rows take that an order
-    adds to HISTORY, ORDERS and ORDER_LINE, with their indexes, and what its updates leave behind; so it
-    says how much of the loaded tables is dynamic. New-Orders of the ramp-up, in which the tables grow,
-    too, are taken for as many a second as in the interval. The tpmC is the most that the warehouses
-    give at TPC-C's pacing, since an order's rows do not depend on the pace. Free space is not known,
-    and so never spread.
+    The growth per New-Order is the growth of the tables in all runs over the New-Orders of these runs.
+    It covers the rows that an order adds to HISTORY, ORDERS and ORDER_LINE, with their indexes, and
+    what its updates leave behind. So it shows how much of the loaded tables is dynamic. The tables also
+    grow in the ramp-up, whose New-Orders per second are assumed to equal those of the interval. The
+    tpmC is the most that the warehouses give at TPC-C's pacing, since an order's rows do not depend on
+    the pace. Free space is not known, so it is taken as 0 and there is no daily spread.
 
-    Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``, ``growth of a New-Order
-    (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``, ``60-day space``; null
-    where the tables did not grow, or by more a New-Order than the loaded ones are large, as in runs so
-    short that they grow by a single extent.
+    Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``,
+    ``growth of a New-Order (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``,
+    ``60-day space``. Growth and spaces are null if the tables did not grow, or if the dynamic space
+    would exceed the loaded tables, as in runs so short that the tables grow by a single extent.
     """
     warehouses = rerun.study.profile(rerun.profile).dataset.warehouses
     tpmc = PER_WAREHOUSE[1] * warehouses
@@ -105,16 +105,16 @@ def space(rerun: Rerun) -> pl.DataFrame:
 def sixty_days(
     dynamic_bytes: float, static_bytes: float, free_bytes: float, warehouses: int, tpmc: float
 ) -> dict[str, float]:
-    """Return the space that the tables take in 60 days of 8 hours, in bytes (clause 4.2.3).
+    """Return the space of the tables for 60 days of 8 hours, in bytes (clause 4.2.3).
 
     Keys: ``dynamic space``, ``static space``, ``daily growth``, ``daily spread``, ``60-day space``.
 
     Args:
-        dynamic_bytes: of HISTORY, ORDERS and ORDER_LINE with their indexes, as loaded.
-        static_bytes: of all else that is allocated, without free space.
-        free_bytes: allocated for rows that are not there yet.
-        warehouses: that are loaded.
-        tpmc: of the run.
+        dynamic_bytes: size of HISTORY, ORDERS and ORDER_LINE with their indexes, as loaded.
+        static_bytes: all other allocated space, without free space.
+        free_bytes: space allocated for rows that do not exist yet.
+        warehouses: number of loaded warehouses.
+        tpmc: the run's tpmC.
     """
     growth = dynamic_bytes / (warehouses * _OF_DAY) * tpmc
     spread = max(0.0, free_bytes - _HEADROOM * growth)
@@ -128,10 +128,11 @@ def sixty_days(
 
 
 def prices(path: Path) -> pl.DataFrame:
-    """Return a user's prices: :data:`PRICES`, a row per part; none if nobody filled the file in.
+    """Return a user's prices: columns :data:`PRICES`, one row per part; no rows if none is filled in.
 
     Raises:
-        BenchlabError: the file lacks a column or a number, or has prices in several currencies.
+        BenchlabError: the file cannot be read, lacks a column, has an empty cell, or has prices in
+            several currencies.
     """
     try:
         found = pl.read_csv(path, schema_overrides=PRICES)
@@ -149,10 +150,10 @@ def prices(path: Path) -> pl.DataFrame:
 
 
 def price_performance(prices: pl.DataFrame, runs: Iterable[Run]) -> pl.DataFrame:
-    """Return the price of a tpmC over three years, and what shares of the total are for.
+    """Return the price of a tpmC over three years, and the share of each category in the total.
 
-    Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices, and of runs whose
-    terminals did not keep the standard's keying and think times: these have no tpmC.
+    Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices. Runs whose terminals
+    did not keep the standard's keying and think times are left out, since they have no tpmC.
 
     Args:
         prices: see :func:`prices`.
@@ -183,7 +184,7 @@ def unpriced(prices: pl.DataFrame, runs: Iterable[Run]) -> str:
 
     Args:
         prices: see :func:`prices`.
-        runs: as of :func:`price_performance`.
+        runs: see :func:`benchlab.report.tpcc.reported`.
     """
     if prices.is_empty():
         return "No price is given: data/prices/README.md says how to give one."

@@ -1,4 +1,4 @@
-"""What TPC-C's ways of running it are worth, as ratios of runs that differ in one of them alone."""
+"""Effect of the ways of running TPC-C, as ratios of runs that differ in only one of them."""
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations
@@ -15,8 +15,8 @@ from benchlab.store import results
 from benchlab.store.results import Rerun
 from benchlab.study import Scalar, Study
 
-#: An option that one workload has and the other has not → what is held against what, and whether the
-#: one with the option is the numerator.
+#: Option (name, value) that only one of two workloads has → what is compared with what, and whether the
+#: workload with the option is the numerator.
 _MECHANISMS: dict[tuple[str, Scalar], tuple[str, bool]] = {
     ("form", "statements"): ("stored procedures : statements of the client", False),
     ("batched", False): ("an order's lines in a batch : one by one", False),
@@ -38,8 +38,8 @@ _CURVE = ["engine", "variant", "envelope", "concurrency"]
 def mechanisms(rerun: Rerun) -> pl.DataFrame:
     """Return what each mechanism changes, as ratios with their 95 % intervals.
 
-    Columns: ``curve``, ``mechanism`` (what : against what), ``pacing``, ``terminals``, a column a
-    metric (``0.81 [0.74–0.89]``, without an interval where a point has one trial), ``gate passed``.
+    Columns: ``curve``, ``mechanism`` (numerator : denominator), ``pacing``, ``terminals``, one column
+    per metric (``0.81 [0.74–0.89]``, without an interval if a point has one trial), ``gate passed``.
     """
     study = rerun.study
     rows = []
@@ -70,11 +70,13 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
 
 
 def baseline(rerun: Rerun) -> pl.DataFrame:
-    """Return what terminals without waits get, as ratios; it is no tpmC, and so is not printed itself.
+    """Return the throughput of terminals without waits, as ratios.
 
-    Columns: ``curve``, ``terminals``, ``over`` (the most that a warehouse gives at TPC-C's pacing,
-    clause 4.1.3, or runs with waits), ``New-Orders/min of a warehouse`` (ratio, with its 95 % interval
-    where there are several trials), ``gate passed``.
+    The throughput itself is not printed, since it is no tpmC.
+
+    Columns: ``curve``, ``terminals``, ``over`` (the denominator: the most that a warehouse gives at
+    TPC-C's pacing, clause 4.1.3, or runs with waits), ``New-Orders/min of a warehouse`` (ratio, with
+    its 95 % interval if there are several trials), ``gate passed``.
     """
     study = rerun.study
     rows = []
@@ -105,13 +107,14 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
 
 
 def background(rerun: Rerun) -> pl.DataFrame:
-    """Return what is left of the throughput while the engine's work in the background begins.
+    """Return the throughput just after a cycle of the engine's background work began.
 
-    Clause 5.5 lets throughput vary by 2 %. Of workloads that differ from the standard's in their
-    pacing at most; a row a point whose engine reports its background work.
+    Clause 5.5 lets throughput vary by 2 %. There is one row per point whose engine reports its
+    background work. Workloads are those of :func:`benchlab.report.tpcc.of_any_pacing`.
 
     Columns: ``curve``, ``pacing``, ``terminals``, ``throughput (%)`` (in the 5 s after a cycle began,
-    of that at other times, with its 95 % interval where there are several trials), ``gate passed``.
+    in % of the throughput at other times; with its 95 % interval if there are several trials),
+    ``gate passed``.
     """
     study = rerun.study
     rows = []
@@ -144,7 +147,7 @@ def _point(row: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _pairs(study: Study) -> Iterator[tuple[str, str, str]]:
-    """Yield each mechanism, and the workloads with it and without, which differ in nothing else."""
+    """Yield each mechanism with the workloads of numerator and denominator, which differ only in it."""
     for less, more in permutations(study.workloads, 2):
         fewer, options = study.workloads[less].options, study.workloads[more].options
         added = options.items() - fewer.items()
@@ -164,7 +167,7 @@ def _points(rerun: Rerun, workload: str) -> pl.DataFrame:
 def _samples(
     rerun: Rerun, wanted: pl.DataFrame, metric: str, workload: str
 ) -> list[stats.Sample | None]:
-    """Return the trials of a workload's points, with what points of their engine have in common."""
+    """Return the trials of a workload's points, with the spread common to the points of an engine."""
     trials = results.trials(rerun.metrics, metric)
     priors = results.spreads(trials, metric)
     of_workload = {
@@ -175,7 +178,7 @@ def _samples(
 
 
 def _ratios(rerun: Rerun, wanted: pl.DataFrame, metric: str, over: str, under: str) -> list[str]:
-    """Return the ratios of two workloads at some points, for reading."""
+    """Return the ratios of two workloads at some points, as text with 95 % intervals."""
     return [
         _text(stats.ratio(above, below)) if above and below else NOTHING
         for above, below in zip(

@@ -7,17 +7,17 @@ import polars as pl
 
 from benchlab.report.verdicts import VERDICTS
 
-#: The colours of Okabe and Ito, as everywhere; what says nothing is grey.
+#: The colours of Okabe and Ito, as everywhere; *not testable here*, which says nothing, is grey.
 _COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#CC79A7", "#E69F00", "#BBBBBB"])
 
 _WIDTH = 420
 
-#: Height of a line of text.
+#: Height of a line of text, in pixels.
 _LINE = 13
 
 
 def summary(frame: pl.DataFrame) -> alt.HConcatChart:
-    """How many claims of each study have which verdict, as one bar a study: of runs, and of audits.
+    """How many claims of each study have which verdict: one bar per study, for runs and for audits.
 
     Args:
         frame: see :func:`benchlab.report.verdicts.summary`.
@@ -54,14 +54,14 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
 
 
 def ratios(frame: pl.DataFrame) -> alt.LayerChart:
-    """Ratios that decided claims, with their intervals, on the band for which the claim holds.
+    """Ratios that decided claims, with their intervals, on the range for which the claim holds.
 
     Args:
         frame: see :func:`benchlab.report.verdicts.ratios`.
     """
     least, most = _extent(frame)
     shown = frame.with_columns(
-        # what lies beyond the axis would stretch it
+        # values beyond the axis would stretch it
         pl.col("low", "high", "from", "to").clip(least, most),
         lines=pl.Series([textwrap.wrap(text, 48) for text in frame["claim"]]),
     )
@@ -85,14 +85,14 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
 
 
 def _extent(frame: pl.DataFrame) -> tuple[float, float]:
-    """Ends of the axis: all ratios and the nearer ends of their intervals, 1, and some room."""
+    """Ends of the axis: they include all ratios, the finite bounds of the claims, 1, and a margin."""
     values = pl.concat([frame["value"], frame["from"], frame["to"]])
     inner = values.filter(values.is_finite() & (values > 0))
     return min(inner.min(), 1) / 1.5, max(inner.max(), 1) * 1.5
 
 
 def _names(base: alt.Chart, most_lines: int) -> list[alt.Chart]:
-    """Claims beside the axis; text of several lines hangs down from its place unless it is lifted."""
+    """Claims beside the axis; text of several lines is moved up, as it would only extend downwards."""
     return [
         base.transform_filter(f"length(datum.lines) == {lines}")
         .mark_text(

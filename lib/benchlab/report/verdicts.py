@@ -1,4 +1,4 @@
-"""Verdicts as tables: what an article claims, what the runs show, and what is concluded of it."""
+"""Verdicts as tables: what an article claims, what the runs show, and the conclusion."""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -13,15 +13,16 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 def of_runs(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Return the verdicts that runs decide, without the audits."""
+    """Return the verdicts on claims that need runs; audits are left out."""
     return [one for one in judgements if not isinstance(one.claim.decided_by, Audit)]
 
 
 def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
     """Return one row per claim, in the article's order.
 
-    Columns: ``claim``, ``article`` (what its test claims), ``here`` (what the runs show), ``verdict``,
-    ``why`` (where the deciding number is, which versions are not the article's, or what is missing).
+    Columns: ``claim``, ``article`` (the condition of its test), ``here`` (what the runs show),
+    ``verdict``, ``why`` (where the deciding number is, which versions are not the article's, or what is
+    missing).
     """
     rows = [
         (one.claim.claim, words.condition(one.claim.decided_by), one.found, one.verdict, _why(one))
@@ -35,7 +36,8 @@ def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
     """Return the claims that a ratio decided, in the article's order.
 
     Columns: ``claim``, ``verdict``, ``value`` with ``low`` and ``high`` (95 %; null if there is no
-    interval), ``from`` and ``to`` (for which ratios the claim holds, 0 and infinity included).
+    interval), ``from`` and ``to`` (range of ratios for which the claim holds; 0 or infinity if it has
+    no bound there).
     """
     rows = []
     for one in judgements:
@@ -51,7 +53,7 @@ def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
 
 
 def summary(judgements: Iterable[Judgement]) -> pl.DataFrame:
-    """Return how many claims of each study have which verdict, audits apart from those of runs.
+    """Return how many claims of each study have which verdict, separately for runs and audits.
 
     Columns: ``study``, ``decided_by`` (*runs* or *audit*), ``verdict``, ``claims``.
     """

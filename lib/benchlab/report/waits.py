@@ -6,12 +6,12 @@ from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
 
-#: Waits of a smaller share are left out.
+#: Waits with a smaller share are left out.
 _LEAST_SHARE = 0.02
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return what the sessions did at the most clients of all: share of their samples by wait.
+    """Return the share of the sessions' samples by wait, at the most clients of all runs.
 
     Columns: ``curve``, ``workload``, ``wait_class``, ``wait`` (as the engine names it), ``share``.
     """

@@ -19,7 +19,7 @@ _GIB = 1 << 30
 
 
 def lines(one: Judgement) -> Iterator[str]:
-    """Yield what a claim says, what its test requires, and what came of it."""
+    """Yield what a claim says, what its test requires, and the result."""
     claim = one.claim
     yield f"claim     {claim.claim.strip()}"
     yield f"article   {claim.where}"
@@ -36,13 +36,13 @@ def lines(one: Judgement) -> Iterator[str]:
 
 
 def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
-    """Return the runs that a claim's test uses, one row a run; none where it uses no runs.
+    """Return the runs that a claim's test uses, one row per run; none if it uses no runs.
 
-    A metric of single writes is the median of those in the run.
+    A metric of single writes is the median over the writes of the run.
 
     Columns: ``curve``, ``workload``, ``clients``, ``trial``, ``metric`` (with its unit), ``value``,
-    ``bound by``, ``gate`` (``passed``, or what the run or its curve did not pass) and ``run_id``.
-    Clients are ours.
+    ``bound by``, ``gate`` (``passed``, or the checks that the run or its curve failed) and ``run_id``.
+    Client counts are ours, not the article's.
     """
     bound = points.bound_by(rerun)
     failed = rerun.gate.group_by("run_id").agg(pl.col("found").str.join("; ").alias("failed"))
@@ -97,7 +97,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
 
 
 def limits(rerun: Rerun) -> str:
-    """Name the limits in which a rerun's main curves ran, and those of the article's machine."""
+    """Name the limits under which a rerun's main curves ran, and those of the article's machine."""
     run = rerun.counted.filter(envelope=DEFAULT_ENVELOPE).row(0, named=True)
     disk = ", ".join(
         f"{what} {run[column] / scale:,.0f} {unit}"

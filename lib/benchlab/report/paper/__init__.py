@@ -1,4 +1,4 @@
-"""The paper: a Markdown manuscript, computed values, live charts; one HTML file and one PDF.
+"""The paper: a Markdown manuscript with computed values and live charts, as one HTML file and one PDF.
 
 ::
 

@@ -18,7 +18,7 @@ from benchlab.report import theme
 #: Vega-Lite as Altair writes it, in vl-convert's notation: "v6.4.1" → "6.4".
 VEGALITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
-# Nothing in the reader's menu leaves the page: no editor, no link to a server.
+# The reader's menu has nothing that leaves the page: no editor, no link to a server.
 EMBED = """
 const specs = JSON.parse(document.getElementById("chart-specs").textContent);
 const actions = {export: true, source: false, compiled: false, editor: false};
@@ -33,7 +33,7 @@ for (const [id, spec] of Object.entries(specs)) {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A chart with its pictures, which take longer to draw than all else of a paper."""
+    """A chart with its pictures, which take longer than all other parts of building a paper."""
 
     spec: dict[str, Any]
     svg: str
@@ -41,16 +41,18 @@ class Drawn:
 
 
 def draw(name: str, chart: alt.TopLevelMixin) -> Drawn:
-    """Draw a chart for both outputs; see :func:`specification` for what it refuses."""
+    """Draw a chart for both outputs; see :func:`specification` for its errors."""
     spec = specification(name, chart)
     return Drawn(spec, to_svg(spec), to_pdf(spec))
 
 
 def specification(name: str, chart: alt.Chart) -> dict[str, Any]:
-    """Vega-Lite specification of a chart with all its data inside, in benchlab's theme.
+    """Vega-Lite specification of a chart with all its data, in benchlab's theme.
 
-    Values that JSON has no word for (NaN, infinity) become null. Data behind a URL is an error: the
-    paper has to open without a network.
+    Values that JSON cannot represent (NaN, infinity) become null.
+
+    Raises:
+        BenchlabError: data is behind a URL; the paper has to open without a network.
     """
     with theme.enable(), alt.data_transformers.enable("default", max_rows=None):
         spec = _without_nan(chart.to_dict())
@@ -70,8 +72,8 @@ def to_svg(spec: dict[str, Any]) -> str:
 def to_pdf(spec: dict[str, Any]) -> bytes:
     """The chart as a one-page PDF with its fonts embedded.
 
-    An SVG would be set in typst's fonts, which have no sans-serif. vl-convert lists a page's fonts
-    in a random order; they are sorted here (which moves no other byte), so that equal charts are
+    typst would set an SVG in its own fonts, which include no sans-serif. vl-convert lists a page's
+    fonts in a random order. They are sorted here (no other byte moves), so that equal charts give
     equal files.
     """
     pdf = vl_convert.vegalite_to_pdf(json.dumps(spec), vl_version=VEGALITE)
@@ -80,14 +82,14 @@ def to_pdf(spec: dict[str, Any]) -> bytes:
 
 
 def fallback_html(svg: str, alternative: str) -> str:
-    """What a browser without JavaScript shows: the SVG as an image, whose ids stay its own."""
+    """Image that a browser without JavaScript shows; the SVG's ids do not clash with the page's."""
     data = base64.b64encode(svg.encode()).decode()
     text = html.escape(alternative)
     return f'<noscript><img alt="{text}" src="data:image/svg+xml;base64,{data}"></noscript>'
 
 
 def scripts_html(specs: Mapping[str, dict[str, Any]]) -> str:
-    """Script elements that draw all charts: the libraries once, the specifications, the start."""
+    """Script elements that draw all charts: the libraries once, the specifications, the call."""
     if not specs:
         return ""
     live = {name: _as_wide_as_the_page(spec) for name, spec in specs.items()}
@@ -102,7 +104,7 @@ def scripts_html(specs: Mapping[str, dict[str, Any]]) -> str:
 
 
 def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
-    """Let a single view follow the width of its container; facets and steps keep their own."""
+    """Let a single view follow the width of its container; facets and steps keep their own width."""
     single = "mark" in spec or "layer" in spec
     faceted = {"row", "column", "facet"} & spec.get("encoding", {}).keys()
     if not single or faceted or isinstance(spec.get("width"), dict):
@@ -111,7 +113,7 @@ def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _data_sources(node: Any) -> Iterator[dict[str, Any]]:
-    """Every `data` object of a specification; its inline values and data sets are not entered."""
+    """Yield every `data` object of a specification, without searching inline values and data sets."""
     if isinstance(node, list):
         for item in node:
             yield from _data_sources(item)

@@ -21,11 +21,11 @@ from benchlab.report.paper import charts
 from benchlab.report.paper.charts import Drawn
 from benchlab.report.paper.template import FALLBACK, render
 
-# Raw HTML and TeX are off, so that a computed text such as an error message is printed as it is;
-# citations are off since "@128" is not one here.
+# Raw HTML and TeX are off, so that a computed text such as an error message is printed as it is.
+# Citations are off, since "@128" is not a citation here.
 MARKDOWN = "markdown-raw_html-raw_tex-native_divs-native_spans-markdown_in_html_blocks-citations"
 
-#: Serif fonts first, as the text around is; the first that the system has is taken.
+#: Serif fonts first, as the surrounding text is serif; the first installed one is used.
 CJK_FONTS = (
     "Noto Serif CJK SC",
     "Noto Serif SC",
@@ -46,7 +46,7 @@ _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 
 @dataclass(frozen=True)
 class Built:
-    """The two files of a paper, and one line for each thing in them that is not as it should be."""
+    """The two files of a paper, and one line for each warning of pandoc and typst."""
 
     html: Path
     pdf: Path
@@ -60,14 +60,16 @@ def build(
     tables: Mapping[str, pl.DataFrame],
     out: Path,
 ) -> Built:
-    """Write `<stem of manuscript>.html` and `.pdf` into the folder `out`, which is made if need be.
+    """Write `<stem of manuscript>.html` and `.pdf` into the folder `out`, which is made if missing.
 
-    The HTML holds everything it shows and loads nothing. Both files are made before either is
-    written, and each is renamed into place whole; equal input gives equal files on the same system.
-    Figures and tables that the manuscript does not place are left out. A figure may be drawn already.
+    The HTML contains everything it shows and loads nothing. Both files are made before either is
+    written, and each is renamed into place as a whole. Equal input gives equal files on the same
+    system. Figures and tables that the manuscript does not place are left out. A figure may already be
+    drawn.
 
-    Raises BenchlabError, in one line, for a missing value, an unknown figure or table, a manuscript
-    without a title, an image that no chart made, and whatever pandoc or typst refuse.
+    Raises:
+        BenchlabError: a value is missing, a figure or table is unknown, the manuscript has no title or
+            an image that no chart made, or pandoc or typst refuse their input. The message is one line.
     """
     rendered = render(manuscript, context, figures, tables)
     drawn = {name: _drawn(name, figures[name]) for name in rendered.figures}
@@ -90,7 +92,7 @@ def _drawn(name: str, figure: alt.TopLevelMixin | Drawn) -> Drawn:
 def _html(document: str, drawn: Mapping[str, Drawn], captions: Mapping[str, str]) -> str:
     options = ["--toc", "--toc-depth=3", "--number-sections", "--mathml"]
     page, _ = _pandoc(document, "json", "html5", _data("paper.html"), *options)
-    # Put in here, since pandoc would read a megabyte of script and parse every image.
+    # Inserted after pandoc, which would otherwise read a megabyte of script and parse every image.
     page = page.replace("<!-- style -->", f"<style>\n{_data('paper.css').read_text()}</style>", 1)
     for name, figure in drawn.items():
         image = charts.fallback_html(figure.svg, captions[name])
@@ -127,9 +129,9 @@ def _pdf(document: str, drawn: Mapping[str, Drawn]) -> tuple[bytes, list[str]]:
 def _pandoc(
     text: str, source: str, target: str, template: Path | None = None, *options: str
 ) -> tuple[str, list[str]]:
-    """Convert a text; its warnings come back as lines, its refusal as an error."""
+    """Convert a text with pandoc; return the result and its warnings, raise its errors."""
     command = [pypandoc.get_pandoc_path(), f"--from={source}", f"--to={target}", "--wrap=none"]
-    # No file or network is read through the document, and code is not coloured.
+    # The document cannot make pandoc read a file or the network; code is not coloured.
     command += ["--sandbox", "--syntax-highlighting=none", *options]
     if template is not None:
         command += ["--standalone", f"--template={template}"]
@@ -143,7 +145,7 @@ def _pandoc(
 
 
 def _check(manuscript: Path, document: Any) -> None:
-    """Refuse a document without a title, or with an image: figures are made by charts alone."""
+    """Refuse a document without a title, or with an image: only charts make figures."""
     if "title" not in document["meta"]:
         raise BenchlabError(f"{manuscript.name} has no title in its YAML header")
     for node in _nodes(document["blocks"]):
@@ -155,7 +157,7 @@ def _check(manuscript: Path, document: Any) -> None:
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:
-    """Every element of pandoc's JSON, at any depth."""
+    """Yield every element of pandoc's JSON, at any depth."""
     if isinstance(node, list):
         for item in node:
             yield from _nodes(item)
@@ -170,7 +172,7 @@ def _data(name: str) -> Path:
 
 
 def _write(outputs: Mapping[Path, bytes]) -> None:
-    """Write all files beside their places, then rename them: a reader sees whole files only."""
+    """Write all files beside their places, then rename them: a reader sees only whole files."""
     parts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in outputs}
     try:
         for path, content in outputs.items():

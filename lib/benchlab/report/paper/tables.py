@@ -1,4 +1,4 @@
-"""Data frames as table rows of the two outputs."""
+"""Data frames as tables of the two outputs."""
 
 import html
 import json
@@ -13,7 +13,7 @@ from benchlab.numbers import column_texts, is_numeric
 
 @dataclass(frozen=True)
 class Cells:
-    """A table as text: column heads, rows, and which columns are set flush right."""
+    """A table as text: column heads, rows, and which columns are numeric (aligned right)."""
 
     heads: list[str]
     rows: list[tuple[str, ...]]
@@ -21,7 +21,11 @@ class Cells:
 
 
 def cells(name: str, frame: pl.DataFrame) -> Cells:
-    """Format a data frame; a frame without columns is an error, one without rows is not."""
+    """Format a data frame, which may have no rows.
+
+    Raises:
+        BenchlabError: the frame has no columns.
+    """
     if not frame.width:
         raise BenchlabError(f"table {name!r} has no columns")
     columns = [column_texts(column) for column in frame]
@@ -46,7 +50,7 @@ def to_html(table: Cells) -> str:
     )
     body = body or f'<tr><td colspan="{len(table.heads)}" class="none">no rows</td></tr>'
     size = ' class="wide"' if len(table.heads) > 6 else ""
-    # Focusable, so that the keyboard can scroll it.
+    # The box can have the focus, so that the keyboard can scroll it.
     return (
         f'<div class="scroll" tabindex="0"><table{size}>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
@@ -54,7 +58,7 @@ def to_html(table: Cells) -> str:
 
 
 def to_typst(table: Cells) -> str:
-    """A call of `data-table`, which the typst template defines; all text as string literals."""
+    """A call of `data-table`, which the typst template defines, with all text as string literals."""
     align = ", ".join("right" if numeric else "left" for numeric in table.numeric)
     heads = ", ".join(map(typst_string, table.heads))
     rows = "\n".join(", ".join(map(typst_string, row)) + "," for row in table.rows)

@@ -1,7 +1,7 @@
-"""Fill a manuscript's placeholders: Jinja in Markdown, every mistake reported with its line.
+"""Fill a manuscript's placeholders: Jinja in Markdown, with every mistake reported with its line.
 
 Figures and tables become a pair of raw blocks around their caption, one for HTML and one for typst;
-pandoc keeps the pair that belongs to its output, so both come from the same Markdown.
+pandoc keeps the blocks of its output format, so both outputs come from the same Markdown.
 """
 
 import re
@@ -18,7 +18,7 @@ from benchlab.errors import BenchlabError, UnknownName
 from benchlab.numbers import number, percent
 from benchlab.report.paper import tables as table_text
 
-#: Where the image of a figure goes in the HTML; pandoc need not carry it.
+#: Place of a figure's image in the HTML; the image is put in after pandoc, which need not parse it.
 FALLBACK = "<!-- fallback {} -->"
 
 _ID = re.compile(r"[A-Za-z][\w-]*")
@@ -27,7 +27,7 @@ _REF = re.compile("\ue000(.+?)\ue001")
 
 @dataclass
 class Rendered:
-    """Markdown without placeholders, and the figures in it: id → caption, in their order."""
+    """Markdown without placeholders, and its figures in order: id → caption."""
 
     markdown: str
     figures: dict[str, str]
@@ -42,8 +42,12 @@ def render(
     """Fill the placeholders of a manuscript, and of the files beside it that it includes.
 
     A float is printed with three significant digits, or as the filters `num(decimals)` and
-    `pct(decimals)` say. A placeholder without a value, or whose value is None, is an error that
-    names file, line and placeholder. Comments are `{## … ##}`, since `{#id}` is pandoc's.
+    `pct(decimals)` say. Comments are `{## … ##}`, since `{#id}` is pandoc's.
+
+    Raises:
+        BenchlabError: there is no manuscript, a context value has the name of a helper, a placeholder
+            has no value or the value None, a template has an error, or an included file is missing.
+            The error names file, line and placeholder as far as they are known.
     """
     blocks = _Blocks(frozenset(figures), tables)
     helpers = {"figure": blocks.figure, "table": blocks.table, "ref": blocks.ref}
@@ -115,7 +119,7 @@ class _Blocks:
         )
 
     def ref(self, anchor: str) -> str:
-        """A mark that `link` makes a link, as numbers are known only at the end."""
+        """A mark that `link` turns into a link, since numbers are known only at the end."""
         anchors = {f"fig-{name}" for name in self.known_figures}
         anchors |= {f"tab-{name}" for name in self.known_tables}
         if anchor not in anchors:
@@ -123,7 +127,7 @@ class _Blocks:
         return f"\ue000{anchor}\ue001"
 
     def link(self, text: str, manuscript: Path) -> str:
-        """Replace all marks of `ref` by links; one to a thing that was never placed is an error."""
+        """Replace all marks of `ref` by links; a mark for something never placed is an error."""
         numbers = {
             f"{prefix}-{name}": _numbered(kind, position)
             for prefix, kind, names in (
@@ -166,14 +170,14 @@ def _block(html_start: str, typst_start: str, caption: str, html_end: str, typst
 
 
 def _printed(value: Any) -> Any:
-    """How a value that no filter has made text is printed."""
+    """Return the printed form of a value that no filter has made text."""
     if value is None:
         raise BenchlabError("has no value (None)")
     return number(value) if isinstance(value, float) else value
 
 
 def _undefined(names: Iterable[str]) -> type[jinja2.StrictUndefined]:
-    """StrictUndefined whose message lists what there is instead."""
+    """Return a StrictUndefined whose message lists the names that exist."""
 
     class Missing(jinja2.StrictUndefined):
         @property
@@ -189,7 +193,7 @@ def _undefined(names: Iterable[str]) -> type[jinja2.StrictUndefined]:
 
 
 def _located(error: Exception, manuscript: Path) -> str:
-    """One line: file, line and placeholder of an error raised while a template was rendered."""
+    """Return one line with file, line and placeholder of an error raised during rendering."""
     place, line, trace = manuscript, None, error.__traceback__
     while trace is not None:
         # Jinja puts the template's own file and line into the traceback.
