@@ -1,14 +1,18 @@
 """Measure benchlab itself, as ratios within one run: `make bench`.
 
-Where the time of a rerun goes, what a sweep costs beside a shell loop, what the observers cost the
-engine that they watch, how much faster loads are than single INSERTs, what the Lua driver
-costs beside the query that it sends, and what queries cost in a store of 10,000 runs and 10⁸ rows
-beside a small one; how fast TPC-C's warehouses are loaded, how many of its terminals a core drives,
-and what its application server takes of a CPU; how often intervals cover the truth, how many
-verdicts are wrong, how often two reruns agree, and what the gate lets pass, which is simulated, and
-kept in ``data/simulated`` for the paper. Absolute times mean nothing on a shared machine; both
-sides of a ratio are measured alternately on the same one. Names of parts as arguments measure only
-these.
+The parts measure where the time of a rerun goes, what a sweep costs compared with a shell loop, what
+the observers cost the engine that they watch, how much faster loads are than single INSERTs, what the
+Lua driver costs compared with the query that it sends, and what queries cost in a store of 10,000 runs
+and 10⁸ rows compared with a small one.
+
+For TPC-C they measure how fast warehouses are loaded, how many terminals a core drives, and how much
+CPU the application server takes.
+
+A simulation shows how often intervals cover the truth, how many verdicts are wrong, how often two
+reruns agree, and what the gate lets pass. Its results are kept in ``data/simulated`` for the paper.
+
+Absolute times mean nothing on a shared machine, so both sides of a ratio are measured alternately on
+the same one. Names of parts as arguments select these parts only.
 """
 
 import argparse
@@ -90,7 +94,7 @@ def main() -> None:
         for name in parts or PARTS:
             try:
                 for row in PARTS[name](checkout, console):
-                    rows.append(row)  # those before an engine that cannot be had stay
+                    rows.append(row)  # rows before an engine that is not available stay
             except ProvisionError as error:
                 console.print(f"{name}: {error}")
     console.print(table(rows))
@@ -147,7 +151,7 @@ def _tpcc_load(checkout: Repo, console: Console) -> Iterator[Row]:
         yield from tpcc_load.measure(session.engine, console)
 
 
-#: In the order in which they are measured.
+#: Parts in the order in which they are measured.
 PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
     "time_shares": _time_shares,  # first: nothing is measured yet
     "sweep_cost": _sweep_cost,
@@ -168,7 +172,7 @@ PARTS: dict[str, Callable[[Repo, Console], Iterator[Row]]] = {
 def _loaded(
     checkout: Repo, selection: Selection, console: Console, engine: str = "postgres"
 ) -> Iterator[tuple[Provisioned, list[Trial], Session]]:
-    """Hold a provisioned target with a selection's dataset in an engine; give trials there."""
+    """Provide a target with a selection's dataset in an engine: target, trials and session."""
 
     spec = study.load_rerun(checkout, selection.study)
 
@@ -183,7 +187,7 @@ def _loaded(
     with sweep.ready(checkout, selection, spec, batches(), console) as found:
         if reason := found.engines[engine].refused:
             raise ProvisionError(f"{engine}: {reason}")
-        # versions, and with them the keys of datasets, are known only now
+        # only now are versions known, and so the keys of datasets
         trials = [
             trial
             for batch in batches()

@@ -1,4 +1,4 @@
-"""How much faster is a bulk load than one INSERT a row, as the article of the recursive query loads?"""
+"""How much faster is a bulk load than one INSERT per row, as in the article of the recursive query?"""
 
 import time
 
@@ -9,12 +9,12 @@ from benchlab.workloads.spec_tree import generate, schema
 from benchlab.workloads.spec_tree.dataset import SpecTree
 from table import Row
 
-#: Alternations of the two, and the rows of each table that are inserted one by one.
+#: Rounds of both ways, and the rows of each table that are inserted one by one.
 ROUNDS, INSERTED = 3, 1000
 
 
 def measure(engine: Engine, dataset: SpecTree) -> Row:
-    """Rows per second of the bulk load of one operator over those of single INSERTs, each committed."""
+    """Return rows per second of one operator's bulk load : rows per second of committed INSERTs."""
     tree = next(generate.trees(dataset))
     tables = {
         "specification": generate.specifications(dataset, tree),
@@ -46,7 +46,7 @@ def _make_empty(engine: Engine, dataset: SpecTree) -> None:
 
 
 def _insert(engine: Engine, name: str, rows: pl.DataFrame) -> int:
-    """Insert the first rows of a table, each by a statement of its own; return how many."""
+    """Insert the first rows of a table, one statement per row; return how many."""
     values = ", ".join(["%s"] * len(rows.columns))
     statement = f"INSERT INTO {name} ({', '.join(rows.columns)}) VALUES ({values})"
     first = rows.head(INSERTED).with_columns(pl.col(*schema.IDS[name]).str.decode("hex"))

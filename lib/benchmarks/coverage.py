@@ -1,4 +1,4 @@
-"""How often do intervals cover, how many verdicts are wrong, and what does the gate let pass?"""
+"""How often do intervals cover the truth, how many verdicts are wrong, what does the gate let pass?"""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from table import Row
 
 
 def measure(checkout: Repo, console: Console) -> Iterator[Row]:
-    """Simulate, and write what the paper says of it."""
+    """Simulate, store the results for the paper, and yield them."""
     with console.status("simulating intervals, verdicts and the gate"):
         found = stored.simulate(checkout)
     for one in found.intervals.iter_rows(named=True):

@@ -1,4 +1,4 @@
-"""What does the Lua driver of the recursive query cost beside the query itself?"""
+"""What does the Lua driver of the recursive query cost, compared with the query itself?"""
 
 import resource
 from pathlib import Path
@@ -13,7 +13,7 @@ from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from table import Row
 
-#: Alternations of the two, their seconds, and connections: about where throughput peaks.
+#: Rounds of both, seconds of each, and connections: about as many as at the peak of throughput.
 ROUNDS, SECONDS, CONNECTIONS = 3, 5, 10
 
 _GRACE_S = 60
@@ -22,11 +22,11 @@ EMPTY = Path(__file__).with_name("empty_event.lua")
 
 
 def measure(session: Session, point: Point) -> list[Row]:
-    """Events per second that send nothing over those that query; the load's share of the CPU used.
+    """Return events per second that send nothing : events that query, and the load's share of all CPU.
 
     Args:
-        session: the engine, provisioned, its dataset there.
-        point: of the recursive query.
+        session: the provisioned engine, with its dataset loaded.
+        point: a point of the recursive query.
     """
     tables = tables_of(point.dataset)
     session.cold(point.variant, restore=point.dataset_key)
@@ -52,7 +52,7 @@ def measure(session: Session, point: Point) -> list[Row]:
 
 
 def _run(session: Session, point: Point, script: str, seed: int) -> tuple[float, float]:
-    """Return events per second, and the cores that the load used."""
+    """Return events per second, and the mean number of cores that the load used."""
     options = {**point.workload.options, **tables_of(point.dataset).options()}
     command = sysbench.run(session.engine, script, options, CONNECTIONS, SECONDS, seed)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -13,7 +13,7 @@ from benchlab.store import Store
 
 
 def main(notebook: Path, source: str) -> None:
-    """Run every code cell in order; what cells would show is not rendered."""
+    """Run every code cell in order, without rendering its output."""
     spent, query = [], Store.sql
 
     def timed(*arguments: object, **options: object) -> object:
@@ -30,7 +30,7 @@ def main(notebook: Path, source: str) -> None:
             exec("".join(cell["source"]), names)
             if "parameters" in cell["metadata"].get("tags", ()):
                 names["source"] = source
-    # not getrusage's: that of a process begins with the most that its parent had
+    # not from getrusage: its maximum for a process starts at the parent's maximum
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     peak = int(status["VmHWM"].split()[0]) * 1024
     print(json.dumps({"queries_s": sum(spent), "queries": len(spent), "peak_bytes": peak}))

@@ -28,37 +28,39 @@ from table import Row
 #: Clients of the load.
 THREADS = 16
 
-#: Pairs of blocks with and without observers, of which the first one warms up.
+#: Pairs of blocks with and without observers; the first pair warms up.
 ROUNDS = 1 + 24
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What watches, and which load shows best what that costs.
+    """A set of observers, and the load that shows its cost best.
 
-    What one set of observers costs is lost in the noise: on a shared machine of two cores PostgreSQL's
+    The cost of one set of observers is lost in the noise: on a shared machine of two cores PostgreSQL's
     throughput alone differs by a tenth from second to second, and five minutes of blocks leave an
-    interval of 3 % to either side. Sets do not wait for each other, so that n sets cost what one does
-    to the nth power, and the interval of the nth root is narrower by n. (As they see each other's
-    processes, too, a set costs rather less than is reported. Of tracers it may be more: the kernel's
-    longer way into a system call, some tenths of a µs, is taken once however many trace.)
+    interval of ±3 %. Sets do not wait for each other. So the throughput ratio of n sets is the ratio of
+    one set to the nth power, and the interval of the nth root is narrower by n.
+
+    Sets also see each other's processes, so one set costs rather less than is reported. With tracers it
+    may cost more: the kernel's longer way into a system call, some tenths of a µs, is taken once for
+    any number of tracers.
     """
 
     label: str
     observers: Mapping[str, Any]
     script: str
-    """Observers cost CPU, so they are seen best by a workload that is bound by it; or, if they trace
-    what it does, by one that does much of that."""
+    """Script of the load. Observers cost CPU, so a CPU-bound workload shows their cost best. Tracers
+    show it best under a workload that does much of what they trace."""
     sets: int
-    """That watch at once."""
+    """Number of sets that watch at once."""
     block_s: int
     head_s: int
-    """Seconds of a block, and those at its begin that do not count: observers start or end in them.
-    (In a run they start before the warm-up and end after the measured part.) Nor does the last second,
-    which may reach into the next block."""
+    """``block_s``: seconds of a block; ``head_s``: seconds at its start that do not count, since
+    observers start or end in them. (In a run they start before the warm-up and end after the measured
+    part.) The last second does not count either: it may reach into the next block."""
     aim: str
     seconds_of: Callable[[str], int] | None = None
-    """How many seconds a capture covers, where observers may be slow to begin."""
+    """Returns how many seconds a capture covers, for observers that may be slow to start."""
 
     @property
     def counted_s(self) -> int:
@@ -67,7 +69,7 @@ class Watched:
 
     @property
     def steady(self) -> dict[str, SimpleNamespace]:
-        """The observers of all sets, but for what their captures go through after the load."""
+        """The observers of all sets, without the processing of their captures after the load."""
         return {
             f"{number}-{name}": SimpleNamespace(
                 COMMAND=one.COMMAND, ENVIRONMENT=one.ENVIRONMENT, STOP_SIGNAL=one.STOP_SIGNAL
@@ -81,7 +83,7 @@ ALL = Watched("all observers", OBSERVERS, "oltp_point_select", 8, 8, 3, "≥ 0.9
 
 
 def trace(session: Session) -> Watched:
-    """Return the trace of an engine's log, under inserts; bpftrace takes seconds to begin."""
+    """Return the trace of an engine's log, under inserts; bpftrace takes seconds to start."""
     observer = LogTrace(session.engine_name, session.engine.log_folder)
     observers = {log_trace.NAME: observer}
     aim = "≥ 0.98: it costs 2 % at most"
@@ -89,18 +91,18 @@ def trace(session: Session) -> Watched:
 
 
 def _traced_s(capture: str) -> int:
-    return capture.count('"type": "printf"')  # the time, once a second from when it has begun
+    return capture.count('"type": "printf"')  # the trace prints the time once a second
 
 
 _DRIVER_GRACE_S = 60
 
 
 def measure(session: Session, trial: Trial, watched: Watched) -> Row:
-    """Throughput under one set of observers over throughput without, from blocks of one long run.
+    """Return throughput with one set of observers : throughput without, from blocks of one long run.
 
-    The blocks come in pairs of random order and each pair gives one ratio, so that neither a drift of
-    the machine nor the difference between two runs counts as a cost. It is that of several sets at
-    once (:class:`Watched` says why); one set's is its root.
+    The blocks come in pairs in random order, and each pair gives one ratio. So neither a drift of the
+    machine nor the difference between two runs counts as a cost. Several sets watch at once
+    (:class:`Watched` says why); the ratio of one set is the root of theirs.
     """
     point = trial.point
     session.cold(point.variant, restore=point.dataset_key)
@@ -113,7 +115,7 @@ def measure(session: Session, trial: Trial, watched: Watched) -> Row:
     begin: Future[float] = Future()
 
     def on_line(number: int, line: bytes) -> None:
-        del number  # of one
+        del number  # there is one program
         if line.rstrip() == parse_sysbench.STARTED:
             begin.set_result(time.monotonic())
 
@@ -123,7 +125,7 @@ def measure(session: Session, trial: Trial, watched: Watched) -> Row:
             program = Program(session.client_argv(command), sysbench.config_file(session.engine))
             (driver,) = run_programs([program], duration_s + _DRIVER_GRACE_S, on_line)
         finally:
-            begin.cancel()  # or a load that never began would be waited for
+            begin.cancel()  # or the thread would wait for a load that never started
         if driver.returncode:
             raise SystemExit("sysbench failed: there is nothing to compare")
         watching.result()
@@ -136,7 +138,7 @@ def ratios(tps: Mapping[int, float], blocks: Sequence[bool], watched: Watched) -
     """Return the throughput with one set of observers over that without, for each pair but the first.
 
     Args:
-        tps: by second of the load, from 1 on.
+        tps: second of the load, from 1 on → throughput.
         blocks: whether observers watched, in pairs of one block with them and one without.
         watched: see :class:`Watched`.
     """
@@ -156,7 +158,7 @@ def ratios(tps: Mapping[int, float], blocks: Sequence[bool], watched: Watched) -
 def _watch_in_blocks(
     session: Session, watched: Watched, blocks: list[bool], begin: Future[float]
 ) -> None:
-    """Have observers watch in some of the blocks, counted from when the load begins."""
+    """Have observers watch in some of the blocks, which are counted from the start of the load."""
     keep_time()  # or blocks would end seconds late under this load
     ended = None
     for number, observed in enumerate(blocks, start=1):
@@ -172,12 +174,12 @@ def _watch_in_blocks(
 
 
 class _Captures(dict[str, bytes]):
-    """In place of a run's folder: what observers captured in a block."""
+    """The captures of a block, in memory instead of a run's folder."""
 
     phases: ClassVar = {}
 
     def write(self, name: str, content: bytes, node: str) -> None:
-        del node  # of one
+        del node  # there is one node
         self[name] = content
 
     def write_json(self, name: str, content: object, node: str) -> None:
@@ -185,7 +187,7 @@ class _Captures(dict[str, bytes]):
 
 
 def _require_watched(observers: Observers, watched: Watched) -> None:
-    """Let the measurement fail where observers did not watch: they would seem to cost nothing."""
+    """Fail if observers did not watch: they would seem to cost nothing."""
     captures = _Captures()
     observers.collect(captures)
     if failed := captures.get(REPORT):

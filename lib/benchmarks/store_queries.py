@@ -1,8 +1,8 @@
 """What do a notebook's queries cost in a store of 10,000 runs and 10⁸ rows, and in a small one?
 
-The large store is synthetic: copies of the reference's runs under other ids, an earlier time and the
-target ``synthetic``, with their samples and seconds repeated until there are 10⁸ rows. The reference's
-own runs are in it, too, and the notebooks show these, as in the small one.
+The large store is synthetic: copies of the reference's runs with other ids, an earlier time and the
+target ``synthetic``. Their samples and seconds are repeated until there are 10⁸ rows. The large store
+also has the reference's own runs. The notebooks show these runs, as in the small store.
 """
 
 import json
@@ -26,20 +26,20 @@ from table import Row
 
 RUNS, ROWS = 10_000, 100_000_000
 
-#: Tables with a row for each second or sample, which longer runs have more of.
+#: Tables with a row for each second or sample; longer runs have more of these rows.
 REPEATED = ("interval", "os_sample", "engine_wait")
 
-#: Runs of a small store, those whose metrics are computed, and alternations of small and large.
+#: Runs of the small store, runs whose metrics are computed, and rounds of small and large.
 FEW, CHOSEN, ROUNDS = 40, 20, 3
 
-#: Free disk that the store needs, and as much again while it is made.
+#: Bytes of disk that the store needs; it needs as much again while it is made.
 _NEEDED_BYTES = 2 << 30
 
 _NOTEBOOKS = ("01-postgres-vs-tidb", "04-spec-tree")
 
 
 def measure(checkout: Repo, console: Console) -> Iterator[Row]:
-    """Make both stores, and compare them."""
+    """Make both stores and compare them."""
     if shutil.disk_usage(checkout.data).free < 2 * _NEEDED_BYTES:
         raise BenchlabError(f"{checkout.data}: store_queries needs {2 * _NEEDED_BYTES >> 30} GiB")
     large, few = checkout.data / "large", checkout.data / "few"
@@ -69,7 +69,7 @@ def generate(reference: Path, folder: Path) -> tuple[int, int]:
         for name in RUN_TABLES:
             execute(connection, f'CREATE TEMP TABLE "of_{name}" AS FROM "{name}" ORDER BY run_id')
         for copy in range(copies, -1, -1):
-            # the last is the reference as it is
+            # the last copy is the reference itself
             queries = {
                 name: _synthetic(name, copy, repeats if name in REPEATED else 1)
                 if copy
@@ -100,7 +100,7 @@ def generate(reference: Path, folder: Path) -> tuple[int, int]:
 
 def _synthetic(table: str, copy: int, repeats: int) -> str:
     """Return the query for a copy of a table's rows, in the order of runs."""
-    # ids begin with the time, so copies of earlier years lie before the reference's
+    # ids start with the time, so copies of earlier years come before the reference's runs
     changed = [f"'{2000 - copy:04d}' || run_id[5:] AS run_id"]
     if table == "run":
         changed += [
@@ -137,7 +137,7 @@ def _keep(reference: Path, folder: Path) -> None:
 
 
 def _metrics(few: Path, large: Path) -> Row:
-    """Time of the metrics of some runs in the large store over that in the small one."""
+    """Return the time for the metrics of some runs, large : small store."""
     spent: dict[Path, list[float]] = {few: [], large: []}
     with open_any(few) as store:
         chosen = store.runs()["run_id"].tail(CHOSEN)
@@ -153,7 +153,7 @@ def _metrics(few: Path, large: Path) -> Row:
 
 
 def _notebook(checkout: Repo, name: str, large: Path, console: Console) -> Row:
-    """Time of a notebook's queries in the large store over that in the reference alone."""
+    """Return the time of a notebook's queries, large store : reference alone."""
     found: dict[Path, list[dict]] = {checkout.reference: [], large: []}
     for _ in range(ROUNDS):
         for folder, costs in found.items():
@@ -177,7 +177,7 @@ def _cost(checkout: Repo, name: str, folder: Path) -> dict:
 
 
 def _ingest(few: Path, large: Path) -> Row:
-    """Time of adding one run to the large store over that to the small one."""
+    """Return the time to add one run, large : small store."""
     spent: dict[Path, list[float]] = {few: [], large: []}
     with open_any(few) as store:
         run_id = store.runs()["run_id"].last()

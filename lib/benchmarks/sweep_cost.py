@@ -1,4 +1,4 @@
-"""What does a sweep cost beside a shell loop that does the same restarts?"""
+"""What does a sweep cost, compared with a shell loop that does the same restarts?"""
 
 import subprocess
 import time
@@ -18,7 +18,7 @@ from benchlab.target import Provisioned
 from rich.console import Console
 from table import Row
 
-#: Alternations of a sweep and a shell loop.
+#: Rounds of a shell loop and a sweep.
 ROUNDS = 3
 
 SHELL_LOOP = Path(__file__).with_name("shell_loop.sh")
@@ -32,7 +32,7 @@ def measure(
     trials: Sequence[Trial],
     console: Console,
 ) -> Row:
-    """Wall time of a curve's trials, from dataset to rows in the store, against the shell loop's."""
+    """Return the wall time of a curve's trials, from dataset to stored rows, over the shell loop's."""
     point = trials[0].point
     arguments = [point.dataset_key, point.dataset.tables, point.dataset.rows_per_table]
     arguments += [point.warmup_s, point.measure_s]

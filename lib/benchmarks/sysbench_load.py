@@ -1,4 +1,4 @@
-"""How fast are sysbench's tables loaded, and how much faster than by one INSERT a row?"""
+"""How fast are sysbench's tables loaded, and how much faster than by one INSERT per row?"""
 
 import time
 
@@ -11,19 +11,19 @@ from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
 from rich.console import Console
 from table import Row
 
-#: Rounds of both ways, the tables of one, and the rows that are inserted one by one.
+#: Rounds of both ways, the tables of a load, and the rows that are inserted one by one.
 ROUNDS, LOADED, INSERTED = 3, SysbenchTables(tables=4, rows_per_table=100_000), 1000
 
 _INSERT = "INSERT INTO sbtest1 (k, c, pad) VALUES (%s, %s, %s)"
 
 
 def measure(session: Session, point: Point, console: Console) -> Row:
-    """Rows a second of the load, indexes included, over those of single INSERTs, each committed.
+    """Return rows per second of the load with its indexes : rows per second of committed INSERTs.
 
     Args:
-        session: the engine, whose data directory begins empty each time.
+        session: the engine; its data directory starts empty each time.
         point: the variant that loads.
-        console: for the rates themselves.
+        console: prints the rates.
     """
     loaded, single = [], []
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Where does the time of `make paper` go? Shares of one rerun, read from what it leaves behind."""
+"""Where does the time of `make paper` go? Shares of one rerun, read from the files that it leaves."""
 
 import json
 import shutil
@@ -22,13 +22,13 @@ STUDY = "postgres_vs_tidb"
 PROFILE = "smoke"
 TARGET = "local"
 
-#: What no run could do without; the rest of a run is its own overhead.
+#: Phases that every run needs; the rest of a run is overhead.
 _LOAD = ("warmup", "measure")
 
 
 @dataclass(frozen=True)
 class Times:
-    """When a rerun did what, in seconds of the Unix clock."""
+    """Times of the steps of a rerun, in seconds of the Unix clock."""
 
     set_up_s: float
     """Length of `make setup`."""
@@ -36,18 +36,18 @@ class Times:
     provisioned: float
     ended: float
     papered: float
-    """End of `benchlab paper`, which begins at ``ended``."""
+    """End of `benchlab paper`, which starts at ``ended``."""
     runs: list[Record]
     loaded: list[float]
-    """When the datasets were there that this rerun loaded."""
+    """Times at which the datasets that this rerun loaded were complete."""
 
 
 def measure(checkout: Repo, clone: Path) -> Iterator[Row]:
-    """Set up, rerun a study of which nothing is there, build the paper; yield the shares of it all.
+    """Set up, rerun a study from nothing, and build the paper; yield the share of each step.
 
     Args:
-        checkout: the checkout, nothing measured in it.
-        clone: where a copy of it is set up, as on a fresh machine.
+        checkout: the checkout, with nothing measured in it.
+        clone: folder in which a copy of it is set up, as on a fresh machine.
     """
     for what, share in shares(_rerun(checkout, clone)).items():
         yield Row(f"share of {what} in a rerun of {STUDY} {PROFILE}", _once(share), "")
@@ -59,7 +59,7 @@ def shares(times: Times) -> dict[str, float]:
     spans = [(run.started.timestamp(), run.ended.timestamp()) for run in runs]
     ends = [times.provisioned, *(end for _, end in spans)]
     begins = [*(begin for begin, _ in spans), times.ended]
-    # a run's folder may be closed after the next run has begun
+    # a run's folder may be closed after the next run has started
     gaps = [(end, max(end, begin)) for end, begin in zip(ends, begins, strict=True)]
     overlap = sum(end - begin for end, begin in zip(ends, begins, strict=True) if begin < end)
     loading = [gap for gap in gaps if any(gap[0] <= one <= gap[1] for one in times.loaded)]
@@ -83,7 +83,7 @@ def _rerun(checkout: Repo, clone: Path) -> Times:
 
     def run(*command: str | Path) -> float:
         code = subprocess.run(command, cwd=checkout.root, check=False).returncode
-        if code > 1:  # 1: an engine was refused, say
+        if code > 1:  # 1: for example, an engine was refused
             raise SystemExit(f"{command[0]} ended with exit code {code}")
         return time.time()
 
@@ -103,7 +103,7 @@ def _rerun(checkout: Repo, clone: Path) -> Times:
 
 
 def _snapshots(checkout: Repo) -> Iterator[float]:
-    """When each snapshot of any engine was complete."""
+    """Yield when each snapshot of any engine was complete."""
     found = target.provisioned(checkout, TARGET)
     (primary,) = found.deployment.having(PRIMARY)
     for engine in found.engines:

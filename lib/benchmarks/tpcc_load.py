@@ -1,8 +1,8 @@
-"""How fast is TPC-C's load, and how much faster than loading as other implementations do?
+"""How fast is TPC-C's load, and how much faster than the loads of other implementations?
 
-They draw one row after another, and send them as INSERTs: of 1,024 rows each (go-tpc's
-``pkg/load/batch_loader.go``), or of one row. Both are done here with a part of the rows of the three
-tables that are nearly all of a warehouse.
+Other implementations draw one row after another, and send them as INSERTs of 1,024 rows (go-tpc's
+``pkg/load/batch_loader.go``) or of one row. Both ways are measured here, with a part of the rows of the
+three tables that make up nearly all of a warehouse.
 """
 
 import random
@@ -20,31 +20,31 @@ from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS, ITEMS, Tpcc
 from rich.console import Console
 from table import Row
 
-#: Rounds of all ways, warehouses and processes of a whole load.
+#: Rounds of all ways; warehouses and processes of a whole load.
 ROUNDS, WAREHOUSES, JOBS = 3, 20, 2
 
 #: Rows of one INSERT.
 BATCH = 1024
 
-#: Rows of a warehouse that are inserted.
+#: Table → its rows in a warehouse, for the tables into which rows are inserted.
 _ROWS = {
     "stock": ITEMS,
     "customer": DISTRICTS * CUSTOMERS,
     "order_line": 10 * DISTRICTS * CUSTOMERS,
 }
 
-#: The part of them that is, and where it is one by one.
+#: Share of these rows that is inserted in batches, and share that is inserted one by one.
 _PART, _PART_SINGLE = 1 / 20, 1 / 100
 
 _CHARACTERS = string.ascii_letters + string.digits
 
 
 def measure(engine: Engine, console: Console) -> Iterator[Row]:
-    """Warehouses a minute; those of one connection over other ways to bring the same rows there.
+    """Yield warehouses per minute, and the ratio of one connection's bulk load to other ways.
 
     Args:
-        engine: a running server, whose tables of TPC-C are dropped.
-        console: for the rates themselves.
+        engine: a running server; its tables of TPC-C are dropped.
+        console: prints the rates.
     """
     whole, generated, bulk, batches, single = [], [], [], [], []
     dataset = Tpcc(warehouses=WAREHOUSES)
@@ -79,7 +79,7 @@ def measure(engine: Engine, console: Console) -> Iterator[Row]:
 
 
 def _rate(part: float, work: Any) -> float:
-    """Warehouses a minute, where a part of one is what is done."""
+    """Return warehouses per minute, if the work is a part of one warehouse."""
     begin = time.monotonic()
     work()
     return 60 * part / (time.monotonic() - begin)
@@ -105,7 +105,7 @@ def _insert_batches(engine: Engine) -> None:
 
 
 def _insert_single(engine: Engine) -> None:
-    """The server prepares the statement once, in one transaction."""
+    """Insert rows one by one in one transaction; the server prepares the statement once."""
     with engine.transaction() as connection:
         cursor = connection.cursor()
         for table, draw in _DRAWN.items():
@@ -125,7 +125,7 @@ def _drop(engine: Engine) -> None:
         engine.query(f"DROP TABLE IF EXISTS {table}")
 
 
-# Rows as others draw them
+# Rows as other implementations draw them
 
 
 def _literal(value: object) -> str:

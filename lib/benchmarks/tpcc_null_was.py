@@ -1,6 +1,6 @@
 """An application server that answers at once, with fixed bytes: `tpcc_null_was.py ADDRESS PORT`.
 
-It prints a line when it listens, and ends when its standard input does.
+It prints a line when it listens, and ends when its standard input ends.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class NullServer(asyncio.Protocol):
             return
         if head.startswith(b"GET"):
             self._answer(_MENU)
-        elif len(body) == int(head[head.rindex(b" ") :]):  # its length comes last
+        elif len(body) == int(head[head.rindex(b" ") :]):  # the header of its length comes last
             path = head[: head.index(b" ", len("POST ")) + 1]
             self._answer(_ROLLED_BACK if _UNUSED in body else _REPLIES[path])
 

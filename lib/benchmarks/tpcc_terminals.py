@@ -1,8 +1,9 @@
 """How many of TPC-C's terminals does a core drive at their pace, in how much memory, how late?
 
-The load of many processes of the emulator, all on one core, with the inputs and the HTTP of a real one;
-application servers that answer at once are on the others. One of each has its own address, as a
-process may have some 20,000 open files, and an address some 28,000 connections to another.
+Several processes of the emulator run on one core, with the inputs and the HTTP of a real load.
+Application servers that answer at once run on the other cores. Each emulator has its own server at its
+own address, since a process may have some 20,000 open files, and an address some 28,000 connections to
+another one.
 """
 
 import json
@@ -23,10 +24,10 @@ from benchlab.stats import Estimate
 from rich.console import Console
 from table import Row
 
-#: Processes of the emulator, and warehouses of each.
+#: Processes of the emulator, and warehouses per process.
 PROCESSES, WAREHOUSES = 7, 1500
 
-#: Over which terminals connect, and parts of the time after that, in seconds.
+#: Seconds in which the terminals connect; number and seconds of the measured windows after that.
 RAMP_UP_S, WINDOWS, WINDOW_S = 60, 6, 10
 
 _NULL_WAS = Path(__file__).with_name("tpcc_null_was.py")
@@ -36,8 +37,8 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def measure(checkout: Repo, console: Console) -> Iterator[Row]:
-    """Terminals that one core would drive by what these use of it, KiB of each, and lateness."""
-    del checkout  # nothing of it is needed
+    """Yield the terminals that a fully used core would drive, KiB per terminal, and lateness."""
+    del checkout  # not needed
     *others, own = sorted(os.sched_getaffinity(0))
     terminals = WAREHOUSES * OF_A_WAREHOUSE
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="benchlab-bench-") as records:
@@ -122,7 +123,7 @@ def _await_begun(program: subprocess.Popen[str]) -> None:
 
 
 def _cpu_s(programs: Sequence[subprocess.Popen[str]]) -> float:
-    """Return what programs have used of the CPU."""
+    """Return the CPU time that programs have used, in seconds."""
     ticks = 0
     for program in programs:
         fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""What does the application server of TPC-C take of a CPU for each transaction, the database aside?"""
+"""How much CPU does TPC-C's application server take for a transaction, without the database?"""
 
 import asyncio
 import os
@@ -28,10 +28,10 @@ from benchlab.workloads.tpcc.transactions.contract import (
 from rich.console import Console
 from table import Row
 
-#: Measurements, their seconds, and connections, each of which sends as soon as it is answered.
+#: Measurements, seconds of each, and connections, which send as soon as they are answered.
 ROUNDS, SECONDS, CONNECTIONS = 5, 3, 64
 
-#: Of 23 transactions, how many are of this form: the deck of clause 5.2.4.2.
+#: The deck of clause 5.2.4.2: requests, and how many of 23 transactions are of this type.
 DECK: list[tuple[Request, int]] = [
     (NewOrder(1, 1, 1, [OrderedItem(number, 1, 5) for number in range(1, 11)]), 10),
     (Payment(1, 1, 1, 1, Decimal("12.50"), c_id=1), 10),
@@ -42,14 +42,14 @@ DECK: list[tuple[Request, int]] = [
 
 
 def measure(checkout: Repo, console: Console) -> Iterator[Row]:
-    """Transactions over the CPU seconds of a server that answers them without a database.
+    """Yield transactions per CPU second of a server that answers them without a database.
 
-    The load is made by this process, on a core of its own where there is one.
+    This process makes the load, on another core if there is one.
     """
-    del checkout, console  # nothing of them is needed
+    del checkout, console  # not needed
     rates = []
     with _server() as (pid, port):
-        _load(port)  # nothing is warm yet
+        _load(port)  # warm-up
         for _ in range(ROUNDS):
             before = _cpu_s(pid)
             transactions = _load(port)
@@ -63,7 +63,7 @@ def measure(checkout: Repo, console: Console) -> Iterator[Row]:
 
 @contextmanager
 def _server() -> Iterator[tuple[int, int]]:
-    """Hold a server with the null database; give its process and its port."""
+    """Run a server with the null database; provide its process id and its port."""
     with tempfile.TemporaryDirectory(prefix="benchlab-bench-") as folder:
         results = str(Path(folder) / "deliveries.jsonl")
         command = ["benchlab.drivers.tpcc.was", "--database", "null", "--port", "0"]
@@ -83,7 +83,7 @@ def _server() -> Iterator[tuple[int, int]]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the CPU time that a process has used."""
+    """Return the CPU time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -103,9 +103,9 @@ def _load(port: int) -> int:
 
 
 class _Client(asyncio.Protocol):
-    """Sends one transaction after the other on a connection that is kept.
+    """Sends one transaction after the other on one connection.
 
-    An answer comes in two parts, its headers with the length of the body first.
+    An answer comes in two parts: first its headers, with the length of the body, then the body.
     """
 
     def __init__(self, until: float) -> None:
@@ -134,7 +134,7 @@ class _Client(asyncio.Protocol):
 
 
 def _requests() -> list[bytes]:
-    """Return the requests of a deck as they are sent, the types spread over it."""
+    """Return the requests of a deck in the order of sending; each type is spread over the deck."""
     shares = [((position + 0.5) / times, form) for form, times in DECK for position in range(times)]
     sent = []
     for _, form in sorted(shares, key=lambda share: share[0]):

@@ -1,1 +1,1 @@
-"""What only one study shows, a module each, found by the study's name."""
+"""Content that only one study shows: a module for each study, found by the study's name."""

@@ -1,4 +1,4 @@
-"""The article on cached tables: its numbers worked out again, and beside them those of the rerun."""
+"""The article on cached tables: its numbers computed again, and those of the rerun beside them."""
 
 import altair as alt
 import polars as pl
@@ -17,10 +17,10 @@ from benchlab.study import DEFAULT_ENVELOPE
 
 STUDY = "cached_tables"
 
-#: Statements of a mix's transaction beside its point selects: inserts and deletes; queries of a range.
+#: Statements of a mix's transaction besides its point selects: inserts and deletes; range queries.
 _WRITES, _RANGES = 20, 4
 
-#: Axis of ratios, equally far from each other on a scale of logarithms.
+#: Axis of ratios, whose marks are about equally spaced on a logarithmic scale.
 _RATIOS = alt.Axis(values=[0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6], grid=True)
 
 
@@ -29,7 +29,7 @@ def ratios(repo: Repo) -> pl.DataFrame:
 
     Columns: ``kind`` (reads, mixes), ``rows_per_table``, ``workload``, ``concurrency``, ``plain``,
     ``cached`` (1/s), ``ratio``, ``published`` and ``found`` (gain in %, cut off after two decimals as
-    in the article), ``other`` (the same over the plain table of the other size).
+    in the article), ``other`` (gain over the plain table of the other size).
     """
     reads = published.read(repo, STUDY, "read"), "read_gain", pl.col("script")
     selects = pl.format("{} point selects", pl.col("point_selects"))
@@ -63,18 +63,18 @@ def ratios(repo: Repo) -> pl.DataFrame:
 
 
 def _size() -> pl.Expr:
-    """Rows of the table, for reading: ``50,000 rows``."""
+    """Return the rows of the table as text: ``50,000 rows``."""
     return pl.format("{},000 rows", pl.col("rows_per_table") // 1000)
 
 
 def _gain(plain: str) -> pl.Expr:
-    """Gain over a column in percent, cut off after two decimals."""
+    """Return the gain over a column in percent, cut off after two decimals."""
     hundredths = ((pl.col("cached") - pl.col(plain)) * 10_000 / pl.col(plain)).cast(pl.Int64)
     return (hundredths / 100).round(2)
 
 
 def summary(repo: Repo) -> pl.DataFrame:
-    """Return what the ratios of each workload come to: geometric mean, range, ratio of the peaks."""
+    """Return a summary of each workload's ratios: geometric mean, range, ratio of the peaks."""
     return (
         ratios(repo)
         .group_by("kind", "rows_per_table", "workload", maintain_order=True)
@@ -89,7 +89,7 @@ def summary(repo: Repo) -> pl.DataFrame:
 
 
 def gains(repo: Repo) -> alt.VConcatChart:
-    """Throughput of a cached over that of a plain table against threads: reads above, mixes below."""
+    """Return charts of throughput, cached : plain table, against threads: reads above, mixes below."""
     both = ratios(repo)
     return alt.vconcat(
         _cached(both.filter(kind="reads"), "Reads: QPS of the cached table : plain table"),
@@ -120,11 +120,11 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
 
 
 def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
-    """Return what a cached table gains over a plain one at each point, published and here, in percent.
+    """Return the gain of a cached table over a plain one at each point, published and here, in percent.
 
-    Of queries a second, as in the article: those of transactions that were repeated are among them.
+    The gain is in queries per second, as in the article; queries of repeated transactions count, too.
 
-    Columns: ``kind``, ``rows_per_table``, ``workload``, ``concurrency`` as of :func:`ratios`;
+    Columns: ``kind``, ``rows_per_table``, ``workload``, ``concurrency`` as in :func:`ratios`;
     ``article``; ``here``, ``low`` and ``high`` (95 %; null with a single trial); ``valid`` (whether
     both sides passed the gate).
     """
@@ -170,7 +170,7 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
 
 def _named_as_published(rerun: Rerun, name: str) -> tuple[str, int, str]:
-    """Return kind, rows and name of a workload as :func:`ratios` has them."""
+    """Return kind, rows and name of a workload as in :func:`ratios`."""
     workload = rerun.study.workloads[name]
     rows = rerun.study.dataset(rerun.study.profiles[rerun.profile], name).rows_per_table
     if selects := workload.options.get("point_selects"):
@@ -179,9 +179,9 @@ def _named_as_published(rerun: Rerun, name: str) -> tuple[str, int, str]:
 
 
 def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
-    """Return :func:`improvements` for reading: a row per workload and size, a column per thread count.
+    """Return :func:`improvements` as text: a row per workload and size, a column per thread count.
 
-    A cell is ``article / here``, in percent; in brackets what did not pass the gate.
+    A cell is ``article / here``, in percent. Values that did not pass the gate are in brackets.
     """
     here = pl.format("{} %", pl.col("here").round(0).cast(pl.Int64))
     cell = pl.concat_str(
@@ -199,9 +199,9 @@ def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
 
 
 def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
-    """Throughput of a cached over that of a plain table against threads, a view for each read workload.
+    """Return charts of throughput, cached : plain table, against threads, one for each read workload.
 
-    The article's curves are dashed and hollow, those measured here solid, with their 95 % intervals.
+    The article's curves are dashed and hollow; those measured here are solid, with 95 % intervals.
     """
     reads = _as_ratios(improvements.filter(kind="reads"))
     x = article_charts.base(reads["concurrency"], "threads")
@@ -210,10 +210,10 @@ def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
 
 
 def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
-    """What a cached table gains against the share of writes in a mix, at every number of threads.
+    """Return a chart of a cached table's gain against the share of writes, for each number of threads.
 
-    Left of where a curve crosses the dashed line a cached table pays. The article's curves are dashed
-    and hollow, those measured here solid, with their 95 % intervals.
+    A cached table pays left of the point where a curve crosses the dashed line. The article's curves
+    are dashed and hollow; those measured here are solid, with 95 % intervals.
     """
     selects = pl.col("workload").str.extract(r"(\d+)").cast(pl.Int64)
     mixes = _as_ratios(improvements.filter(kind="mixes")).with_columns(
@@ -231,7 +231,7 @@ def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
 
 
 def conflicts(rerun: Rerun) -> pl.DataFrame:
-    """Return how often the mixes' transactions were repeated, medians over the runs of each point.
+    """Return how often the mixes' transactions were repeated: medians over the runs of each point.
 
     Columns: ``mix``, ``variant``, ``threads``, ``transactions (1/s)``, ``queries (1/s)``, ``repeated (1
     per transaction)``.
@@ -263,10 +263,10 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
 
 
 def own_work(rerun: Rerun) -> pl.DataFrame:
-    """Return what the TiDB server did of its own accord during the runs that count.
+    """Return the work that the TiDB server did on its own during the runs that count.
 
-    Columns: ``work``, ``rounds`` (of all runs), ``runs`` (in how many of them), ``of`` (runs whose
-    counters are there).
+    Columns: ``work``, ``rounds`` (in all runs), ``runs`` (number of runs with a round), ``of`` (number
+    of runs with stored counters).
     """
     counted = rerun.of_runs(
         "SELECT run_id, name, at_end - coalesce(at_begin, 0) AS rounds FROM engine_counter"
@@ -284,9 +284,10 @@ def own_work(rerun: Rerun) -> pl.DataFrame:
 
 
 def between_writes(rerun: Rerun) -> pl.DataFrame:
-    """Return what readers gain by a cached table that is written into every so many seconds.
+    """Return what readers gain from a cached table that is written to at regular intervals.
 
-    The throughput of each period with one write in it is a sample; a plain table's are the ones beside.
+    The throughput of each period with one write is a sample; it is compared with periods of a plain
+    table.
 
     Columns: ``rows_per_table``, ``lease_s``, ``every_s``, ``writes``, ``ratio`` (of the throughput,
     cached : plain), ``low``, ``high`` (95 %), ``wait_s`` (median time from COMMIT to its answer).
@@ -321,9 +322,9 @@ def between_writes(rerun: Rerun) -> pl.DataFrame:
 
 
 def pays(between: pl.DataFrame) -> alt.LayerChart:
-    """Readers' throughput with a cached over that with a plain table against the time between writes.
+    """Return a chart of readers' throughput, cached : plain table, against the time between writes.
 
-    Above the dashed line a cached table pays; the bars are 95 % intervals.
+    Above the dashed line a cached table pays. The bars are 95 % intervals.
 
     Args:
         between: see :func:`between_writes`.
@@ -360,7 +361,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
 
 
 def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
-    """Return percentages as ratios, and in words of which size and how many threads they are."""
+    """Return percentages as ratios, with columns for the size and the threads as text."""
     return improvements.with_columns(
         *((1 + pl.col(name) / 100).alias(name) for name in ("article", "here", "low", "high")),
         size=_size(),
@@ -369,7 +370,7 @@ def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
 
 
 def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) -> alt.LayerChart:
-    """The article's ratios and ours over an axis, by size of the table."""
+    """Return a chart of the article's ratios and ours over an axis, by size of the table."""
     tooltip = [
         "workload",
         "size",
@@ -397,12 +398,12 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
 
 
 def _intervals(base: alt.Chart) -> alt.Chart:
-    """Rules from ``low`` to ``high``; a point of one trial has none, and a logarithm no 0."""
+    """Return rules from ``low`` to ``high``; a point of one trial has none, and 0 has no logarithm."""
     return base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5)
 
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/cached_tables.md`` places of its own."""
+    """Return the content that ``paper/sections/cached_tables.md`` shows beyond the common content."""
     repo, rerun = source.repo, source.rerun
     gained, waited = improvements(repo, rerun), leases.waits(rerun)
     written = between_writes(rerun)

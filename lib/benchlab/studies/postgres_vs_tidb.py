@@ -1,4 +1,4 @@
-"""What the section on PostgreSQL against TiDB has beyond those of all studies."""
+"""Content that only the section on PostgreSQL against TiDB has."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ _THROUGHPUT = {
 
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/postgres_vs_tidb.md`` places of its own."""
+    """Return the content of ``paper/sections/postgres_vs_tidb.md`` beyond the common content."""
     rerun, measured = source.rerun, source.measured
     main = measured.filter(envelope="main")
     monitored = _monitored(rerun)
@@ -59,7 +59,7 @@ def section(source: Source) -> Content:
 
 
 def _throughput(study: Study, main: pl.DataFrame) -> dict[str, alt.TopLevelMixin]:
-    """Return the charts of throughput that there are points for."""
+    """Return the charts of throughput that have points."""
     figures = {}
     for name, (workload, variants) in _THROUGHPUT.items():
         shown = main.filter(pl.col("variant").is_in(variants), workload=workload)
@@ -87,17 +87,17 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
 
 
 def _monitored(rerun: Rerun) -> dict[str, str]:
-    """Return the runs for the monitor charts: oltp_insert under as many threads as were run."""
+    """Return the runs for the monitor charts: oltp_insert at the highest concurrency that was run."""
     inserts = rerun.counted.filter(workload="oltp_insert")
     highest = inserts["concurrency"].max()
     return monitor.monitored(rerun, "oltp_insert", highest) if highest else {}
 
 
 def similitude(rerun: Rerun) -> pl.DataFrame:
-    """Return what the article's experiment and this one have of each; ours in the main envelope.
+    """Return ratios and sizes of the article's experiment and of ours in the main envelope.
 
-    Columns: those of :func:`benchlab.report.similitude.similitude`; beyond its rows, how often the
-    WAL of a run fills ``max_wal_size``.
+    Columns: those of :func:`benchlab.report.similitude.similitude`. Further rows give how often the WAL
+    of a run fills ``max_wal_size``.
     """
     rows = pl.DataFrame(_wal_rows(rerun), schema=similitudes.SCHEMA, orient="row")
     return pl.concat([similitudes.similitude(rerun), rows])

@@ -1,4 +1,4 @@
-"""The article on a remote log: its numbers worked out again, and what a slow log does to PostgreSQL."""
+"""The article on a remote log: its numbers computed again, and how a slow log affects PostgreSQL."""
 
 from dataclasses import dataclass
 
@@ -16,22 +16,22 @@ from benchlab.store.results import Rerun
 
 STUDY = "remote_wal"
 
-#: The engine whose log lies on a slow disk in one variant, and with the data in another.
+#: The engine with a slow log; its variant with the log beside the data; that with a slow log disk.
 SLOW, NEAR, FAR = "remote_log", "local", "remote"
 
 #: Workload whose curves the model of a slow log is fitted to.
 MODELLED = "oltp_insert"
 
-#: Latencies of a durable write that the model is drawn for, ms, and up to how many clients.
+#: Latencies of a durable write that the model is drawn for, in ms; the most clients in its charts.
 LATENCIES_MS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_CLIENTS = 512
 
-#: Share of the throughput with a near log from which on a far one counts as no longer mattering, and
-#: those that a chart shows beside it.
+#: Share of the near log's throughput from which on a far log counts as good enough; all shares that a
+#: chart shows.
 ENOUGH = 0.9
 SHARES = (0.8, ENOUGH, 0.95)
 
-#: PostgreSQL's three variants differ by their standby alone, which the article does not always name.
+#: PostgreSQL's three variants differ only in their standby, which the article does not always name.
 _REMOTE_WAL = {
     ("he3db", "default"): "He3DB",
     ("postgres", "sync_standby"): "PostgreSQL, semi-synchronous standby",
@@ -55,7 +55,7 @@ _REMOTE_WAL_STYLES: article_charts.Styles = dict(
 
 
 def peaks(repo: Repo) -> pl.DataFrame:
-    """Return He3DB's peak beside PostgreSQL's in each workload, and what is left at 512 threads."""
+    """Return He3DB's peak : PostgreSQL's in each workload, and their ratio at 512 threads."""
     throughput = published.read(repo, "remote_wal", "throughput")
     last = throughput["concurrency"].max()
     peaks = throughput.group_by("workload", "engine", "variant", maintain_order=True).agg(
@@ -82,11 +82,13 @@ def peaks(repo: Repo) -> pl.DataFrame:
 
 
 def wal_shape(repo: Repo) -> pl.DataFrame:
-    """Return each point's WAL writes at a time and their part in a transaction, from the WAL tables.
+    """Return each point's concurrency of WAL writes and their share of a transaction.
+
+    The values are from the published WAL tables.
 
     Columns: ``concurrency_published`` and ``concurrency_found`` (mean number of WAL writes under way),
     ``wal_ms`` and ``transaction_ms`` (mean times; a transaction's by Little's law), ``share`` (of the
-    first in the second), ``wal_bytes_per_transaction``, ``transactions_per_write``.
+    first time in the second), ``wal_bytes_per_transaction``, ``transactions_per_write``.
     """
     seconds = published.number(repo, "remote_wal", "command_time")
     wal_us = pl.col("wal_write_time_us") / pl.col("wal_writes")
@@ -107,9 +109,9 @@ def wal_shape(repo: Repo) -> pl.DataFrame:
 
 
 def wal_correlations(repo: Repo) -> pl.DataFrame:
-    """Return how throughput correlates with each WAL metric along the threads, with intervals.
+    """Return how throughput correlates with each WAL metric over the threads, with intervals.
 
-    See :func:`benchlab.stats.pearson` for what an interval of six points along a curve can say.
+    See :func:`benchlab.stats.pearson` for what an interval of six points of a curve can show.
     """
     wal = published.read(repo, "remote_wal", "wal")
     metrics = [name for name in wal.columns if name.startswith("wal_")]
@@ -127,7 +129,7 @@ def wal_correlations(repo: Repo) -> pl.DataFrame:
 
 
 def throughput(repo: Repo) -> alt.FacetChart:
-    """Throughput of He3DB and of PostgreSQL with either standby against threads, by workload."""
+    """Return charts of He3DB's and PostgreSQL's throughput against threads, one per workload."""
     frame = published.read(repo, "remote_wal", "throughput").with_columns(
         curve=article_charts.curve(lambda engine, variant: _REMOTE_WAL[engine, variant])
     )
@@ -168,8 +170,8 @@ def wal_classes(repo: Repo) -> pl.DataFrame:
 def correlations(rerun: Rerun) -> pl.DataFrame:
     """Return how throughput correlates with each WAL metric along each measured curve.
 
-    Columns as those of :func:`wal_correlations`, with ``curve``; curves of fewer than four points, of
-    which a correlation says nothing, are left out.
+    Columns: ``curve``, ``workload``, ``metric``, ``n`` (points), ``pearson``, ``low``, ``high``. Curves
+    of fewer than four points are left out, since their correlation shows nothing.
     """
     table = log_writes.table(rerun).with_columns(
         wal_bytes_per_s=pl.col("wal_writes_per_s") * pl.col("wal_bytes_per_write")
@@ -198,7 +200,7 @@ def correlations(rerun: Rerun) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class SlowLog:
-    """A model of throughput with a near and a far log, beside what was measured."""
+    """A model of throughput with a near and a far log, and the measured points."""
 
     model: CommitModel
     points: pl.DataFrame
@@ -207,7 +209,7 @@ class SlowLog:
 
     @property
     def error(self) -> float:
-        """Median relative error of the points that the model was not fitted to."""
+        """Median relative error at the points that the model was not fitted to."""
         others = self.points.filter(~pl.col("fitted"))
         return (others["predicted"] / others["tps"] - 1).abs().median()
 
@@ -217,10 +219,10 @@ class SlowLog:
         return self.points.filter(variant=NEAR)["latency_us"].median() / 1e6
 
     def needed(self) -> pl.DataFrame:
-        """Return from how many clients on a log of each latency is nearly as good as the near one.
+        """Return the clients from which on a log of each latency is nearly as good as the near one.
 
         Columns: ``latency_ms``, ``clients`` (null: more than :data:`MOST_CLIENTS`), ``share_of_one``
-        (of the near log's throughput that a single client has).
+        (throughput of a single client, as a share of that with the near log).
         """
         rows = []
         for latency_ms in LATENCIES_MS:
@@ -233,7 +235,7 @@ class SlowLog:
 
 
 def slow_log(rerun: Rerun) -> SlowLog | None:
-    """Fit the model to every other number of clients; ``None``: too few points passed the gate."""
+    """Fit the model to every other number of clients; ``None`` if too few points passed the gate."""
     probes = (
         rerun.metrics.join(log_writes.probed(rerun), on="run_id")
         .filter(engine=SLOW, workload=MODELLED)
@@ -269,7 +271,7 @@ def _clients(ticks: list[int], clients: str) -> alt.X:
 
 
 def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
-    """Measured throughput and the model's curve, by log; hollow: points that it was not fitted to."""
+    """Return a chart of measured throughput and the model by log; points not in the fit are hollow."""
     measured = slow.points
     most = measured["concurrency"].max()
     numbers = [2 ** (n / 8) for n in range(0, 8 * most.bit_length()) if 2 ** (n / 8) <= most]
@@ -303,7 +305,7 @@ def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
 
 
 def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
-    """The model's throughput with logs of several latencies over that with the near log.
+    """Return a chart of the model's throughput at several latencies of the log : with the near log.
 
     Above the dashed line a slow log hardly matters any more.
     """
@@ -343,9 +345,9 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
 
 
 def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
-    """From how many clients on a log of each latency is nearly as good as the near one, by the model.
+    """Return a chart of the clients from which on a slow log is nearly as good as the near one.
 
-    The dashed lines are the latencies that were measured: between them the model was fitted.
+    The curves are the model's. The dashed lines are the measured latencies; the model was fitted there.
     """
     latencies_ms = [10 ** (n / 12 - 1) for n in range(25)]
     rows = pl.DataFrame(
@@ -396,11 +398,11 @@ def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
 
 
 def full_pages(rerun: Rerun) -> pl.DataFrame:
-    """Return what full pages cost: each pair of variants that differ by ``full_page_writes`` alone.
+    """Return what full pages cost, by pair of variants that differ only in ``full_page_writes``.
 
     Columns: ``engine``, ``workload``, ``concurrency``, ``with`` and ``without`` (variants),
-    ``tps_with``, ``tps_without``, ``ratio`` (without : with), ``wal_with`` and ``wal_without`` (bytes a
-    transaction).
+    ``tps_with``, ``tps_without``, ``ratio`` (without : with), ``wal_with`` and ``wal_without`` (bytes
+    per transaction).
     """
     costs = rerun.metrics.group_by("engine", "variant", "workload", "concurrency").agg(
         pl.col("tps", "wal_bytes_per_transaction").median()
@@ -434,7 +436,7 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
 
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/remote_wal.md`` places of its own."""
+    """Return the content that ``paper/sections/remote_wal.md`` shows beyond the common content."""
     repo, rerun = source.repo, source.rerun
     made = sections.default(source)
     shares, lagged, slow = log_writes.classes(rerun), log_writes.lags(rerun), slow_log(rerun)

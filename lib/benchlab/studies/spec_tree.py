@@ -1,4 +1,4 @@
-"""What the section on the recursive query has beyond those of all studies."""
+"""Content that only the section on the recursive query has."""
 
 import altair as alt
 import polars as pl
@@ -27,15 +27,15 @@ STUDY = "spec_tree"
 #: Number of the trial that the article reports.
 _TRIAL_REPORTED = 3
 
-#: Table by what a plan of MariaDB calls it.
+#: Alias in a plan of MariaDB → table.
 _ALIASES = {"r": "spec_relationship", "s": "specification"}
 
 
 def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
-    """Return the article's table in its own form, and under each of its rows these runs'.
+    """Return the article's table in its own form, and a row of these runs under each of its rows.
 
-    A cell is ``p99 / p99.9 / throughput``, in ms and queries per second: of the article's third trial
-    its greatest throughput, here medians over all trials.
+    A cell is ``p99 / p99.9 / throughput``, in ms and queries per second. The article reports its third
+    trial, with the greatest throughput in it; the values here are medians over all trials.
     """
     theirs = published.read(repo, STUDY, "results").select(
         "engine",
@@ -82,7 +82,7 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
 
 def third_trial(rerun: Rerun) -> pl.DataFrame:
-    """Return what taking the third trial does: its throughput over the median of all, by curve.
+    """Return the effect of reporting the third trial: its throughput over the median of all, by curve.
 
     Columns: ``curve``, ``layout``, ``least`` and ``greatest`` (of the ratio over connections), ``best``
     (points at which the third is the fastest of all), ``points``.
@@ -109,7 +109,7 @@ def third_trial(rerun: Rerun) -> pl.DataFrame:
 def plans(rerun: Rerun) -> pl.DataFrame:
     """Return how each curve's plan reads the two tables; see :func:`benchlab.report.plans.table`.
 
-    Columns: ``curve``, ``layout``, ``relationships`` and ``specifications`` (for reading), ``rows``.
+    Columns: ``curve``, ``layout``, ``relationships`` and ``specifications`` (both as text), ``rows``.
     """
     names = {"spec_relationship": "relationships", "specification": "specifications"}
     found = query_plans.table(rerun, list(names), _ALIASES)
@@ -133,10 +133,10 @@ def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
 
 
 def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
-    """Return MariaDB's throughput by how the table is read and by the pool, at the fewest connections.
+    """Return MariaDB's throughput by how it reads the table and by the pool, at the fewest connections.
 
-    Columns: ``read``, ``small pool``, ``large pool``, ``large : small``; the article's own pair, whose
-    small pool is of 128 MB, is the last row.
+    Columns: ``read``, ``small pool``, ``large pool``, ``large : small``. The last row is the article's
+    own pair, with a small pool of 128 MB.
     """
     of_engine = rerun.metrics.filter(engine="mariadb")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
@@ -172,11 +172,11 @@ def _layout(rerun: Rerun) -> pl.Expr:
 
 
 def article_law(repo: Repo) -> pl.DataFrame:
-    """Return each cell's least mean latency by Little's law beside its own percentiles.
+    """Return the least mean latency of each cell by Little's law, beside the cell's own percentiles.
 
-    In a closed loop without pauses the mean latency is connections / throughput; of the greatest
-    throughput it is the least that the mean can be. ``fits``: the mean does not lie above the p99.
-    ``busy``: connections that can have been at work at a time, throughput × p99 at most.
+    In a closed loop without pauses the mean latency is connections / throughput, so the greatest
+    throughput gives the least mean. ``fits``: the mean is not above the p99. ``busy``: the most
+    connections that can have been at work at a time, throughput × p99.
     """
     mean = 1000 * pl.col("concurrency") / pl.col("throughput_max_per_s")
     return (
@@ -202,7 +202,7 @@ def article_law(repo: Repo) -> pl.DataFrame:
 
 
 def article_ratios(repo: Repo) -> pl.DataFrame:
-    """Return ratios of throughput that the article states or leaves out, a column per connections."""
+    """Return throughput ratios that the article states or leaves out, a column per connection count."""
     results = published.read(repo, STUDY, "results")
     curve = {
         key: group.select("concurrency", "throughput_max_per_s")
@@ -240,7 +240,7 @@ def article_ratios(repo: Repo) -> pl.DataFrame:
 
 
 def article_throughput(repo: Repo) -> alt.FacetChart:
-    """Greatest throughput of each engine against connections, with and without partitions."""
+    """Return charts of each engine's greatest throughput against connections, by partitioning."""
     layout = pl.when("partitioned").then(pl.lit("partitioned by operator"))
     frame = (
         published.read(repo, STUDY, "results")
@@ -260,7 +260,7 @@ def article_throughput(repo: Repo) -> alt.FacetChart:
 
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/spec_tree.md`` places of its own."""
+    """Return the content that ``paper/sections/spec_tree.md`` shows beyond the common content."""
     repo, rerun, measured = source.repo, source.rerun, source.measured
     study, latency, read = rerun.study, latencies.latencies(rerun), plans(rerun)
     due = open_loop.open_loop(rerun)

@@ -1,4 +1,4 @@
-"""What the section on TPC-C has of its own: the standard's rules, the article's numbers worked out."""
+"""Content that only the section on TPC-C has: the standard's rules, the article's numbers computed."""
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 
-#: Terminals of a warehouse (TPC-C 5.11, clause 4.2.2).
+#: Terminals per warehouse (TPC-C 5.11, clause 4.2.2).
 _TERMINALS = 10
 
 
@@ -19,10 +19,10 @@ _TERMINALS = 10
 #: Delivery, Stock-Level (clauses 5.2.3 and 5.2.5.7); New-Order has the share that the others leave.
 _PACING = ((0.45, 18 + 12), (0.43, 3 + 12), (0.04, 2 + 10), (0.04, 2 + 5), (0.04, 2 + 5))
 
-#: Rules that no run keeps at another pacing than TPC-C's.
+#: Names of the rules that no run keeps at another pacing than TPC-C's.
 _OF_PACING = "keying time|think time|throughput of a warehouse|pacing in ramp-up"
 
-#: Columns of numbers of different sizes.
+#: Columns with numbers of different magnitudes.
 _TIMES = tuple(
     f"{what}, {which} (s)"
     for what in ("keying", "think")
@@ -31,11 +31,11 @@ _TIMES = tuple(
 
 
 def section(source: Source) -> Content:
-    """Gather what ``paper/sections/tpcc.md`` places: what all sections have, and what is disclosed."""
+    """Return the content of ``paper/sections/tpcc.md``: that of all sections, and the disclosures."""
     rerun, repo = source.rerun, source.repo
     made = sections.default(source)
     used = cpu.used(rerun).filter(pl.col("workload").is_in(tpcc.plain(rerun.study)))
-    if not used.is_empty():  # a view for each workload has no room for its name
+    if not used.is_empty():  # plain ones: views of all workloads have no room for names
         made.figures["cpu"] = cpu.chart(rerun.study, used)
     runs = tpcc.reported(rerun)
     responses = [(f"responses-{place}", run) for place, run in enumerate(runs)]
@@ -73,17 +73,17 @@ def section(source: Source) -> Content:
 
 
 def _written(value: float) -> str:
-    """A number with its own digits."""
+    """Return a number as text, with its own digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def rules_kept(rerun: Rerun) -> pl.DataFrame:
-    """Return a row for each point's median run: its New-Orders, and the rules it kept.
+    """Return a row for each point's median run: its New-Orders, and the rules that it kept.
 
-    Columns: ``curve``, ``workload``, which says how it is paced, ``transactions`` (form and isolation
+    Columns: ``curve``, ``workload`` (its name gives the pacing), ``transactions`` (form and isolation
     level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated, at TPC-C's pacing; null at
-    any other), ``kept``, ``broken``, ``undecided``, ``broken at any pace`` (names of those that it
-    broke and that another pacing than TPC-C's does not break by itself).
+    any other), ``kept``, ``broken``, ``undecided`` (numbers of rules), ``broken at any pace`` (names of
+    the broken rules, without those that any pacing other than TPC-C's breaks).
     """
     runs = tpcc.median_runs(rerun.metrics)
     answers = (
@@ -123,16 +123,16 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
 
 
 def _transactions(study: Study, engine: str, workload: str) -> str:
-    """Say in which form an engine's transactions ran, and at which isolation level."""
+    """Return the form of an engine's transactions and their isolation level."""
     role = study.engines[engine].role or engine
     option = effective(role, study.workloads[workload].options)
     return f"{option['form']}, {str(option['isolation']).replace('-', ' ')}"
 
 
 def chain(repo: Repo) -> pl.DataFrame:
-    """Return what follows from OceanBase's terminals and result, step by step.
+    """Return the numbers that follow from OceanBase's terminals and result, step by step.
 
-    Columns: ``what``, ``published`` (null where the article does not give it), ``found``, ``unit``.
+    Columns: ``what``, ``published`` (null if the article does not give it), ``found``, ``unit``.
     """
 
     def stated(name: str) -> float:

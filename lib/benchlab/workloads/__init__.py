@@ -1,10 +1,10 @@
-"""Workloads: each kind of dataset a folder, with all that is to be known of it.
+"""Workloads: a folder for each kind of dataset, with all that benchlab knows about it.
 
-``dataset``  its model, as ``DATASET`` (light: study files are read with it)
-``tables``   how it is loaded and checked, the load's options about it
+``dataset``  its model, as ``DATASET`` (imports little: study files are read with it)
+``tables``   how it is loaded and checked, and the driver's options about it
              (:class:`~benchlab.workloads.base.Tables`, as ``TABLES``)
 
-Script files of its own lie beside them. This module imports each when it is first needed.
+A folder may have script files, too. This module imports a kind when it is first needed.
 """
 
 from typing import TYPE_CHECKING
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def tables_of(dataset: DatasetModel) -> "Tables":
-    """Return what knows the tables of a dataset."""
+    """Return the object for the tables of a dataset."""
     return kinds.part("workloads", dataset.kind, "tables").TABLES(dataset)

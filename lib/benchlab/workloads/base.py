@@ -1,4 +1,4 @@
-"""What benchlab needs to know of the tables of a dataset, of whatever kind it is."""
+"""What benchlab needs to know about the tables of a dataset of any kind."""
 
 import random
 import subprocess
@@ -13,7 +13,8 @@ from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar, Workload
 from benchlab.target.session import Session
 
-#: A failed INSERT is quoted whole, with its thousand rows.
+#: Characters that are quoted of a message: one about a failed INSERT has the whole statement, with its
+#: thousand rows.
 MESSAGE_LIMIT = 200
 
 _LOAD_TIMEOUT_S = 6 * 3600
@@ -25,13 +26,13 @@ class Tables(ABC, Generic[DatasetT]):
     """The tables of a dataset: how they are loaded and checked, and what a load needs to use
     them."""
 
-    #: Whether :meth:`load` goes on with a load that was interrupted, where there is a part of one.
+    #: Whether :meth:`load` continues a load that was interrupted.
     goes_on = False
 
     #: Whether :meth:`outcomes_after_load` checks anything.
     checks_after_load = False
 
-    #: Where on the client lies what :meth:`files` returns.
+    #: Folder on the load's host with the files that :meth:`files` returns.
     folder = Path("/run/benchlab/load")
 
     def __init__(self, dataset: DatasetT):
@@ -39,14 +40,14 @@ class Tables(ABC, Generic[DatasetT]):
 
     @abstractmethod
     def load(self, session: Session, jobs: int) -> None:
-        """Make and fill them on an engine that has just been started without any, or with a part.
+        """Make and fill the tables on an engine that was just started and has none or a part of them.
 
         Args:
             session: the engine, and the hosts that the rows may come from.
             jobs: connections that load at once, at most.
 
         Raises:
-            DatasetTooLarge: there is no space for it on the engine's disk.
+            DatasetTooLarge: the engine's disk has no space for the dataset.
             DatasetError: the dataset cannot be made.
             EngineError: the load failed.
         """
@@ -63,44 +64,43 @@ class Tables(ABC, Generic[DatasetT]):
         return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
 
     def check(self, engine: Engine, kept: Path) -> None:
-        """Make sure that the engine answers from them as every other one does, where that is known.
+        """Check that the engine answers from the tables as every engine must, if that is known.
 
         Args:
-            engine: with the tables loaded.
-            kept: file for both answers, where they differ.
+            engine: has the tables loaded.
+            kept: file for the expected and the actual answers if they differ.
 
         Raises:
-            DatasetError: an answer differs; the message names the first parameters of which it
-            does. EngineError: the server refused a query.
+            DatasetError: an answer differs; the message names the first one that does.
+            EngineError: the server refused a query.
         """
 
     @abstractmethod
     def options(self) -> Mapping[str, Scalar]:
-        """Return the driver's scripts' options about them."""
+        """Return the options of the driver's scripts that describe the tables."""
 
     def script(self, name: str) -> str:
-        """Return a script of a workload as the driver finds it: its name, or a file in
-        :attr:`folder`."""
+        """Return how the driver finds a script of a workload: its name, or a file in :attr:`folder`."""
         return name
 
     def files(self, engine: Engine) -> Mapping[str, bytes]:
-        """Return what a load needs in :attr:`folder` of its host: name → content."""
+        """Return the files that a load needs in :attr:`folder` of its host: name → content."""
         del engine
         return {}
 
     def prepare(self, engine: Engine, workload: Workload) -> None:
-        """Make in the database what a workload needs there beside the tables, before a run.
+        """Make what a workload needs in the database besides the tables, before a run.
 
         Raises:
-            EngineError: the server refused it.
+            EngineError: the server refused a statement.
         """
         del engine, workload
 
     def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
-        """Return, for each table, statements without end that each change one row of it.
+        """Return table → endless statements, each of which changes one row of it.
 
         Args:
-            draw: which rows.
+            draw: random numbers that choose the rows.
 
         Raises:
             DatasetError: none is known for this kind of tables.
@@ -109,11 +109,11 @@ class Tables(ABC, Generic[DatasetT]):
         raise DatasetError(f"no single writes are known for {self.dataset.kind}")
 
     def outcomes(self, check: str, engine: Engine) -> Iterator[Outcome]:
-        """Make a check whose answers are no numbers, and yield them as they come.
+        """Make a check whose answers are not numbers, and yield them as they come.
 
         Args:
-            check: name.
-            engine: with these tables.
+            check: name of the check.
+            engine: has these tables.
 
         Raises:
             DatasetError: these tables have no such check.
@@ -122,7 +122,7 @@ class Tables(ABC, Generic[DatasetT]):
         raise DatasetError(f"no check {check!r} is known for {self.dataset.kind}")
 
     def cardinalities(self, engine: Engine) -> Mapping[str, int]:
-        """Return how many rows each table has before a run, as far as that is known without a scan.
+        """Return table → rows before a run, as far as they are known without a scan.
 
         Raises:
             EngineError: see :meth:`Engine.query`.
@@ -131,9 +131,9 @@ class Tables(ABC, Generic[DatasetT]):
         return {}
 
     def outcomes_after_load(self, engine: Engine) -> Iterator[Outcome]:
-        """Check what the load has left, while the server still runs; yield the outcomes as they come.
+        """Check the tables after a load, while the server still runs; yield the outcomes as they come.
 
-        An error while asking is an outcome, too, of a check that nothing decided.
+        An error during a check is an outcome, too: that the check is undecided.
         """
         del engine
         return iter(())

@@ -1,10 +1,12 @@
 """Hold attribution to runs whose bottleneck was made on purpose: `make bench-attribution`.
 
-Prints each method's answer for every case, and its confusion matrix. What an intervention leaves
-unclear is looked at again with twice the blocks, and that answer counts. Names of cases as arguments
-run only those, ``--method`` only that one; ``--keep FOLDER`` keeps of each run what its method reads,
-as the tests have it. The runs lie in ``data/attribution`` and are not repeated: an interrupted bench
-goes on, and rules that have changed are held to the same runs. Nothing else may run on the machine.
+It prints each method's answer for every case, and the method's confusion matrix. A case that an
+intervention leaves unclear is run again with twice the blocks, and the second answer counts. Names of
+cases as arguments run only those cases, ``--method`` only that method. ``--keep FOLDER`` keeps the
+files of each run that its method reads, in the form that the tests use.
+
+The runs are stored in ``data/attribution`` and are not repeated: an interrupted bench continues, and
+changed rules are tested on the same runs. Nothing else may run on the machine.
 """
 
 import argparse
@@ -60,7 +62,7 @@ def main() -> None:
 def _held(
     checkout: Repo, tasks: list[Task], kept: Path | None, console: Console
 ) -> dict[str, list[tuple[Case, str]]]:
-    """Return every method's answers for its cases; each is printed as soon as it is known."""
+    """Return every method's answers for its cases; print each answer as soon as it is known."""
     decided = defaultdict(list)
     while tasks:
         unclear = []
@@ -91,7 +93,7 @@ def _held(
 
 
 def _confusion(method: Method, decided: list[tuple[Case, str]]) -> Table:
-    """A row per label, a column per answer; an answer that is right stands in brackets."""
+    """Return a table with a row per label and a column per answer; right answers are in brackets."""
     counts = Counter((case.label, answer) for case, answer in decided)
     columns = [name for name in method.answers if name in {answer for _, answer in counts}]
     legend = ", ".join(f"{number} {name}" for number, name in enumerate(columns, start=1))

@@ -1,6 +1,6 @@
 """The labelled set: small runs, each with a bottleneck that was made on purpose.
 
-A case is a label, a point and the limits that it runs in. Every limit is generous but the one that the
+A case is a label, a point and the limits of its run. Every limit is generous except the one that the
 case is about. Labels follow from how a case is made, never from a method's answer.
 """
 
@@ -20,7 +20,7 @@ from benchlab.study.resources import (
 
 _MB, _MIB = 1_000_000, 1 << 20
 
-#: Limits of the disk, unless a case has others.
+#: Limits of the disk, unless a case sets others.
 GENEROUS = {
     "read_bytes_per_s": 300 * _MB,
     "write_bytes_per_s": 300 * _MB,
@@ -31,7 +31,7 @@ GENEROUS = {
 
 @dataclass(frozen=True)
 class Host:
-    """How much of the host the envelope leaves; cases with the same run after each other."""
+    """CPU and memory of the envelope. Cases with the same values run one after the other."""
 
     cores: float = 2.0
     memory_bytes: int = 1024 * _MIB
@@ -51,28 +51,28 @@ class Case:
     host: Host = Host()
     variant: str = "roomy"
     rows: int | None = None
-    """Rows of the dataset, where the study's is too small."""
+    """Rows per table, if the study's dataset is too small."""
     start: str = "prewarm"
     options: dict[str, Scalar] = field(default_factory=dict)
     warmup_s: int = 0
-    """Seconds until the bottleneck is there."""
+    """Seconds until the bottleneck has built up."""
     client_cores: float | None = None
-    """Quota of the load's own group."""
+    """CPU quota of the load's own cgroup, in cores."""
 
     @property
     def writes(self) -> bool:
-        """Whether it changes the dataset."""
+        """Whether the case changes the dataset."""
         return self.script not in ("oltp_point_select", "oltp_read_only")
 
 
-#: At 1 MB/s or 100 pages a second an intervention ends long before an engine has read all of them.
+#: Rows per table. At 1 MB/s or 100 pages a second an intervention ends long before all are read.
 _NEVER_PREWARMED = 2_400_000
 
 # one row takes 0.9999 of the updates: (1/600,000) ** (ln 0.9999 / ln 0.0001)
 _HOT = {"rand-type": "pareto", "rand-pareto-h": 0.0001}
 
 _ALL = ("postgres", "oceanbase", "mariadb")
-#: Those that wait for the log in each commit by themselves.
+#: Engines in which each commit itself waits for the log.
 _LOGGED = ("postgres", "mariadb")
 
 
@@ -135,7 +135,7 @@ CASES = (
         "16 clients that update one row",
         options=_HOT,
     ),
-    # InnoDB lets go of a row before the log is on the disk: one statement holds it too briefly to queue
+    # InnoDB unlocks a row before the log is on the disk: one statement holds it too briefly for a queue
     Case(
         *("mariadb-hot-row", "mariadb", LOCKS, "oltp_write_only", 16),
         "16 clients whose transactions write one row by several statements",

@@ -14,16 +14,16 @@ from benchlab.store import ingest
 from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import DISK, ENGINE_CPU, LOWERED, RESOURCES, UNKNOWN
 
-#: Expected answer of the intervention where none of its limits was made the bottleneck.
+#: Expected answer of the intervention if none of its limits was made the bottleneck.
 NO_LIMIT = "none that was lowered"
 
-#: What sysbench printed in the measured part.
+#: Capture with the output of sysbench in the measured part.
 _LOAD = "sysbench.out"
 
-#: Deeper than a study's, so that few and short blocks show what throughput in bursts hides.
+#: Limits are lowered further than in a study, so that few short blocks show an effect despite bursts.
 _BLOCKS = LimitBlocks(factor=0.5, block_s=3, blocks=4)
 
-#: Where that leaves a limit unclear.
+#: For cases in which the first blocks leave a limit unclear.
 _MORE_BLOCKS = _BLOCKS.model_copy(update={"blocks": 8})
 
 
@@ -33,21 +33,21 @@ class Method:
 
     name: str
     intervention: LimitBlocks | None
-    """What is done to its runs."""
+    """Intervention in its runs; ``None`` if they are only observed."""
     captures: tuple[str, ...]
-    """What it reads of a run."""
+    """Captures of a run that it reads."""
     tell: Callable[[Repo, Record], tuple[str, str]]
-    """Its answer for a run that counts, and why."""
+    """Returns its answer for a run that counts, and the reason."""
     expected: Callable[[str], str]
-    """Its expected answer for a label."""
+    """Returns its expected answer for a label."""
     answers: tuple[str, ...]
     """All its answers, in the order of its confusion matrix."""
     again: "Method | None" = None
-    """Where this one answers *unknown*: the same with more blocks, whose answer counts instead."""
+    """The same method with more blocks. If this one answers *unknown*, that one's answer counts."""
 
     @property
     def folder(self) -> str:
-        """Where its runs are kept."""
+        """Name of the folder that keeps its runs."""
         return f"{self.name}-{self.intervention.blocks}" if self.intervention else self.name
 
 

@@ -1,4 +1,4 @@
-"""Run labelled cases on this machine, and keep what the methods read of them."""
+"""Run labelled cases on this machine, and keep the files that the methods read."""
 
 import contextlib
 import io
@@ -33,10 +33,10 @@ Task = tuple[Case, Method]
 
 
 def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case, Method, Record]]:
-    """Yield the record of every task. What an earlier call ran comes first and is not repeated.
+    """Yield the record of every task. Runs of earlier calls come first and are not repeated.
 
-    The host is provisioned anew for each :class:`Host` that the cases ask for, as CPU and memory of an
-    envelope are set there. Everything is taken down at the end.
+    The host is provisioned again for each :class:`Host` of the cases, since provisioning sets the CPU
+    and memory of an envelope. Everything is taken down at the end.
     """
     spec, on = study.parse(STUDY), target.load(repo, "local")
     earlier = _earlier(repo)
@@ -65,12 +65,12 @@ def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case,
 
 
 def _loaded(task: Task) -> tuple[str, int]:
-    """Return the engine and the size of its dataset; 0 is the study's."""
+    """Return the engine and the rows of its dataset's tables; 0: as many as in the study."""
     return task[0].engine, task[0].rows or 0
 
 
 def _earlier(repo: Repo) -> dict[str, Record]:
-    """Return the runs that count, by their trial's key."""
+    """Return key of a trial → its run, for runs that count."""
     records = map(folders.read, folders.finished(repo.raw))
     return {record.trial_key: record for record in records if record.status == "ok"}
 
@@ -143,7 +143,7 @@ def _trial(repo: Repo, spec: Study, versions: dict[str, str], case: Case, method
 
 @contextlib.contextmanager
 def _client_held(cores: float | None) -> Iterator[None]:
-    """Hold the load by a quota of its own, as no envelope does."""
+    """Limit the load by its own CPU quota, which an envelope cannot do."""
     if cores is None:
         yield
         return
@@ -164,11 +164,11 @@ def _client_held(cores: float | None) -> Iterator[None]:
 
 
 def keep(raw: Path, names: Collection[str], path: Path) -> None:
-    """Keep a run as a small archive: its folder, with a record of no other captures than these.
+    """Keep a run as a small archive: its folder with these captures, and a record of only these.
 
     Args:
         raw: the run's folder.
-        names: captures to keep, where the run has them.
+        names: captures to keep, if the run has them.
         path: the archive, a ``.tar.xz``; the same run makes the same bytes.
     """
     record = folders.read(raw)

@@ -7,10 +7,10 @@ from pydantic import Field
 
 from benchlab.study.kinds import DatasetModel
 
-#: Rows of a unit of scale: of pgbench_accounts, pgbench_tellers and pgbench_branches (pgbench(1), -s).
+#: Rows per unit of scale in pgbench_accounts, pgbench_tellers, pgbench_branches (pgbench(1), -s).
 ROWS = (100_000, 10, 1)
 
-#: The script files that lie beside this module.
+#: Names of the script files beside this module.
 FILES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.sql")))
 
 #: pgbench's own scripts (``pgbench --builtin=list``).
@@ -28,7 +28,7 @@ class PgbenchTables(DatasetModel):
 
     @property
     def rows(self) -> int:
-        """Rows over all tables; the history is empty."""
+        """Rows of all tables; the history is empty."""
         return self.scale * sum(ROWS)
 
 

@@ -1,5 +1,4 @@
-"""The tables of pgbench's built-in scripts, which pgbench loads; script files of our own for
-them."""
+"""The tables of pgbench's built-in scripts, which pgbench loads; our own script files for them."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +33,7 @@ class LoadedTables(Tables[PgbenchTables]):
             )
 
     def check(self, engine: Engine, kept: Path) -> None:
-        """See :meth:`Tables.check`: rows of each table, and balances that are all 0."""
+        """See :meth:`Tables.check`: the rows of each table, and the sum of its balances, which is 0."""
         sums = {"pgbench_accounts": "abalance", "pgbench_tellers": "tbalance"}
         expected = {
             table: [self.dataset.scale * rows, 0] for table, rows in zip(_TABLES, ROWS, strict=True)
@@ -54,8 +53,7 @@ class LoadedTables(Tables[PgbenchTables]):
         return {"scale": self.dataset.scale}
 
     def script(self, name: str) -> str:
-        """See :meth:`Tables.script`; one of pgbench's by name, or a file that lies beside this
-        module."""
+        """See :meth:`Tables.script`; one of pgbench's by name, or a file beside this module."""
         return name if name in BUILT_IN else str(self.folder / f"{name}.sql")
 
     def files(self, engine: Engine) -> Mapping[str, bytes]:

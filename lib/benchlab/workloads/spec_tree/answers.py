@@ -1,4 +1,4 @@
-"""What the recursive query is to return, computed from the generated rows without any engine."""
+"""Expected answers of the recursive query, computed from the generated rows without any engine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from benchlab.workloads.spec_tree.dataset import SpecTree
 
 
 def expected(dataset: SpecTree) -> Callable[[query.Parameters], list[list[Any]]]:
-    """Return what identifies the rows of an answer, in the form of :func:`query.canonical`.
+    """Return a function of parameters that returns the answer in the form of :func:`query.canonical`.
 
     Raises:
         DatasetError: the dataset cannot be made.

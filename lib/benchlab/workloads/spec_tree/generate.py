@@ -15,21 +15,21 @@ from benchlab.workloads.spec_tree.dataset import SpecTree
 #: Levels from the root down; a row's ``psr_type`` is the number of its level.
 LEVELS = ("product offering", "product spec", "CFSS", "RFSS", "resource spec")
 
-#: Rows that a query from any offering returns, as the article states of its own data.
+#: Least and most rows that a query from any offering returns, as the article states for its data.
 ROWS_OF_A_QUERY = (40, 60)
 
 #: Characters of a description, at most.
 DESCRIPTION_LENGTH = 2048
 
-#: Share of an operator's entities on each level; and the least and the most children of a node of each
-#: level but the last. The article shows a small example only; these give :data:`ROWS_OF_A_QUERY`.
+#: Share of an operator's entities on each level; least and most children of a node on each level but
+#: the last. The article shows only a small example; these values give :data:`ROWS_OF_A_QUERY`.
 _SHARES = (0.06, 0.12, 0.22, 0.28, 0.32)
 _CHILDREN = ((2, 4), (3, 5), (1, 3), (1, 2))
 
-#: Draws of an offering's children before it is given up to find some with the right number of rows.
+#: Draws of an offering's children, at most, to find some that give the right number of rows.
 _DRAWS = 1000
 
-#: Every entity is valid over this time, by one revision or two. A MySQL TIMESTAMP ends in 2038.
+#: Every entity is valid over this time, in one or two revisions. A MySQL TIMESTAMP ends in 2038.
 FIRST, LAST = np.datetime64("2020-01-01T00:00:00"), np.datetime64("2037-01-01T00:00:00")
 
 _WORDS = (
@@ -44,26 +44,26 @@ class Operator:
 
     name: str
     sizes: tuple[int, ...]
-    """Nodes of each level."""
+    """Number of nodes on each level."""
     edges: tuple[np.ndarray, ...]
     """For each level but the last: an array of (parent, child), the child on the level below."""
     rows_of_queries: np.ndarray
-    """For each offering, the rows that the query from it returns, the offering's own included."""
+    """For each offering, the number of rows that its query returns, with the offering's own."""
 
 
 def operator_names(dataset: SpecTree) -> list[str]:
-    """Names of all operators."""
+    """Return the names of all operators."""
     return [f"operator-{number:02}" for number in range(1, dataset.operators + 1)]
 
 
 def sizes(dataset: SpecTree) -> tuple[int, ...]:
-    """Return the nodes of each level of one operator."""
+    """Return the number of nodes of one operator on each level."""
     above = [int(dataset.entities * share) for share in _SHARES[:-1]]
     return (*above, dataset.entities - sum(above))
 
 
 def entity_id(dataset: SpecTree, operator: str, level: int, number: int) -> str:
-    """Return an entity's id, 16 bytes in hex; it is scattered, as one drawn at random would be."""
+    """Return an entity's id, 16 bytes in hex; ids are scattered as if they were drawn at random."""
     return _id(dataset.seed, operator, level, number)
 
 
@@ -127,7 +127,7 @@ def relationships(dataset: SpecTree, tree: Operator) -> pl.DataFrame:
 
 
 def statistics(dataset: SpecTree) -> pl.DataFrame:
-    """Return what there is of each operator, one row each.
+    """Return the size of each operator's tree and of its queries, one row per operator.
 
     Columns: ``operator``, ``entities``, ``edges``, ``shared`` (share of the nodes below the offerings
     that have several parents), ``rows_least``, ``rows_mean``, ``rows_most`` (of a query).
@@ -167,7 +167,7 @@ _RELATIONSHIP = {
 
 
 def _tree(dataset: SpecTree, name: str, random: np.random.Generator) -> Operator:
-    """Draw a tree from the leaves up, since what a node reaches decides which offerings may have it."""
+    """Draw a tree from the leaves up: what a node reaches decides which offerings may have it."""
     counts = sizes(dataset)
     last = len(counts) - 1
     if any(most > size for (_, most), size in zip(_CHILDREN, counts[1:], strict=True)):
@@ -190,7 +190,7 @@ def _tree(dataset: SpecTree, name: str, random: np.random.Generator) -> Operator
 def _children(
     random: np.random.Generator, level: int, below: int, reached: list[frozenset]
 ) -> tuple[list[int], frozenset]:
-    """Draw a node's children; an offering's again until the query has the right number of rows."""
+    """Draw a node's children; for an offering, draw until its query has the right number of rows."""
     least, most = _CHILDREN[level]
     for _ in range(_DRAWS):
         count = int(random.integers(least, most + 1))
@@ -210,12 +210,12 @@ def _id(*parts: object) -> str:
 
 
 def _text(random: np.random.Generator) -> str:
-    """A text of which every description is a part."""
+    """Return a text; every description is a part of it."""
     return " ".join(random.choice(_WORDS.split(), size=DESCRIPTION_LENGTH * 8).tolist())
 
 
 def _properties(level: int, number: int, revision: int, random: np.random.Generator) -> str:
-    """A small JSON object, written as all engines keep it."""
+    """Return a small JSON object, written as all engines keep it."""
     price, days = random.integers(1, 10_000), random.integers(1, 730)
     return (
         f'{{"level": {level}, "number": {number}, "revision": {revision},'

@@ -1,4 +1,4 @@
-"""The recursive query, its parameters, and what an engine answers."""
+"""The recursive query, its parameters, and the form in which answers are compared."""
 
 import json
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ import numpy as np
 from benchlab.workloads.spec_tree import generate
 from benchlab.workloads.spec_tree.dataset import SpecTree
 
-#: The statement, with ``{root}`` for an id as the dialect writes it; ``:root``, ``:operator`` and
-#: ``:at`` stand for the parameters, ``:hint`` for what a workload says to the optimizer. UNION, and not
-#: UNION ALL: what several parents share comes once.
+#: The statement. ``{root}`` is the place of an id as the dialect writes it; ``:root``, ``:operator``
+#: and ``:at`` are those of the parameters, ``:hint`` that of a workload's hint to the optimizer. UNION
+#: returns a node that several parents share once; UNION ALL would return it several times.
 _STATEMENT = """
 WITH RECURSIVE tree (entity_id) AS (
   SELECT {root}
@@ -31,7 +31,7 @@ _ROOT = {"mysql": "CAST(x':root' AS binary(16))", "postgres": r"'\x:root'::bytea
 
 
 class Parameters(NamedTuple):
-    """What one query asks for."""
+    """Parameters of one query."""
 
     operator: str
     root: str
@@ -41,7 +41,7 @@ class Parameters(NamedTuple):
 
 
 def statement(dialect: str) -> str:
-    """Return the statement on one line, parameters in their names' places."""
+    """Return the statement on one line, with the names of its parameters in it."""
     return " ".join(_STATEMENT.format(root=_ROOT[dialect]).split())
 
 
@@ -57,7 +57,7 @@ def filled_in(dialect: str, parameters: Parameters, hint: str = "") -> str:
 def parameters(dataset: SpecTree, number: int) -> tuple[Parameters, ...]:
     """Draw parameters: a random offering of a random operator, at a random time.
 
-    The first ones are the same whatever the number.
+    The first ones are the same for every number.
     """
     return tuple(_draw(dataset, number))
 
@@ -74,12 +74,12 @@ def _draw(dataset: SpecTree, number: int) -> Iterator[Parameters]:
 
 
 def canonical(rows: list[dict[str, Any]]) -> list[list[Any]]:
-    """Bring an engine's rows into the form and order that those of all engines have."""
+    """Bring an engine's rows into a form and order that are the same for all engines."""
     return sorted([_plain(value) for _, value in sorted(row.items())] for row in rows)
 
 
 def _plain(value: Any) -> Any:
-    """Ids as hex, times as text, JSON with its keys in order."""
+    """Return ids as hex, times as text, JSON with its keys in order."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     if isinstance(value, datetime):

@@ -1,8 +1,7 @@
 """The two tables in each dialect of SQL.
 
-A dialect is that of a protocol: ``mysql`` or ``postgres``. Types that the article's
-statements have and PostgreSQL lacks are the nearest there: ``bytea`` for ``binary(16)``, ``smallint``
-for ``tinyint``.
+A dialect is that of a protocol: ``mysql`` or ``postgres``. PostgreSQL lacks some types of the article's
+statements and has the nearest ones: ``bytea`` for ``binary(16)``, ``smallint`` for ``tinyint``.
 """
 
 from benchlab.workloads.spec_tree import generate

@@ -1,4 +1,4 @@
-"""Load the tables in bulk, check what an engine answers from them, name them to the load."""
+"""Load the tables in bulk, check an engine's answers, and describe the tables to the driver."""
 
 import json
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from benchlab.workloads.base import Tables
 from benchlab.workloads.spec_tree import answers, generate, query, schema
 from benchlab.workloads.spec_tree.dataset import SpecTree
 
-#: Queries that every engine answers before anything is timed.
+#: Number of queries that every engine answers before anything is timed.
 CHECKED = 1000
 
-#: Different parameters that a load draws from.
+#: Number of different parameters that a load draws from.
 _PARAMETERS = 10_000
 
 
@@ -23,7 +23,7 @@ class SpecTreeTables(Tables[SpecTree]):
     """See :class:`~benchlab.workloads.base.Tables`."""
 
     def load(self, session: Session, jobs: int) -> None:
-        """See :meth:`Tables.load`; an operator at a time, the indexes last."""
+        """See :meth:`Tables.load`; one operator at a time, the indexes last."""
         del jobs  # 71,000 rows
         engine = session.engine
         for statement in schema.tables(engine.protocol, self.dataset):
@@ -38,7 +38,7 @@ class SpecTreeTables(Tables[SpecTree]):
             engine.query(statement)
 
     def check(self, engine: Engine, kept: Path) -> None:
-        """See :meth:`Tables.check`: :data:`CHECKED` answers are held against the generated rows."""
+        """See :meth:`Tables.check`: compares :data:`CHECKED` answers with the generated rows."""
         expected = answers.expected(self.dataset)
         with engine.asking() as ask:
             for parameters in query.parameters(self.dataset, CHECKED):
@@ -60,7 +60,7 @@ class SpecTreeTables(Tables[SpecTree]):
         return {option: str(self.folder / name) for option, name in names.items()}
 
     def script(self, name: str) -> str:
-        """See :meth:`Tables.script`; ours, which lies beside this module."""
+        """See :meth:`Tables.script`; our own, beside this module."""
         return str(self.folder / f"{name}.lua")
 
     def files(self, engine: Engine) -> Mapping[str, bytes]:

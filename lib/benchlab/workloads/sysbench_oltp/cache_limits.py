@@ -1,6 +1,6 @@
-"""How large a table may be to be cached by its server, and what a cached one refuses.
+"""How large a table may be to be cached by its server, and what a cached table refuses.
 
-Every answer of the server is kept as it gives it.
+The server's answers are kept verbatim.
 """
 
 import time
@@ -12,10 +12,10 @@ from benchlab.observers.outcomes import Outcome
 
 _TABLE = "cache_limits"
 
-#: Rows of the table that are tried: the article's two, of which the second was too many.
+#: Numbers of rows that are tried: the article's two. The second was too many there.
 _ROWS = (200_000, 300_000)
 
-#: How exactly the largest number is looked for.
+#: Relative precision of the search for the largest number of rows.
 _WITHIN = 0.01
 
 #: Rows that are inserted in one transaction, at most; the server limits its size.
@@ -24,17 +24,17 @@ _AT_ONCE = 50_000
 #: Seconds after a write until a reader loads the table again: longer than a write lease.
 _RELOADED_S = 8
 
-#: How often an INSERT beyond the limit is tried.
+#: How often an INSERT beyond the limit is tried, at most.
 _TRIES = 5
 
 _COLUMNS = "k, c, pad"
 
 
 def outcomes(engine: Engine) -> Iterator[Outcome]:
-    """Make a table of its own beside those of the dataset, and yield what becomes of it.
+    """Make a separate table beside those of the dataset, and yield the server's answers about it.
 
     Raises:
-        EngineError: what is no question was refused, too.
+        EngineError: the server refused a statement that is not one of the questions.
     """
     engine.query(f"DROP TABLE IF EXISTS {_TABLE}")
     engine.query(f"CREATE TABLE {_TABLE} LIKE sbtest1")
@@ -63,7 +63,7 @@ def _insert(source: str, rows: int) -> str:
 
 
 def _inserted(engine: Engine) -> str:
-    """Insert rows until one is refused: the server learns the size when a reader loads the table."""
+    """Insert rows until one is refused; the server learns the size when a reader loads the table."""
     said = "done"
     for _ in range(_TRIES):
         time.sleep(_RELOADED_S)

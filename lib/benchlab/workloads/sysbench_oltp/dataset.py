@@ -8,7 +8,7 @@ from benchlab.study.kinds import DatasetModel
 
 
 class SysbenchTables(DatasetModel):
-    """As many tables of as many rows."""
+    """Tables that all have the same number of rows."""
 
     drivers: ClassVar = ("sysbench",)
 
@@ -18,7 +18,7 @@ class SysbenchTables(DatasetModel):
 
     @property
     def rows(self) -> int:
-        """Rows over all tables."""
+        """Rows of all tables."""
         return self.tables * self.rows_per_table
 
 

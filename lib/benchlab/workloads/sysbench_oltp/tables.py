@@ -14,7 +14,7 @@ from benchlab.workloads.base import MESSAGE_LIMIT, Tables
 from benchlab.workloads.sysbench_oltp import cache_limits
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
 
-#: How servers mark a line of their log that reports an error.
+#: Words by which servers mark a line of their log that reports an error.
 _ERROR = re.compile(r"\b(ERROR|FATAL|PANIC)\b")
 
 
@@ -29,7 +29,7 @@ class OltpTables(Tables[SysbenchTables]):
         if fatal := output.errors(said):
             raise EngineError(f"{session.engine_name}: loading failed: {fatal[0][:MESSAGE_LIMIT]}")
         if code:
-            # where the server refuses to go on, sysbench may crash without a word
+            # if the server refuses to go on, sysbench may crash without a message
             raise EngineError(
                 f"{session.engine_name}: loading failed: sysbench ended with exit code"
                 f" {code}; the engine's log: {_last_error(session.log())[:MESSAGE_LIMIT]}"
@@ -51,7 +51,7 @@ class OltpTables(Tables[SysbenchTables]):
         return {name: statements(name) for name in names}
 
     def outcomes(self, check: str, engine: Engine) -> Iterator[Outcome]:
-        """See :meth:`Tables.outcomes`: ``cache_limits``."""
+        """See :meth:`Tables.outcomes`: the check ``cache_limits``."""
         if check == "cache_limits":
             return cache_limits.outcomes(engine)
         return super().outcomes(check, engine)

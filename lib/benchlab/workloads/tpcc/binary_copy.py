@@ -1,7 +1,7 @@
 """Rows in the binary format of PostgreSQL's COPY (documentation of PostgreSQL 15, COPY, Binary Format).
 
-Neither this side writes numbers as text, nor does the server read them from it. Runs of columns of a
-fixed length become one structured array; texts, and columns with nulls, are put in between.
+No number is converted to text and back. Adjacent columns of a fixed length become one structured
+array; texts of different lengths, and columns with nulls, are put between such arrays.
 """
 
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ import pyarrow.compute as pc
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 
-#: Digits of a numeric are of this base.
+#: Base of the digits of a numeric.
 _BASE = 10_000
 _NEGATIVE = 0x4000
 
-#: 1 January 2000, from where timestamps count, in Unix microseconds.
+#: 1 January 2000 in Unix microseconds: timestamps count from there.
 _EPOCH_US = 946_684_800_000_000
 
 _LENGTH = np.dtype(">i4")
 _NULL = -1
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
-#: Rows of a structured array that are filled at once: they fit into a processor's cache.
+#: Rows of a structured array that are filled at once: so many fit into a CPU's cache.
 _AT_ONCE = 2048
 
-#: Columns of a structured array: type and values, or one value for all.
+#: Columns of a structured array: type, and values or one value for all rows.
 _Fields = list[tuple[np.dtype, np.ndarray | int]]
 
 
@@ -36,8 +36,8 @@ def encode(rows: pl.DataFrame) -> memoryview:
     """Return the rows as COPY reads them, between :data:`HEADER` and :data:`TRAILER`.
 
     Args:
-        rows: one at least. Int16, Int32, Int64, Decimal, Datetime("us") and String are for columns of
-            smallint, integer, bigint, numeric, timestamp, and text of whatever kind, without nulls.
+        rows: at least one row. Int16, Int32, Int64, Decimal, Datetime("us") and String are for columns
+            of smallint, integer, bigint, numeric, timestamp, and any kind of text (without nulls).
     """
     parts = list(_parts(rows))
     joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
@@ -47,7 +47,7 @@ def encode(rows: pl.DataFrame) -> memoryview:
 
 
 def _parts(rows: pl.DataFrame) -> Iterator[pa.LargeBinaryArray]:
-    """Yield what the rows are put together from, the first part of every row first."""
+    """Yield the parts that rows are joined from; each has a value for every row."""
     fields: _Fields = [(np.dtype(">i2"), rows.width)]
     for series in rows.iter_columns():
         of_column, varying = _column(series)
@@ -61,7 +61,7 @@ def _parts(rows: pl.DataFrame) -> Iterator[pa.LargeBinaryArray]:
 
 
 def _column(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
-    """Return a column as fields, the length first, and what follows it if lengths differ."""
+    """Return the fields of a column, the length first, and its values apart if their lengths differ."""
     if series.dtype == pl.String:
         return _texts(series)
     fields = _value(series)
@@ -74,7 +74,7 @@ def _column(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
 
 
 def _texts(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
-    """See :func:`_column`; texts that are all of one length are fields, too."""
+    """See :func:`_column`; texts that all have the same length are fields, too."""
     texts = series.to_arrow().cast(pa.large_binary())
     _, offsets, content = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset :][: len(texts) + 1]
@@ -87,7 +87,7 @@ def _texts(series: pl.Series) -> tuple[_Fields, pa.LargeBinaryArray | None]:
 
 
 def _value(series: pl.Series) -> _Fields:
-    """Return a column's values without their length, as the server's types have them."""
+    """Return a column's values in the format of the server's types, without their length."""
     if isinstance(series.dtype, pl.Decimal):
         return _numeric(series)
     values = series.to_physical().fill_null(0).to_numpy()
@@ -100,7 +100,7 @@ def _numeric(series: pl.Series) -> _Fields:
     """Return decimal numbers as PostgreSQL's numeric, which drops the zeros at both ends."""
     scale, values = series.dtype.scale, series.to_arrow()
     halves = np.frombuffer(values.buffers()[1], np.int64)[2 * values.offset :]
-    units = halves[: 2 * len(values) : 2]  # the lower ones; 18 digits need no more
+    units = halves[: 2 * len(values) : 2]  # the lower halves; 18 digits need no more
     whole, places = np.divmod(np.abs(units), 10**scale)
     digits = [places * (_BASE // 10**scale)]
     while whole.any():
@@ -109,7 +109,7 @@ def _numeric(series: pl.Series) -> _Fields:
     word = np.dtype(">u2")
     return [
         (word, len(digits)),
-        (np.dtype(">i2"), len(digits) - 2),  # weight of the first one
+        (np.dtype(">i2"), len(digits) - 2),  # weight of the first digit
         (word, np.where(units < 0, _NEGATIVE, 0)),
         (word, scale),
         *((word, digit) for digit in digits),
@@ -117,7 +117,7 @@ def _numeric(series: pl.Series) -> _Fields:
 
 
 def _fixed(fields: _Fields, n: int) -> pa.LargeBinaryArray:
-    """Return the fields of each row one after another."""
+    """Return a value for each row: its fields one after another."""
     made = np.empty(n, np.dtype([(str(number), type_) for number, (type_, _) in enumerate(fields)]))
     for begin in range(0, n, _AT_ONCE):
         block = made[begin : begin + _AT_ONCE]

@@ -1,7 +1,7 @@
 """The twelve consistency conditions (clause 3.3.2), each as one query for the rows that break it.
 
-The queries are of the SQL that all engines have. Sums over nothing are 0: a customer without a
-delivered order has to balance, too. Nothing may write while they run.
+The queries use only SQL that all engines have. A sum over no rows counts as 0: a customer without a
+delivered order has to balance, too. Nothing may write while the queries run.
 """
 
 import time
@@ -14,16 +14,16 @@ from benchlab.errors import EngineError
 from benchlab.observers.outcomes import UNDECIDED, Outcome
 from benchlab.workloads.tpcc.population import STANDARD, Scale
 
-#: Rows that break a condition, at most, that are returned of each.
+#: Rows that are returned for a broken condition, at most.
 LIMIT = 10
 
-#: The condition that holds of tables as they are loaded, until the first delivery.
+#: Number of the condition that holds in loaded tables until the first delivery.
 AS_LOADED = 11
 
-#: All of them in one outcome.
+#: Name of the outcome for all conditions together.
 ALL = "consistency conditions (3.3.2)"
 
-#: Those that hold at any time, before a run and after it.
+#: Numbers of the conditions that hold at any time, before a run and after it.
 ALWAYS = tuple(number for number in range(1, 13) if number != AS_LOADED)
 
 
@@ -37,7 +37,7 @@ class Condition:
 
     @property
     def clause(self) -> str:
-        """Where the standard has it."""
+        """Clause of the standard."""
         return f"3.3.2.{self.number}"
 
 
@@ -60,7 +60,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of one condition, and how long its query took."""
+    """The result of one condition, and how long its query took."""
 
     condition: Condition
     violation: Violation | None
@@ -68,13 +68,13 @@ class Checked:
 
 
 def _sums(left: str, right: str) -> str:
-    """Return a query for the groups in which two sums differ, each of a grouped query of its own.
+    """Return a query for the groups in which the sums of two grouped queries differ.
 
-    A group that only one of them has is 0 in the other, which a join would miss.
+    A group that only one query returns counts as 0 in the other; a join would miss it.
 
     Args:
         left: ``SELECT w_id, d_id, sum FROM …`` with these names.
-        right: the same.
+        right: the same names.
     """
     return (
         "SELECT w_id, d_id, SUM(a) AS sum_a, SUM(b) AS sum_b FROM ("
@@ -102,7 +102,7 @@ _PAID = (
 
 
 def conditions(scale: Scale = STANDARD) -> list[Condition]:
-    """Return all twelve, in their order.
+    """Return all twelve conditions, in the standard's order.
 
     Args:
         scale: cardinalities that the tables were loaded with.
@@ -215,7 +215,7 @@ def checked(
 
     Args:
         ask: the server.
-        numbers: of the conditions.
+        numbers: numbers of the conditions.
         scale: cardinalities that the tables were loaded with.
 
     Raises:
@@ -237,7 +237,7 @@ def violations(
 
 
 def outcomes(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
-    """Yield the outcome of each condition, in tables that may have been worked on.
+    """Yield the outcome of each condition; transactions may have changed the tables since the load.
 
     Raises:
         EngineError: the server refused a query.
@@ -247,12 +247,12 @@ def outcomes(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
 
 
 def outcomes_after_a_load(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
-    """Yield the outcome of each condition as :func:`outcomes` does, then of all of them in one.
+    """Yield the outcome of each condition as :func:`outcomes` does, then one outcome for all.
 
-    A query that the server refuses leaves its condition undecided, with what the server said.
+    If the server refuses a query, its condition is undecided, and the outcome is the error message.
 
     Args:
-        ask: the server; it raises EngineError, and answers after that, too.
+        ask: the server; it may raise EngineError, and must still answer after that.
         scale: cardinalities that the tables were loaded with.
     """
     begin, undecided, broken = time.monotonic(), [], []

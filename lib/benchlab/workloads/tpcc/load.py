@@ -1,8 +1,8 @@
-"""Fill the tables: each warehouse a transaction, several processes at once.
+"""Fill the tables: one transaction for each warehouse, in several processes at once.
 
-A warehouse's rows and the mark that it is loaded are committed together, so an interrupted load goes
-on where it stopped. For the same reason PostgreSQL's COPY cannot have FREEZE: it needs a table that the
-same transaction made.
+A warehouse's rows and the mark that it is loaded are committed together, so an interrupted load
+continues where it stopped. For the same reason PostgreSQL's COPY cannot use FREEZE, which needs a table
+that the same transaction made.
 """
 
 import os
@@ -30,16 +30,16 @@ from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.population import STANDARD, Scale
 from benchlab.workloads.tpcc.rules import Constants
 
-#: Bytes on disk of a warehouse with its indexes; measured, see lib/benchmarks/tpcc_load.py.
+#: Engine → bytes on disk of a warehouse with its indexes; measured, see lib/benchmarks/tpcc_load.py.
 BYTES_PER_WAREHOUSE = {"postgres": 104_000_000, "mariadb": 94_000_000}
 
-#: The same as text, for engines that were not measured: they are not likely to need less.
+#: Bytes of a warehouse as text, for engines that were not measured: they are unlikely to need less.
 _BYTES_AS_TEXT = 71_000_000
 
-#: Number of the unit of work that no warehouse has: the items.
+#: Number of the unit of work that loads the items; the others are numbers of warehouses.
 _ITEMS = 0
 
-#: Engines that end a transaction within a bulk load, so that a broken one leaves rows.
+#: Engines that commit within a bulk load, so that a broken load leaves rows.
 _COMMITS_IN_BETWEEN = ("oceanbase", "tidb")
 
 #: Engine → rows of a LOAD DATA. TiDB 6.0 reads a statement's rows into memory faster than it commits
@@ -49,27 +49,27 @@ _LOADED_AT_ONCE = {"tidb": 20_000}
 #: Rows that are deleted in one transaction, at most; some servers limit its size.
 _DELETED_AT_ONCE = 10_000
 
-#: Told how many warehouses are loaded, and how many there will be.
+#: Called with how many warehouses are loaded, and how many there will be.
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Made:
-    """What the rows of a database were made with."""
+    """The parameters that the rows of a database were made with."""
 
     seed: int
     warehouses: int
     constants: Constants
-    """C-Load."""
+    """C of NURand in the load (C-Load)."""
 
 
 def made_with(dataset: Tpcc) -> Made:
-    """Return what the rows of a dataset are made with."""
+    """Return the parameters that the rows of a dataset are made with."""
     return Made(dataset.seed, dataset.warehouses, rules.load_constants(dataset.seed))
 
 
 def estimated_bytes(engine: str, warehouses: int) -> int:
-    """Return about how much of the disk a dataset needs, indexes included."""
+    """Return about how many bytes of disk a dataset needs, indexes included."""
     return warehouses * BYTES_PER_WAREHOUSE.get(engine, _BYTES_AS_TEXT)
 
 
@@ -81,18 +81,18 @@ def load(
     on_progress: Progress = lambda done, of: None,
     scale: Scale = STANDARD,
 ) -> None:
-    """Make the tables and fill them, or what is missing of a load that was interrupted.
+    """Make the tables and fill them, or finish a load that was interrupted.
 
     Args:
         engine: a running server.
         dataset: warehouses and seed.
         jobs: processes that load at once.
-        free_bytes: on the disk of the server, if known.
+        free_bytes: free bytes on the server's disk, if known.
         on_progress: see :data:`Progress`.
         scale: cardinalities of a warehouse.
 
     Raises:
-        DatasetTooLarge: there is not enough space for them; nothing was made.
+        DatasetTooLarge: there is not enough space for the rows; nothing was made.
         DatasetError: the server has other warehouses already.
         EngineError: the server refused something, or a loading process was killed.
     """
@@ -111,7 +111,7 @@ def load(
                 left.discard(unit)
                 on_progress(made.warehouses - len(left), made.warehouses)
         except BaseException:
-            # what they load is not committed; a slow server would keep whoever stops it for minutes
+            # what they load is not committed; with a slow server, to wait for them can take minutes
             for process in active_children():
                 process.kill()
                 process.join()
@@ -121,7 +121,7 @@ def load(
 
 
 def cardinalities(engine: Engine) -> dict[str, int]:
-    """Return how many rows each table had when its load ended; nothing where none has counted them.
+    """Return table → rows when its load ended; empty if they were not counted.
 
     Raises:
         EngineError: see :meth:`Engine.query`.
@@ -133,10 +133,10 @@ def cardinalities(engine: Engine) -> dict[str, int]:
 
 
 def constants(engine: Engine) -> Constants:
-    """Return C-Load of the rows that a server has.
+    """Return C-Load of the rows on a server.
 
     Raises:
-        DatasetError: it has none of TPC-C.
+        DatasetError: the server has no rows of TPC-C.
     """
     if "tpcc_load" in engine.tables() and (made := _made(engine)):
         return made.constants
@@ -144,24 +144,24 @@ def constants(engine: Engine) -> Constants:
 
 
 def copy(engine: Engine, connection: Any, table: str, rows: pl.DataFrame) -> None:
-    """Bring rows into a table by the server's bulk load, in the connection's transaction.
+    """Put rows into a table by the server's bulk load, in the connection's transaction.
 
     Args:
-        engine: the server's.
+        engine: the server.
         connection: see :meth:`Engine.transaction`.
         table: name.
-        rows: columns as the table names them.
+        rows: rows, under the table's column names.
 
     Raises:
-        EngineError: the server took other than all rows.
+        EngineError: the server did not take exactly these rows.
     """
     if engine.protocol == "postgres":
         _copy_binary(connection, table, rows)
     else:
         at_once = _LOADED_AT_ONCE.get(engine.name, max(len(rows), 1))
         taken = sum(_load_data(connection, table, part) for part in rows.iter_slices(at_once))
-        # LOCAL makes a warning of most errors (documentation of MySQL, LOAD DATA); OceanBase counts the
-        # rows that it left out, too, and the check of the population does not
+        # LOCAL turns most errors into warnings (documentation of MySQL, LOAD DATA). OceanBase counts
+        # the rows that it left out, too; the check of the population does not count them
         if taken != len(rows):
             raise EngineError(f"{engine.name}: {table} took {taken} of {len(rows)} rows")
 
@@ -174,7 +174,7 @@ def _copy_binary(connection: Any, table: str, rows: pl.DataFrame) -> None:
 
 
 def _load_data(connection: Any, table: str, rows: pl.DataFrame) -> int:
-    """Return how many rows were taken. The client reads them from a file, here one in memory."""
+    """Return how many rows were taken. The client reads the rows from a file, here one in memory."""
     with os.fdopen(os.memfd_create("benchlab-rows"), "wb") as file:
         rows.write_csv(
             file,
@@ -192,7 +192,7 @@ def _load_data(connection: Any, table: str, rows: pl.DataFrame) -> int:
 
 
 def _missing(engine: Engine, wanted: Made) -> list[int]:
-    """Return the units of work that are not loaded yet, where the server has part of this load."""
+    """Return the units of work that are not loaded yet; the server has a part of this load."""
     found = _made(engine)
     if found not in (None, wanted):
         raise DatasetError(
@@ -205,7 +205,7 @@ def _missing(engine: Engine, wanted: Made) -> list[int]:
 
 
 def _begin(engine: Engine, made: Made) -> None:
-    """Make the tables, and say what they will hold, as far as it is not done."""
+    """Make the tables and record what they will hold, as far as that is not done yet."""
     for statement in schema.tables(engine.name):
         engine.query(statement)
     if _made(engine) is None:
@@ -233,7 +233,7 @@ def _require_space(engine: str, units: list[int], free_bytes: int | None) -> Non
 
 
 def _delete(engine: Engine, units: list[int]) -> None:
-    """Delete what a broken load left of units of work that are to be loaded anew."""
+    """Delete the rows that a broken load left, for units of work that are to be loaded again."""
     of_units = {"item": "i_id > 0"} if _ITEMS in units else {}
     if warehouses := ", ".join(str(unit) for unit in units if unit != _ITEMS):
         for table, column in schema.WAREHOUSE_OF.items():
@@ -246,13 +246,13 @@ def _delete(engine: Engine, units: list[int]) -> None:
 
 
 def _processes(engine: Engine, jobs: int) -> ProcessPoolExecutor:
-    """Return the loading processes, begun anew: a fork of this one would share its connections."""
+    """Return the loading processes. They are spawned: forks would share this process's connections."""
     arguments = (type(engine), engine.reached)
     return ProcessPoolExecutor(jobs, get_context("spawn"), _begin_process, arguments)
 
 
 def _begin_process(engine: type[Engine], endpoint: Endpoint) -> None:
-    """Connect a loading process to the server, and its end to that of the one that began it."""
+    """Connect a loading process to the server, and let it end when its parent process ends."""
     global _engine
     _engine = engine(endpoint)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -268,7 +268,7 @@ _engine: Engine
 
 
 def _load_one(unit: int, made: Made, scale: Scale) -> int:
-    """Load a warehouse, or the items, in a loading process; return its number."""
+    """Load a warehouse, or the items, in a loading process; return the number of the unit."""
     moment = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
     of_unit = (
         [("item", population.items(made.seed, scale))]
@@ -283,7 +283,7 @@ def _load_one(unit: int, made: Made, scale: Scale) -> int:
 
 
 def _make_indexes(engine: Engine, jobs: int) -> None:
-    """Make the indexes that are not there yet, those of several tables at once."""
+    """Make the missing indexes, those of several tables at once."""
     there, before = _indexes(engine), schema.dialect(engine.name).before_indexes
 
     def of_table(statements: Mapping[str, str]) -> None:
@@ -320,7 +320,7 @@ def _indexes(engine: Engine) -> set[str]:
 
 
 def _results(engine: Engine, pool: Executor, tasks: list[Future]) -> Iterator[Any]:
-    """Yield what tasks return as they end; after the first that fails none begins any more."""
+    """Yield what tasks return as they end; after the first failure, no further task starts."""
     try:
         for task in as_completed(tasks):
             yield task.result()

@@ -1,7 +1,7 @@
 """The rows that the tables hold at the start (clause 4.3.3.1), as columns.
 
-Every table of every warehouse has a random generator of its own, so any warehouse can be made alone,
-by whichever process, with the same rows.
+Every table of every warehouse has its own random generator, so any process can make any warehouse
+alone, with the same rows.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ import pyarrow as pa
 from benchlab.workloads.tpcc import rules, schema, texts
 from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS, ITEMS, UNDELIVERED
 
-#: Most random choices of a row are made for a tenth of the rows.
+#: One row in this many has bad credit, or ORIGINAL in its data (clause 4.3.3.1).
 _TENTH = 10
 
-#: What every customer has paid, once.
+#: Amount that every customer has paid at the start, in one payment.
 PAID = 10
 
 _TABLES = tuple(schema.TABLES)
@@ -28,14 +28,14 @@ Column = np.ndarray | pa.Array | pl.Series
 
 @dataclass(frozen=True)
 class Scale:
-    """Cardinalities of a warehouse; others than the standard's are for tests."""
+    """Cardinalities of a warehouse. Values other than the standard's are for tests."""
 
     items: int = ITEMS
     districts: int = DISTRICTS
     customers: int = CUSTOMERS
-    """Of a district, as many as its orders."""
+    """Customers of a district, which has as many orders."""
     undelivered: int = UNDELIVERED
-    """Of a district, its newest orders."""
+    """Newest orders of a district, which are not delivered yet."""
 
     @property
     def delivered(self) -> int:
@@ -44,7 +44,7 @@ class Scale:
 
     @property
     def paid(self) -> int:
-        """What a district's customers have paid, its D_YTD: 30,000 by the standard."""
+        """Amount that a district's customers have paid, its D_YTD: 30,000 in the standard."""
         return PAID * self.customers
 
 
@@ -70,14 +70,14 @@ def warehouse(
     """Make the rows of a warehouse, one table after another.
 
     Args:
-        seed: of the whole dataset.
+        seed: seed of the whole dataset.
         w_id: number of the warehouse, from 1.
         c_last: C of NURand for last names (C-Load).
-        moment: what the system's clock says, in UTC.
+        moment: time of the system's clock, in UTC.
         scale: cardinalities.
 
     Yields:
-        Name of a table, and its rows in the order of its primary key, columns as the table has them.
+        Name of a table, and its rows in the order of its primary key, with the table's columns.
     """
     yield "warehouse", _warehouse(seed, w_id, scale)
     yield "district", _district(seed, w_id, scale)
@@ -116,7 +116,7 @@ def _district(seed: int, w_id: int, scale: Scale) -> pl.DataFrame:
 def _customer(seed: int, w_id: int, c_last: int, moment: datetime, scale: Scale) -> pl.DataFrame:
     random, n = _generator(seed, w_id, "customer"), scale.districts * scale.customers
     c_id = _of_each_district(_numbered(scale.customers), scale)
-    # the first ones go through all names, the others draw theirs
+    # the first customers get each name once, the others a random one
     drawn = rules.nurand(random, rules.C_LAST_A, 0, rules.LAST_NAMES - 1, c_last, n)
     names = np.where(c_id <= rules.LAST_NAMES, c_id - 1, drawn)
     bad = np.zeros(n, np.int8)
@@ -161,7 +161,7 @@ def _history(seed: int, w_id: int, moment: datetime, scale: Scale) -> pl.DataFra
 def _orders(
     seed: int, w_id: int, moment: datetime, scale: Scale
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Orders, which of them are new, and their lines."""
+    """Yield the orders, the new orders and the order lines."""
     random, n = _generator(seed, w_id, "orders"), scale.districts * scale.customers
     customers = np.tile(_numbered(scale.customers), (scale.districts, 1))
     o_id, d_id = customers.ravel(), _districts(scale)
@@ -266,7 +266,7 @@ def _tax(random: np.random.Generator, n: int) -> pa.Array:
 
 
 def _decimal(units: np.ndarray, places: int) -> pa.Array:
-    """Return decimal numbers, given in units of their last place: 128 bits each, as Arrow has them."""
+    """Return decimal numbers from units of their last place: 128 bits each, as in Arrow."""
     wide = np.empty((len(units), 2), np.int64)
     wide[:, 0], wide[:, 1] = units, units >> 63
     type_ = pa.decimal128(18, places)
@@ -311,7 +311,7 @@ def _of_each_district(values: np.ndarray, scale: Scale) -> np.ndarray:
 
 
 def _districts(scale: Scale) -> np.ndarray:
-    """The district of each of its customers, or orders."""
+    """Return the district of each customer, or of each order."""
     return np.repeat(np.arange(1, scale.districts + 1, dtype=np.int16), scale.customers)
 
 

@@ -1,6 +1,6 @@
 """Random rules of TPC-C that the population and the terminals have in common.
 
-Terminals need only the standard library's part of it, so numpy is not imported here.
+Terminals need only the functions without numpy, so numpy is not imported here.
 """
 
 import random
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 #: A of NURand for a customer's last name, a customer and an item (clause 2.1.6).
 C_LAST_A, C_ID_A, OL_I_ID_A = 255, 1023, 8191
 
-#: How far C of C_LAST in a run may lie from the one of the load (clause 2.1.6.1).
+#: Allowed differences between C for C_LAST in a run and in the load (clause 2.1.6.1).
 C_LAST_DELTAS = frozenset(range(65, 120)) - {96, 112}
 
-#: Last names are numbers of three digits, a syllable a digit (clause 4.3.2.3).
+#: A last name is a number of three digits, with a syllable for each digit (clause 4.3.2.3).
 SYLLABLES = ("BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING")
 LAST_NAMES = len(SYLLABLES) ** 3
 
@@ -31,7 +31,7 @@ class Constants:
 
 
 def load_constants(seed: int) -> Constants:
-    """Draw the constants of a load (C-Load), of which only C_LAST's has an effect on the rows."""
+    """Draw the constants of a load (C-Load). Only the one for C_LAST has an effect on the rows."""
     draw = random.Random(f"tpcc load {seed}")
     return _drawn(draw, draw.randint(0, C_LAST_A))
 
@@ -39,8 +39,7 @@ def load_constants(seed: int) -> Constants:
 def run_constants(seed: int, load: Constants) -> Constants:
     """Draw the constants of a run (C-Run) on a database that was loaded with ``load``.
 
-    The last names that a run asks for most are then others than those that most customers have
-    (clause 2.1.6.1).
+    So a run does not ask most often for the last names that most customers have (clause 2.1.6.1).
     """
     draw = random.Random(f"tpcc run {seed}")
     allowed = [one for one in range(C_LAST_A + 1) if abs(one - load.c_last) in C_LAST_DELTAS]
@@ -65,9 +64,9 @@ def nurand(
 def nurand_int(random: random.Random, a: int, x: int, y: int, c: int) -> int:
     """Draw one number from x to y, not uniformly (clause 2.1.6).
 
-    ``a`` is one less than a power of two, as all of the standard's are.
+    ``a`` is one less than a power of two, as it is in the standard.
     """
-    # an eighth of the time that two randint() take, which a terminal has no use for
+    # takes an eighth of the time of two calls of randint(), which a terminal should not spend
     either = random.getrandbits(a.bit_length()) | (x + int(random.random() * (y - x + 1)))
     return (either + c) % (y - x + 1) + x
 

@@ -1,10 +1,10 @@
-"""The nine tables of TPC-C (clause 1.3), and the three that a load keeps its own state in, as SQL.
+"""SQL of the nine tables of TPC-C (clause 1.3), and of three tables for the state of a load.
 
-Columns have the standard's names in lower case and its types. Generic SQL comes first; a
-:class:`Dialect` has what an engine needs otherwise, each with its reason. Foreign keys are not
-declared: the standard asks for unique primary keys (clause 1.5.1), and for rows that fit together only
-by what the transactions do (clause 3.3). HISTORY has no primary key (clause 1.3.1), and none of the
-engines needs one: those that cluster rows by it use a hidden number.
+Columns have the standard's names in lower case, and its types. The SQL is generic; a :class:`Dialect`
+has what differs for an engine, each with its reason. Foreign keys are not declared: the standard asks
+for unique primary keys (clause 1.5.1), and that the transactions keep rows consistent (clause 3.3).
+HISTORY has no primary key (clause 1.3.1), and no engine needs one: engines that cluster rows by it use
+a hidden number.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,25 @@ from benchlab.errors import UnknownName
 
 @dataclass(frozen=True)
 class Dialect:
-    """What an engine's SQL has otherwise than the others'."""
+    """How an engine's SQL differs from the SQL of the others."""
 
     date_and_time: str
     name: str
-    """Type of a customer's names, which customers are sorted by: with the same order everywhere."""
+    """Type of a customer's names. Customers are sorted by them, so all engines need the same order."""
     table: str = ""
-    """What follows the columns of a table."""
+    """SQL after the columns of a table."""
     key: str = ""
-    """What follows the columns of a primary key."""
+    """SQL after the columns of a primary key."""
     key_first: bool = True
-    """Whether primary keys are there before the rows: rows lie in the order of the key, and would be
-    written anew for it. Otherwise it is made of loaded rows, which is faster."""
+    """Whether primary keys are made before the rows are loaded: the engine stores rows in the order of
+    the key, so a later key would write them all again. Otherwise the key is made from the loaded rows,
+    which is faster."""
     before_indexes: str | None = None
-    """Statement that a connection begins with which makes indexes."""
+    """First statement of a connection that makes indexes."""
 
 
-#: MySQL's ``timestamp`` ends in 2038; clause 1.3.1 asks for dates until 2100. A binary order of text
-#: tells capital from small letters, and is TiDB's default already.
+#: MySQL's ``timestamp`` ends in 2038; clause 1.3.1 asks for dates until 2100. A binary collation
+#: distinguishes upper from lower case, and is TiDB's default already.
 _MYSQL = Dialect(
     date_and_time="datetime",
     name="varchar(16)",
@@ -39,8 +40,8 @@ _MYSQL = Dialect(
 )
 
 DIALECTS = {
-    # its order of text is that of the database's locale; several tables' indexes are made at once
-    # already, and parallel workers within each take two fifths more of the processors' time
+    # the default order of text depends on the database's locale; indexes of several tables are made at
+    # once already, and parallel workers within each would take two fifths more CPU time
     "postgres": Dialect(
         date_and_time="timestamp",
         name='varchar(16) COLLATE "C"',
@@ -50,14 +51,14 @@ DIALECTS = {
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
     "oceanbase": _MYSQL,
-    # some versions cluster rows by keys of one integer only, unless they are told
+    # without this, some versions cluster rows only by keys of one integer
     "tidb": Dialect(_MYSQL.date_and_time, _MYSQL.name, _MYSQL.table, key=" CLUSTERED"),
 }
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: columns with their generic types, its primary key."""
+    """A table: its columns with their generic types, and its primary key."""
 
     columns: dict[str, str]
     key: tuple[str, ...] = ()
@@ -70,10 +71,10 @@ _ADDRESS = {
     "state": "char(2)",
     "zip": "char(9)",
 }
-#: Filled in by the dialect.
+#: Placeholders for types of the dialect.
 _DATE_AND_TIME, _NAME = "{date_and_time}", "{name}"
 
-#: In clause 1.3's order. Numbers have at least as many digits as it asks for.
+#: Tables in the order of clause 1.3. Numbers have at least as many digits as it asks for.
 TABLES = {
     "warehouse": Table(
         {
@@ -188,15 +189,16 @@ TABLES = {
     ),
 }
 
-#: Column with the warehouse that a row belongs to; the rows of ITEM belong to none.
+#: Table → column with the warehouse that a row belongs to; the rows of ITEM belong to none.
 WAREHOUSE_OF = {
     name: next(column for column in (f"{prefix}_w_id", f"{prefix}_id") if column in table.columns)
     for name, table in TABLES.items()
     if (prefix := next(iter(table.columns)).partition("_")[0]) != "i"
 }
 
-#: What the rows were made with, one row; the warehouses that are there whole (0: the items); and how
-#: many rows each table had when all were, so that a run knows without a scan that fills the caches.
+#: Tables of the state of a load: what the rows were made with, in one row; the warehouses that are
+#: loaded completely (0: the items); and how many rows each table had after the load, so that a run
+#: needs no scan, which would fill the caches.
 STATE = {
     "tpcc_load": Table(
         {
@@ -212,7 +214,7 @@ STATE = {
     "tpcc_rows": Table({"table_name": "varchar(16)", "row_count": "bigint"}, ("table_name",)),
 }
 
-#: Secondary indexes: for the customers of a last name in the order of their first names (clauses
+#: Secondary indexes: for the customers with a last name in the order of their first names (clauses
 #: 2.5.2.2 and 2.6.2.2), and for a customer's last order (clause 2.6.2.2).
 _INDEXES = {
     "customer": {"customer_by_name": ("c_w_id", "c_d_id", "c_last", "c_first")},
@@ -229,7 +231,7 @@ def dialect(engine: str) -> Dialect:
     """Return an engine's dialect.
 
     Raises:
-        UnknownName: it has none.
+        UnknownName: the engine has none.
     """
     if engine not in DIALECTS:
         raise UnknownName("dialect of TPC-C", engine, DIALECTS)
@@ -239,7 +241,7 @@ def dialect(engine: str) -> Dialect:
 def tables(engine: str) -> list[str]:
     """Return the statements that make the empty tables, those of the load's state first.
 
-    A table that is there already stays as it is.
+    A table that exists already stays as it is.
 
     Raises:
         UnknownName: the engine has no dialect.
@@ -252,9 +254,9 @@ def tables(engine: str) -> list[str]:
 
 
 def indexes(engine: str) -> dict[str, dict[str, str]]:
-    """Return what is made of the loaded rows: table → index → its statement, the largest tables first.
+    """Return the indexes to make on loaded rows: table → index → statement, the largest tables first.
 
-    Those of a table cannot be made at the same time.
+    The indexes of one table cannot be made at the same time.
 
     Raises:
         UnknownName: the engine has no dialect.

@@ -1,4 +1,4 @@
-"""Load the warehouses, check them, name them to the load."""
+"""Load the warehouses, check them, and describe them to the driver."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class Warehouses(Tables[Tpcc]):
         load.load(session.engine, self.dataset, jobs, _free_bytes(session))
 
     def check(self, engine: Engine, kept: Path) -> None:
-        """See :meth:`Tables.check`: the population (clause 4.3.3), and the consistency conditions."""
+        """See :meth:`Tables.check`: the population (clause 4.3.3) and the consistency conditions."""
         with engine.asking() as ask:
             c_load = load.made_with(self.dataset).constants
             found = [*verify.outcomes(ask, self.dataset, c_load), *conditions.outcomes(ask)]
@@ -43,7 +43,7 @@ class Warehouses(Tables[Tpcc]):
             )
 
     def prepare(self, engine: Engine, workload: Workload) -> None:
-        """See :meth:`Tables.prepare`: the procedures, as they are in this checkout, or the view."""
+        """See :meth:`Tables.prepare`: the procedures of this checkout, or the view."""
         statements: list[str] = []
         options = effective(engine.name, workload.options)
         if options["form"] == PROCEDURES:
@@ -57,7 +57,7 @@ class Warehouses(Tables[Tpcc]):
     def options(self) -> Mapping[str, Scalar]:
         """See :meth:`Tables.options`: how many warehouses, and C-Run of NURand (clause 2.1.6.1).
 
-        C-Run is drawn by the dataset's seed, so that all runs on it ask for the same names.
+        C-Run is drawn from the dataset's seed, so that all runs on the dataset ask for the same names.
         """
         c_load = load.made_with(self.dataset).constants
         c_run = rules.run_constants(self.dataset.seed, c_load)
@@ -79,7 +79,7 @@ class Warehouses(Tables[Tpcc]):
     def outcomes_after_load(self, engine: Engine) -> Iterator[Outcome]:
         """See :meth:`Tables.outcomes_after_load`: the conditions of clause 3.3.2.
 
-        Before a load they hold by :meth:`check`, which a dataset has passed before it is kept.
+        Before a load they hold: a dataset is kept only if it has passed :meth:`check`.
         """
         return conditions.outcomes_after_a_load(engine.query)
 
@@ -90,7 +90,7 @@ def _consistency(engine: Engine) -> Iterator[Outcome]:
 
 
 def _free_bytes(session: Session) -> int | None:
-    """Bytes that are free on the disk of the server's data; ``None`` where somebody else runs it."""
+    """Return the free bytes on the disk of the server's data; ``None`` for an external server."""
     if session.found.external:
         return None
     return int(

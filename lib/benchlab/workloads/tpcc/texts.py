@@ -1,6 +1,6 @@
-"""Random texts by the hundred thousand: buffers of random characters, cut where each text begins.
+"""Random texts by the hundred thousand: a buffer of random characters, cut into texts.
 
-An array's texts lie one after another in a single buffer, so none of them is an object of its own.
+The texts of an array are stored one after another in a single buffer, so no text is a Python object.
 """
 
 import string
@@ -8,12 +8,12 @@ import string
 import numpy as np
 import pyarrow as pa
 
-#: The characters of a random a-string, each as likely (clause 4.3.2.2).
+#: The characters of a random a-string, all equally likely (clause 4.3.2.2).
 ALPHABET = string.ascii_lowercase + string.ascii_uppercase + string.digits
 
 
 def _pairs(alphabet: str) -> np.ndarray:
-    """All pairs of characters, two bytes each."""
+    """Return all pairs of characters, two bytes each."""
     one = np.frombuffer(alphabet.encode(), np.uint8)
     pairs = np.stack(np.meshgrid(one, one, indexing="ij"), axis=-1)
     return pairs.reshape(-1, 2).copy().view(np.uint16).ravel()
@@ -21,7 +21,8 @@ def _pairs(alphabet: str) -> np.ndarray:
 
 _PAIRS = _pairs(ALPHABET)
 
-#: Random 16 bits → a pair; from :data:`_EVEN` on they would make some pairs more likely than others.
+#: Random number of 16 bits → a pair. Numbers from :data:`_EVEN` on are drawn again: they would make
+#: some pairs more likely than others.
 _EVEN = 2**16 // len(_PAIRS) * len(_PAIRS)
 _LOOKUP = pa.array(np.tile(_PAIRS, _EVEN // len(_PAIRS)))
 
@@ -57,8 +58,8 @@ def with_original(
         random: generator.
         count: number of texts.
         least: characters of a text, at least.
-        most: at most.
-        tenth: numbers of the texts with it (clause 4.3.3.1: of I_DATA and S_DATA 10 % at random).
+        most: characters of a text, at most.
+        tenth: indexes of the texts with ORIGINAL (clause 4.3.3.1: a random 10 % of I_DATA and S_DATA).
     """
     word = np.frombuffer(b"ORIGINAL", np.uint8)
     ends = _ends(random, count, least, most)
@@ -84,7 +85,7 @@ def of_rows(rows: np.ndarray) -> pa.StringArray:
 def _ends(
     random: np.random.Generator, count: int, least: int, most: int | None = None
 ) -> np.ndarray:
-    """Return where each text begins, and the last one ends."""
+    """Return where each text begins, and where the last one ends."""
     if most is None:
         return np.arange(0, (count + 1) * least, least)
     ends = np.zeros(count + 1, np.int64)

@@ -1,7 +1,8 @@
-"""Whether loaded tables have the standard's population: how many rows, with which values.
+"""Check that loaded tables have the standard's population: how many rows, with which values.
 
-Rows are counted in every warehouse. Distributions are those of the first warehouses, so that a large
-database takes no longer than a small one; each is held against the standard's by a chi-square test.
+Rows are counted in every warehouse. Values are checked in the first warehouses only, so that a large
+database takes no longer than a small one. A chi-square test compares each distribution with the
+standard's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +14,17 @@ from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.population import PAID, STANDARD, Scale
 from benchlab.workloads.tpcc.rules import Constants
 
-#: Warehouses whose rows are looked at.
+#: Number of warehouses whose values are checked, from the first one on.
 _LOOKED_AT = 10
 
-#: Order lines that a warehouse may have more or less than the standard says (clause 4.2.2).
+#: Share of order lines that a warehouse may have more or fewer than the standard says (clause 4.2.2).
 _TOLERANCE = 0.01
 
-#: How far the share of rows with ORIGINAL, or with bad credit, may be from 10 % (clause 4.3.3.1).
+#: Share of rows with ORIGINAL, or with bad credit, and how far it may be off (clause 4.3.3.1).
 _SHARE, _SHARE_TOLERANCE = 0.10, 0.05 * 0.10
 
-#: A distribution is another one below it: so rarely, that of a million loads one is refused in vain.
+#: A distribution with a smaller p-value is refused. The limit is so low that of a million good loads
+#: about one is refused.
 _P_VALUE = 1e-7
 
 #: Rows that a chi-square test needs in each of its bins.
@@ -35,8 +37,8 @@ def outcomes(
     """Check the tables, and yield the outcome of each check.
 
     Args:
-        ask: the server, its tables as they were loaded.
-        dataset: what they were loaded with.
+        ask: the server, with its tables as they were loaded.
+        dataset: the dataset that they were loaded from.
         load: C-Load.
         scale: cardinalities of a warehouse.
 
@@ -85,9 +87,10 @@ def _cardinalities(ask: Ask, warehouses: int, scale: Scale) -> Iterator[Outcome]
 
 
 def _tolerance(mean: float, orders: int) -> float:
-    """How many order lines of a warehouse may be too many; few orders vary by more than the standard's.
+    """Return how far the number of a warehouse's order lines may be from the mean.
 
-    The deviation of a number from 5 to 15 is the root of 10.
+    Few orders, as in tests, vary by more than the standard allows: so at least six standard deviations.
+    The variance of a number from 5 to 15 is 10.
     """
     return max(_TOLERANCE * mean, 6 * (10 * orders) ** 0.5)
 
@@ -100,7 +103,7 @@ def _rows(table: str, counted: Mapping[int, int], passed: bool) -> Outcome:
 
 
 def _exceptions(of: str, scale: Scale) -> dict[str, str]:
-    """What all rows have to be → query for how many are not (clause 4.3.3.1)."""
+    """Return a rule for all rows → query that counts those which break it (clause 4.3.3.1)."""
     where = {
         "W_YTD is what was paid": ("warehouse", f"w_ytd <> {scale.paid * scale.districts}"),
         "W_TAX and D_TAX are at most 0.2": (
@@ -152,7 +155,7 @@ def _exceptions(of: str, scale: Scale) -> dict[str, str]:
 
 
 def _shares(of: str) -> dict[str, tuple[str, str]]:
-    """What a tenth of the rows are → queries for how many are, and for how many there are."""
+    """Return a property of a tenth of the rows → queries that count the rows with it, and all rows."""
     where = {
         "I_DATA with ORIGINAL": ("item", "i_id > 0", "i_data LIKE '%ORIGINAL%'"),
         "S_DATA with ORIGINAL": ("stock", f"s_w_id {of}", "s_data LIKE '%ORIGINAL%'"),
@@ -170,7 +173,7 @@ def _shares(of: str) -> dict[str, tuple[str, str]]:
 def _distributions(
     of: str, scale: Scale, load: Constants
 ) -> dict[str, tuple[str, Mapping[str | int, float]]]:
-    """What is distributed → query for how often each value is there, and each value's weight."""
+    """Return what is distributed → query for how often each value occurs, and each value's weight."""
     lines = f"order_line WHERE ol_w_id {of}"
     grouped = {
         "O_OL_CNT": ("o_ol_cnt", f"orders WHERE o_w_id {of}", dict.fromkeys(range(5, 16), 1)),
@@ -224,7 +227,7 @@ def _distributions(
 
 
 def _last_names(load: Constants) -> dict[str, float]:
-    """Return how often each name is drawn of all pairs of NURand's draws, the rare names first."""
+    """Return last name → how many of all pairs of NURand's draws give it, the rarest name first."""
     n, times = rules.LAST_NAMES, [0] * rules.LAST_NAMES
     for left in range(rules.C_LAST_A + 1):
         for right in range(n):
@@ -233,7 +236,7 @@ def _last_names(load: Constants) -> dict[str, float]:
 
 
 def _compared(name: str, rows: Sequence[Mapping], weights: Mapping[str | int, float]) -> Outcome:
-    """Compare how often values are there with how often they should be."""
+    """Compare how often values occur with how often they should."""
     kind = type(next(iter(weights)))
     found = {kind(row["value"]): int(row["n"]) for row in rows}
     if unknown := found.keys() - weights.keys():
@@ -250,7 +253,7 @@ def _compared(name: str, rows: Sequence[Mapping], weights: Mapping[str | int, fl
 
 
 def _bins(found: Sequence[float], expected: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Put neighbours together until each bin has enough rows expected in it."""
+    """Join neighbouring bins until enough rows are expected in each."""
     bins: list[list[float]] = [[0, 0]]
     for one in zip(found, expected, strict=True):
         if bins[-1][1] >= _EXPECTED_LEAST:

@@ -1,9 +1,9 @@
 """The five transactions of TPC-C, for each engine in two forms.
 
-``contract``    what a terminal asks for and is answered
-``statements``  as client SQL, a round trip a statement
-``calls``       as stored procedures, which lie in ``procedures/``, a round trip a transaction
-``postgres``, ``mysql``  both of them in the dialects
+``contract``    requests of a terminal, and their answers
+``statements``  as client SQL, one round trip per statement
+``calls``       as stored procedures, which are in ``procedures/``, one round trip per transaction
+``postgres``, ``mysql``  both forms in the dialects
 """
 
 from dataclasses import asdict
@@ -35,7 +35,7 @@ __all__ = [
 #: Engines that the transactions are written for.
 ENGINES = ("postgres", "mysql", "mariadb", "oceanbase", "tidb")
 
-#: Forms that they are written in.
+#: Forms that the transactions are written in.
 PROCEDURES = "procedures"
 FORMS = (PROCEDURES, "statements")
 
@@ -49,11 +49,11 @@ def transactions_of(
 
     Args:
         engine: one of :data:`ENGINES`.
-        form: of the transactions.
-        options: of the form ``statements``; of procedures they are the default.
+        form: one of :data:`FORMS`.
+        options: for the form ``statements``; for procedures only the default.
 
     Raises:
-        UnknownName: they are not written for the engine, or there is no such form.
+        UnknownName: the transactions are not written for the engine, or there is no such form.
         EngineError: the engine lacks what the form or an option needs.
     """
     _known(engine)
@@ -79,10 +79,10 @@ def transactions_of(
 
 
 def procedures_sql(engine: str) -> list[str]:
-    """Return the statements that create the procedures of an engine, or create them anew.
+    """Return the statements that create or replace the procedures of an engine.
 
     Raises:
-        UnknownName: they are not written for the engine.
+        UnknownName: the transactions are not written for the engine.
         EngineError: the engine has no procedures.
     """
     _known(engine)
@@ -90,7 +90,7 @@ def procedures_sql(engine: str) -> list[str]:
         raise _without_procedures()
     if engine == "postgres":
         return list(procedures("postgres").values())
-    # MySQL has no CREATE OR REPLACE for them
+    # MySQL has no CREATE OR REPLACE PROCEDURE
     return [
         statement
         for name, create in procedures(engine, "mysql").items()
@@ -99,10 +99,10 @@ def procedures_sql(engine: str) -> list[str]:
 
 
 def view_sql(engine: str) -> list[str]:
-    """Return the statements that create the view of the option ``joined``; none where it needs none.
+    """Return the statements that create the view of the option ``joined``; empty if it needs none.
 
     Raises:
-        UnknownName: they are not written for the engine.
+        UnknownName: the transactions are not written for the engine.
     """
     _known(engine)
     return [STOCK_ITEM] if engine in ("mysql", "mariadb", "oceanbase") else []

@@ -1,8 +1,8 @@
-"""What the forms of the transactions have in common, whichever engine they run on.
+"""What the forms of the transactions have in common, on any engine.
 
-A *form* says how a transaction reaches the server: as client SQL
+A *form* decides how a transaction reaches the server: as client SQL
 (:mod:`~benchlab.workloads.tpcc.transactions.statements`), or as one call of a stored procedure
-(:mod:`~benchlab.workloads.tpcc.transactions.calls`). An engine says how a connection runs SQL.
+(:mod:`~benchlab.workloads.tpcc.transactions.calls`). An engine decides how a connection runs SQL.
 """
 
 from abc import ABC, abstractmethod
@@ -30,19 +30,20 @@ from benchlab.workloads.tpcc.transactions.contract import (
     StockLevel,
 )
 
-#: A connection of the engine's driver, which commits every statement that is in no transaction.
+#: A connection of the engine's client library. It commits every statement outside a transaction.
 ConnectionT = TypeVar("ConnectionT")
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-#: A row of an answer, one value a column, as the driver converts it.
+#: A row of an answer, one value per column, as the client library converts it.
 Row = tuple[Any, ...]
 
 
 class RepeatTransaction(BenchlabError):
-    """A transaction that the server wants repeated: a deadlock, a conflict with another one.
+    """The server wants a transaction repeated, after a deadlock or a conflict with another one.
 
-    It is rolled back. ``code`` is the server's own: MySQL's number or the SQL state of PostgreSQL.
+    The transaction is rolled back. ``code`` is the server's: MySQL's error number or PostgreSQL's SQL
+    state.
     """
 
     def __init__(self, message: str, code: int | str):
@@ -52,22 +53,22 @@ class RepeatTransaction(BenchlabError):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a New-Order, with its place on the input screen from 1."""
+    """One line of a New-Order. ``number`` is its place on the input screen, from 1."""
 
     number: int
     i_id: int
     supply_w_id: int
     quantity: int
     remote: int
-    """1: another warehouse than the order's supplies it (clause 2.4.1.5)."""
+    """1 if another warehouse than the order's supplies the item, else 0 (clause 2.4.1.5)."""
 
 
 def rounds(request: NewOrder) -> list[list[Line]]:
-    """Return the lines of an order in the order in which they are to be processed.
+    """Return the lines of an order as rounds, in the sequence in which they are to be processed.
 
-    An item may be on several lines, each of which takes from what the one before has left. So no two
-    lines of a round are of the same row of stock, and a statement may change all of a round's at
-    once. Within a round lines go by stock row, so that two orders lock rows in the same order.
+    An item may be on several lines, and each line takes from what the line before has left. So no two
+    lines of a round change the same row of stock, and one statement may process a whole round. The
+    lines of a round are sorted by stock row, so that any two orders lock rows in the same sequence.
     """
     seen: Counter[tuple[int, int]] = Counter()
     found: dict[int, list[Line]] = defaultdict(list)
@@ -81,9 +82,9 @@ def rounds(request: NewOrder) -> list[list[Line]]:
 
 
 def utc_now() -> datetime:
-    """Return the time that a transaction puts into its rows: UTC, without a zone as the columns.
+    """Return the time that a transaction puts into its rows: UTC, without a zone, like the columns.
 
-    In whole seconds, as clause 1.3.1 asks for and as all that every engine's columns keep.
+    It is in whole seconds: clause 1.3.1 asks for these, and the columns of some engines keep no more.
     """
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
@@ -91,28 +92,29 @@ def utc_now() -> datetime:
 class Transactions(ABC, Generic[ConnectionT]):
     """The five transactions (TPC-C 5.11, clauses 2.4 to 2.8) in one form, for one engine.
 
-    It keeps nothing of a transaction, so one object serves all connections. Every transaction has a
-    connection that is in none, and leaves it so. Its isolation level is the connection's.
+    An object keeps no state of a transaction, so one object serves all connections. A transaction takes
+    a connection that is in no transaction, and leaves it in none. Its isolation level is the
+    connection's.
 
-    Each calls ``before_commit``, if it is given, right before it commits or rolls back. Without a hook
-    a form may do all of that in the server.
+    Each method calls ``before_commit``, if given, right before it commits or rolls back. Without this
+    hook, a form may begin and end the transaction in the server.
 
     Raises:
         RepeatTransaction: the server wants the transaction repeated, which is up to the caller.
         DatasetError: a row that the request names is not there (client SQL; a procedure raises the
-            driver's error for it).
-        psycopg.Error, pymysql.MySQLError: anything else that the server refused. The transaction is
-            rolled back, whatever was raised, by the hook too.
+            client library's error for it).
+        psycopg.Error, pymysql.MySQLError: the server refused anything else. The transaction is rolled
+            back after any error, also after one of the hook.
     """
 
-    #: As in studies.
+    #: Name of the engine, as in studies.
     engine: str
 
     @abstractmethod
     async def new_order(
         self, connection: ConnectionT, request: NewOrder, before_commit: Hook | None = None
     ) -> OrderTaken:
-        """Take an order (clause 2.4.2). One with an unused item is rolled back at its end."""
+        """Take an order (clause 2.4.2). An order with an unused item is rolled back at its end."""
 
     @abstractmethod
     async def payment(
@@ -148,7 +150,7 @@ class Transactions(ABC, Generic[ConnectionT]):
     async def _rows(
         self, connection: ConnectionT, sql: str, parameters: Sequence[object] = ()
     ) -> Sequence[Row]:
-        """Run a statement and return its rows; ``%s`` stands for a parameter."""
+        """Run a statement and return its rows; each ``%s`` is a parameter."""
 
     @abstractmethod
     async def _begin(self, connection: ConnectionT) -> None:
@@ -164,17 +166,17 @@ class Transactions(ABC, Generic[ConnectionT]):
 
     @abstractmethod
     def _repeated(self, error: BaseException) -> int | str | None:
-        """Return the code of an error by which the server asks for a repetition, or ``None``."""
+        """Return the code of an error that asks for a repetition; ``None`` for other errors."""
 
     async def _row(
         self, connection: ConnectionT, sql: str, parameters: Sequence[object], what: str
     ) -> Row:
-        """Run a query and return its first row; ``what`` names it where it is not there."""
+        """Run a query and return its first row; the error for a missing one names it ``what``."""
         rows = await self._rows(connection, sql, parameters)
         return self._there(rows[0] if rows else None, what)
 
     def _there(self, row: Row | None, what: str) -> Row:
-        """Return a row that there must be; ``what`` names it."""
+        """Return a row that must exist; the error for a missing one names it ``what``."""
         if row is None:
             raise DatasetError(f"{self.engine}: there is no {what}")
         return row
@@ -185,7 +187,7 @@ class Transactions(ABC, Generic[ConnectionT]):
         work: Callable[[], Awaitable[AnswerT]],
         before_commit: Hook | None,
     ) -> AnswerT:
-        """Do the work in a transaction, which ends as its answer has it."""
+        """Do the work in a transaction, then commit it or roll it back as the answer says."""
 
         async def whole() -> AnswerT:
             await self._begin(connection)
@@ -201,11 +203,11 @@ class Transactions(ABC, Generic[ConnectionT]):
     async def _undone_on_error(
         self, connection: ConnectionT, work: Callable[[], Awaitable[AnswerT]]
     ) -> AnswerT:
-        """Do the work, rolled back if anything is raised in it."""
+        """Do the work; roll it back if it raises anything."""
         try:
             return await work()
         except BaseException as error:
-            with suppress(Exception):  # a connection that is gone; what was raised says more
+            with suppress(Exception):  # the connection may be gone; the first error says more
                 await self._rollback(connection)
             if (code := self._repeated(error)) is not None:
                 said = f"{self.engine} wants the transaction repeated: {error}".splitlines()[0]

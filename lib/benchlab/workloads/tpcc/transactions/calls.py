@@ -1,8 +1,8 @@
 """The five transactions as stored procedures: one call, and so one round trip, for each.
 
-A procedure answers with a JSON document in the contract's terms, one value of one row: that costs a
-client less than a row a line. Its lines stand under their numbers, as not every engine can aggregate
-in an order.
+A procedure answers with one row of one value: a JSON document in the contract's terms. That costs a
+client less than one row per line. The document maps the numbers of the lines to the lines, since not
+every engine can aggregate in an order.
 """
 
 from abc import abstractmethod
@@ -45,7 +45,7 @@ class _StatusOfOrder(StatusOfOrder):
 
 
 def procedures(*dialects: str) -> dict[str, str]:
-    """Return name → statement that creates it, each procedure in the first dialect that has it."""
+    """Return name of a procedure → statement that creates it, from the first dialect that has it."""
     return {f"tpcc_{one}": _text(dialects, one) for one in TYPES}
 
 
@@ -57,7 +57,7 @@ def _text(dialects: Sequence[str], type_: str) -> str:
 class Procedures(Transactions[ConnectionT]):
     """See :class:`~benchlab.workloads.tpcc.transactions.base.Transactions`.
 
-    Without a hook the procedure begins and ends the transaction, in one round trip; with one, the
+    Without a hook, the procedure begins and ends the transaction, in one round trip. With a hook, the
     client does.
     """
 
@@ -69,8 +69,8 @@ class Procedures(Transactions[ConnectionT]):
 
         Args:
             connection: in a transaction unless ``ends``.
-            type_: of the transaction.
-            arguments: the request's.
+            type_: type of the transaction.
+            arguments: arguments from the request.
             ends: whether the procedure commits or rolls back.
         """
 
@@ -138,6 +138,6 @@ class Procedures(Transactions[ConnectionT]):
 
 
 def _in_order(answer: NumberedT, type_: type[NumberedT]) -> NumberedT:
-    """Return an answer with its lines in the order of their numbers, as the contract has it."""
+    """Return an answer as the contract defines it, with its lines in the order of their numbers."""
     lines = [line for _, line in sorted(answer.lines.items())]
     return type_(**(msgspec.structs.asdict(answer) | {"lines": lines}))

@@ -1,4 +1,4 @@
-"""What a terminal asks for and what it is answered, for each of the five transactions.
+"""The requests of a terminal and the answers to them, for each of the five transactions.
 
 The fields are those of the input and output screens (TPC-C 5.11, clauses 2.4 to 2.8), under the
 names of the columns that they come from. Amounts of money are decimal numbers, so that no cent is lost
@@ -12,15 +12,15 @@ from typing import ClassVar
 
 import msgspec
 
-#: Called right before a transaction commits or rolls back, while it holds all that it has locked.
+#: Called right before a transaction commits or rolls back, while it holds all its locks.
 Hook = Callable[[], Awaitable[None]]
 
-#: What a terminal shows where a New-Order names an item that does not exist (clause 2.4.3.4).
+#: Text that a terminal shows if a New-Order names an item that does not exist (clause 2.4.3.4).
 INVALID_ITEM = "Item number is not valid"
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a terminal sends. Subclasses name the type of their transaction."""
+    """A request that a terminal sends. Subclasses name the type of their transaction."""
 
     type: ClassVar[str]
 
@@ -46,7 +46,7 @@ class NewOrder(Request, frozen=True):
 
 
 class Payment(Request, frozen=True):
-    """A payment of a customer, who is named by number or by last name (clause 2.5)."""
+    """A payment of a customer, who is given by number or by last name (clause 2.5)."""
 
     type = "payment"
 
@@ -59,7 +59,7 @@ class Payment(Request, frozen=True):
 
 
 class OrderStatus(Request, frozen=True):
-    """What became of a customer's last order (clause 2.6)."""
+    """Question for the status of a customer's last order (clause 2.6)."""
 
     type = "order_status"
 
@@ -77,7 +77,7 @@ class Delivery(Request, frozen=True):
 
 
 class StockLevel(Request, frozen=True):
-    """How many recently sold items a warehouse has little of (clause 2.8)."""
+    """Question for how many recently sold items are low in stock (clause 2.8)."""
 
     type = "stock_level"
 
@@ -98,8 +98,8 @@ class PricedItem(msgspec.Struct):
 class OrderTaken(msgspec.Struct):
     """Answer to a :class:`NewOrder`.
 
-    One with an unknown item is rolled back: it has the customer and the order's number, and no more
-    (clause 2.4.3.4).
+    An order with an unknown item is rolled back. Its answer has only the customer and the number of
+    the order (clause 2.4.3.4).
     """
 
     o_id: int
@@ -142,7 +142,7 @@ class PaymentTaken(msgspec.Struct):
     c_balance: Decimal
     h_date: datetime
     c_data: str | None = None
-    """Its first 200 characters, of a customer with bad credit."""
+    """First 200 characters; only for a customer with bad credit."""
 
 
 class OrderedLine(msgspec.Struct):

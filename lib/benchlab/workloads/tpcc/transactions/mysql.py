@@ -1,7 +1,7 @@
 """The transactions on MySQL, MariaDB, OceanBase seekdb and TiDB, over aiomysql.
 
-None of them has an UPDATE that returns rows (MariaDB has RETURNING for INSERT, REPLACE and DELETE
-alone), so what an update left is read by a query after it, while the row is locked.
+None of them has an UPDATE that returns rows (MariaDB has RETURNING only for INSERT, REPLACE and
+DELETE). So a query reads the new values after the update, while the row is locked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from benchlab.workloads.tpcc.transactions.statements import (
     stock,
 )
 
-#: A deadlock, and a lock that was waited for too long.
+#: Error codes of a deadlock, and of a lock wait that timed out.
 _MYSQL = frozenset({1213, 1205})
 
-#: Engine → codes of the errors by which it asks for a repetition.
+#: Engine → codes of the errors that ask for a repetition.
 _REPEATED = {
     "mysql": _MYSQL,
     "mariadb": _MYSQL | {1020},  # changed since the transaction's snapshot
@@ -37,7 +37,7 @@ _REPEATED = {
     "tidb": _MYSQL | {9007, 8002, 8022, 8028},
 }
 
-#: The article's view of items and their stock, by which one UPDATE changes the one and reads the other.
+#: The article's view of items and their stock: one UPDATE of it changes the stock and reads the item.
 STOCK_ITEM = (
     "CREATE OR REPLACE VIEW stock_item AS SELECT i_price, i_name, i_data, stock.*"
     " FROM stock, item WHERE s_i_id = i_id"
@@ -66,7 +66,7 @@ class MySQL(Transactions[aiomysql.Connection]):
     async def _rows(
         self, connection: aiomysql.Connection, sql: str, parameters: Sequence[object] = ()
     ) -> Sequence[Row]:
-        # at its end the cursor reads what follows the rows: how a procedure ended
+        # when it closes, the cursor reads what follows the rows: the status of the procedure
         async with connection.cursor(aiomysql.Cursor) as cursor:
             await cursor.execute(sql, parameters)
             return await cursor.fetchall()
@@ -141,7 +141,7 @@ class MySQLStatements(MySQL, Statements[aiomysql.Connection]):
     async def _take_all(
         self, connection: aiomysql.Connection, table: str, columns: str, lines: Sequence[Line]
     ) -> Mapping[int, Row]:
-        """Take lines of one round by a table or view; return number of a line → columns."""
+        """Take lines of one round through a table or view; return number of a line → columns."""
         first = (
             "SELECT %s AS number, %s AS line_w_id, %s AS line_i_id, %s AS quantity, %s AS remote"
         )

@@ -1,4 +1,4 @@
-"""The transactions on PostgreSQL, of any version from 13, over psycopg."""
+"""The transactions on PostgreSQL from version 13 on, over psycopg."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,13 +23,13 @@ from benchlab.workloads.tpcc.transactions.statements import (
 #: SQL states of a serialization failure and of a deadlock.
 _REPEATED = frozenset({"40001", "40P01"})
 
-#: Lines of a round as a table: five parameters.
+#: Lines of a round as a table, from five parameters.
 _LINES = (
     "unnest(%s::int[], %s::int[], %s::int[], %s::int[], %s::int[])"
     " AS line (number, i_id, supply_w_id, quantity, remote)"
 )
 
-#: The lines' stock.
+#: Condition for the stock rows of the lines.
 _OF_LINES = "s_w_id = line.supply_w_id AND s_i_id = line.i_id"
 
 _ADD_LINES = (
@@ -53,7 +53,7 @@ class Postgres(Transactions[psycopg.AsyncConnection]):
     """How a connection of psycopg runs SQL."""
 
     engine = "postgres"
-    #: Whether statements are parsed once for a connection.
+    #: Whether statements are parsed once per connection.
     prepared = True
 
     async def _rows(
@@ -78,13 +78,14 @@ class Postgres(Transactions[psycopg.AsyncConnection]):
 
 
 class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
-    """See :class:`Statements`. Lines are arrays, so that a statement is one, however many there are.
+    """See :class:`Statements`. Lines are arrays, so a statement has one text for any number of lines.
 
-    A view that joins stock and item is not updatable here: only one of a single table is by itself,
-    and an INSTEAD OF trigger would run statements of its own for each row. ``joined`` is the UPDATE
-    that joins and returns, by which the same is done without a view.
+    A view that joins stock and item is not updatable here. Only a view of a single table is updatable
+    without a trigger, and an INSTEAD OF trigger would run its own statements for each row. So the
+    option ``joined`` uses an UPDATE that joins and returns: it does the same without a view.
 
-    What is not ``prepared`` is parsed and planned anew, with its parameters still apart from it.
+    A statement that is not ``prepared`` is parsed and planned each time; its parameters are still sent
+    apart from its text.
     """
 
     def __init__(self, options: Options):
@@ -155,8 +156,9 @@ class PostgresStatements(Postgres, Statements[psycopg.AsyncConnection]):
 class PostgresProcedures(Postgres, Procedures[psycopg.AsyncConnection]):
     """See :class:`Procedures`; in PL/pgSQL.
 
-    A call that is in no transaction is one by itself. These are procedures, not functions, since only
-    they can roll back: an error would do it as well, but its locks would be gone before the hook.
+    A call outside a transaction is a transaction itself. These are procedures, not functions, since
+    only procedures can roll back. An error would roll back as well, but would release the locks before
+    the hook.
     """
 
     async def _called(
@@ -166,7 +168,7 @@ class PostgresProcedures(Postgres, Procedures[psycopg.AsyncConnection]):
         arguments: Sequence[object],
         ends: bool,
     ) -> str:
-        # the only one that rolls back by itself
+        # the only procedure that may roll back
         end = (ends,) if type_ == NewOrder.type else ()
         ((answer,),) = await self._rows(connection, _CALLS[type_], (*arguments, *end))
         return answer

@@ -1,6 +1,6 @@
 """The five transactions as client SQL: a round trip for each statement.
 
-The SQL is generic; an engine overrides what it has a better statement for.
+The SQL is generic; an engine overrides the parts for which it has a better statement.
 """
 
 from abc import abstractmethod
@@ -36,7 +36,7 @@ from benchlab.workloads.tpcc.transactions.contract import (
     StockLevel,
 )
 
-#: In both I_DATA and S_DATA of an item whose brand is shown as B, not G (clause 2.4.2.2).
+#: Word in both I_DATA and S_DATA of an item whose brand is shown as B, not G (clause 2.4.2.2).
 _ORIGINAL = "ORIGINAL"
 
 _CENT = Decimal("0.01")
@@ -56,16 +56,16 @@ ORDER_LINE = (
 class Options:
     """How client SQL is written. The default is what a careful program does.
 
-    They are here since the article credits a part of its throughput to each of them.
+    The article credits a part of its throughput to each option.
     """
 
     batched: bool = True
-    """All lines of an order by one statement for each step; or one for each line and step."""
+    """Whether each step is one statement for all lines of an order, or one for each line."""
     prepared: bool = True
-    """Statements are parsed once for a connection; or anew each time."""
+    """Whether statements are parsed once per connection, or each time they run."""
     joined: bool = False
-    """The statement that takes from the stock reads the item, too, where an engine has one: the
-    article's updatable view."""
+    """Whether the statement that takes from the stock also reads the item, if an engine can do both at
+    once: the article's updatable view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class Taken:
 
 
 def stock(d_id: int) -> str:
-    """Columns of stock that an order of a district reads (clause 2.4.2.2)."""
+    """Return the columns of stock that an order of a district reads (clause 2.4.2.2)."""
     return f"s_quantity, s_data, s_dist_{d_id:02d}"
 
 
 def less(quantity: str, remote: str) -> str:
-    """Changes of a stock row by an order line, whose two values are SQL (clause 2.4.2.2).
+    """Return the changes of a stock row by an order line (clause 2.4.2.2); both arguments are SQL.
 
-    ``quantity`` occurs three times, and then ``remote`` once.
+    ``quantity`` occurs three times in it, and then ``remote`` once.
     """
     return (
         f"s_quantity = s_quantity - {quantity}"
@@ -98,26 +98,26 @@ def less(quantity: str, remote: str) -> str:
     )
 
 
-#: The same for one row, its values as parameters.
+#: The same for one row, with its values as parameters.
 LESS = less("%s", "%s")
 
 
 def line_values(line: Line) -> Row:
-    """Values of :data:`LESS` for a line."""
+    """Return the values of :data:`LESS` for a line."""
     return (line.quantity, line.quantity, line.quantity, line.remote)
 
 
 def matching(key: Mapping[str, int]) -> str:
-    """Condition that a row has a key, its values as parameters."""
+    """Return the condition that a row has a key, with the key's values as parameters."""
     return " AND ".join(f"{column} = %s" for column in key)
 
 
 class Statements(Transactions[ConnectionT]):
     """See :class:`~benchlab.workloads.tpcc.transactions.base.Transactions`.
 
-    Rows are locked in the same order by all transactions, so that deadlocks are rare: district,
-    customer, warehouse (which the most transactions want, and so for the shortest time), then stock
-    by key.
+    All transactions lock rows in the same order, so that deadlocks are rare: district, customer,
+    warehouse, then stock by key. The warehouse comes late: most transactions want its row, so it should
+    be locked for the shortest time.
     """
 
     #: Hint to the planner in the query of Stock-Level, with a space after it; most engines need none.
@@ -161,7 +161,7 @@ class Statements(Transactions[ConnectionT]):
         work = partial(self._stock_level, connection, request)
         return await self._transaction(connection, work, before_commit)
 
-    # what engines write in different ways
+    # statements that engines write in different ways
 
     @abstractmethod
     async def _updated(
@@ -173,15 +173,15 @@ class Statements(Transactions[ConnectionT]):
         key: Mapping[str, int],
         columns: str,
     ) -> Row | None:
-        """Update the row with a key and return its columns as they are then; ``None``: no such row.
+        """Update the row with a key and return its new columns; ``None`` if there is no such row.
 
         Args:
             connection: in a transaction.
             table: name.
             changes: what follows SET, with a ``%s`` for each of the ``values``.
-            values: of the changes.
-            key: column → value, which name one row at most.
-            columns: to be returned.
+            values: parameters of the changes.
+            key: column → value; it names one row at most.
+            columns: columns to return.
         """
 
     @abstractmethod
@@ -189,14 +189,14 @@ class Statements(Transactions[ConnectionT]):
         """Take one line from its stock by a statement that reads the item, too.
 
         Returns:
-            Columns :data:`ITEM`, then :func:`stock`; ``None``: there is no such item.
+            Columns :data:`ITEM`, then :func:`stock`; ``None`` if there is no such item.
         """
 
     @abstractmethod
     async def _take_batch(
         self, connection: ConnectionT, d_id: int, lines: Sequence[Line]
     ) -> Mapping[int, Row]:
-        """Take lines of one round, all of items that there are, from the stock by one statement.
+        """Take lines of one round, whose items all exist, from the stock by one statement.
 
         Returns:
             Number of a line → columns :func:`stock`.
@@ -209,11 +209,11 @@ class Statements(Transactions[ConnectionT]):
         """Take lines of one round from the stock by a statement that reads the items, too.
 
         Returns:
-            Number of a line whose item there is → columns :data:`ITEM`, then :func:`stock`.
+            Number of each line whose item exists → columns :data:`ITEM`, then :func:`stock`.
         """
 
     async def _items(self, connection: ConnectionT, ids: Sequence[int]) -> Mapping[int, Row]:
-        """Return the items that there are: number → :data:`ITEM`."""
+        """Return the items that exist: number → :data:`ITEM`."""
         listed = ", ".join(["%s"] * len(ids))
         sql = f"SELECT i_id, {ITEM} FROM item WHERE i_id IN ({listed})"
         return {row[0]: row[1:] for row in await self._rows(connection, sql, ids)}
@@ -292,7 +292,7 @@ class Statements(Transactions[ConnectionT]):
     async def _take(
         self, connection: ConnectionT, d_id: int, lines: Sequence[Line]
     ) -> Mapping[int, Taken]:
-        """Take lines of one round from the stock: number → what was read. Unused items have none."""
+        """Take lines of one round; return number → what was read, without lines of unused items."""
         if self.options.joined and self.options.batched:
             found = await self._take_batch_joined(connection, d_id, lines)
             return {number: Taken(*row) for number, row in found.items()}
@@ -329,7 +329,7 @@ class Statements(Transactions[ConnectionT]):
         key: Mapping[str, int],
         columns: str,
     ) -> Row:
-        """See :meth:`_updated`; a row that there must be."""
+        """See :meth:`_updated`; the row must exist."""
         row = await self._updated(connection, table, changes, values, key, columns)
         return self._there(row, f"{table} with {', '.join(f'{k} {v}' for k, v in key.items())}")
 
@@ -350,14 +350,14 @@ class Statements(Transactions[ConnectionT]):
         c_id = request.c_id
         if c_id is None:
             c_id, *_ = await self._named(connection, "c_id", c_w_id, c_d_id, request.c_last)
-        # what a customer with bad credit owes it to (clause 2.5.2.2)
+        # put before the data of a customer with bad credit (clause 2.5.2.2)
         reason = f"{c_id} {c_d_id} {c_w_id} {d_id} {w_id} {amount:.2f} "
         customer = await self._changed(
             connection,
             "customer",
             "c_balance = c_balance - %s, c_ytd_payment = c_ytd_payment + %s,"
             " c_payment_cnt = c_payment_cnt + 1, c_data = CASE WHEN c_credit = 'BC'"
-            # the inner LEFT tells PostgreSQL that the parameter is text, which CONCAT does not
+            # the inner LEFT makes the parameter text for PostgreSQL; CONCAT takes any type
             " THEN LEFT(CONCAT(LEFT(%s, 500), c_data), 500) ELSE c_data END",
             (amount, amount, reason),
             {"c_w_id": c_w_id, "c_d_id": c_d_id, "c_id": c_id},
@@ -387,10 +387,10 @@ class Statements(Transactions[ConnectionT]):
     async def _named(
         self, connection: ConnectionT, columns: str, w_id: int, d_id: int, c_last: str | None
     ) -> Row:
-        """Return the customer in the middle, rounded up, of those with a name (clause 2.5.2.2)."""
+        """Return the middle customer, rounded up, of those with a last name (clause 2.5.2.2)."""
         rows = await self._rows(
             connection,
-            # c_first alone leaves open who is meant where two have both names
+            # c_first alone is ambiguous if two customers have the same first and last name
             f"SELECT {columns} FROM customer WHERE c_w_id = %s AND c_d_id = %s AND c_last = %s"
             " ORDER BY c_first, c_id",
             (w_id, d_id, c_last),
