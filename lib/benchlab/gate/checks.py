@@ -1,4 +1,4 @@
-"""Rows of ``gate``: what a run passed and what it did not, with what was found."""
+"""Rows of ``gate``: the checks of a run, whether it passed them, and what was found."""
 
 import re
 from collections.abc import Mapping
@@ -18,34 +18,37 @@ SCHEMA = {
     "found": pl.String,
 }
 
-#: Of :data:`SCHEMA`.
+#: A row with the columns of :data:`SCHEMA`.
 Row = tuple[str, bool, float | None, str]
 
-#: Checks: throughput was steady; transactions ended as fast as they were due; the load generator did
-#: not bind; nobody else used the host.
+#: Names of checks: throughput was steady; transactions ended as fast as they were due; the load
+#: generator did not bind; nothing else used the host.
 STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
 
-#: And: where tables were to be cached, reads were served from the cache.
+#: Name of the check for servers that were to cache tables: reads were served from the cache.
 CACHED = "cached"
 
-#: Share of the reads that must have been; the rest went to the storage.
+#: Share of the reads that the cache must have served; the rest went to the storage.
 LEAST_CACHED = 0.9
 
-#: Share of the transactions due that must have ended. The rest is chance: they are due at random times.
+#: Share of the due transactions that must have ended. The margin is for chance: they are due at random
+#: times.
 LEAST_OFFERED = 0.95
 
-#: Share of the host's CPU up to which others than engine and load count as none. On a quiet host of two
+#: Largest share of the host's CPU that others than engine and load may use. On a quiet host of two
 #: cores interrupts and benchlab's own observers take up to 0.13.
 MOST_FOREIGN = 0.25
 
 
 def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
-    """Return a row per check that applies to a run that ended well.
+    """Return one row for each check that applies to a run that ended well.
+
+    Columns: :data:`SCHEMA`.
 
     Args:
-        tables: the run's rows of ``run``, and as far as it has any of ``phase``, ``interval``,
-            ``os_sample``, ``host``, ``attribution``, ``engine_setting`` and ``engine_counter``.
-        writes: whether its workload does.
+        tables: the run's rows of ``run``, and of ``phase``, ``interval``, ``os_sample``, ``host``,
+            ``attribution``, ``engine_setting`` and ``engine_counter`` if it has any.
+        writes: whether its workload writes.
     """
     rows = [_steady(tables, writes), _offered(tables), _client(tables), _alone(tables)]
     rows += [] if writes else [_cached(tables)]
@@ -80,14 +83,14 @@ def _warmed_s(tables: Mapping[str, pl.DataFrame]) -> float:
 
 
 def _cycles(tables: Mapping[str, pl.DataFrame]) -> float | None:
-    """Return the cycles of background work in the measured part; ``None``: not reported."""
+    """Return the number of cycles of background work in the measured part; ``None``: not reported."""
     begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
     samples = tables.get("os_sample", pl.DataFrame())
     if samples.is_empty():
         return None
     found = samples.filter(observer=background.OBSERVER, metric=background.METRIC).sort("t")
     before = found.filter(pl.col("t") <= begin)["value"]
-    # the first answer may come after the begin of a run without a warm-up
+    # without a warm-up the first answer may come after the start of the measured part
     first = before[-1] if len(before) else found["value"].first()
     last = found.filter(pl.col("t") <= end)["value"].last()
     return None if first is None or last is None else steady.spanned(first, last)
@@ -114,10 +117,10 @@ def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
 
 
 def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
-    """Return whether others used the CPU of a machine that the run had.
+    """Return whether others used the CPU of a machine of the run; ``None``: not known.
 
-    Of several nodes it is not known unless each says which machine it is of: in a lab they are one,
-    and the counters of each have the load of all.
+    With several nodes it is not known unless each reports its machine. In a lab all nodes are on one
+    machine, and the counters of each node include the load of all.
     """
     samples, host = (tables.get(name, pl.DataFrame()) for name in ("os_sample", "host"))
     if samples.is_empty() or host.is_empty():
@@ -142,7 +145,7 @@ def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     return ALONE, foreign <= MOST_FOREIGN, foreign, found
 
 
-#: Mean use of the measured part, in cores, by node and subject of ``os_sample``.
+#: (node, subject of ``os_sample``) → mean use of CPU in the measured part, in cores.
 UsedCores = Mapping[tuple[str, str], float]
 
 
@@ -161,23 +164,23 @@ def _used_cores(run: pl.DataFrame, samples: pl.DataFrame) -> UsedCores:
 
 
 def _foreign_cores(used: UsedCores, nodes: list[str]) -> float | None:
-    """Return what others used of a machine that has these nodes; ``None``: none of them counts it."""
+    """Return the cores that others used on the machine of these nodes; ``None``: no node counts it."""
 
     def counted(subject: str) -> list[float]:
         return [used[node, subject] for node in nodes if (node, subject) in used]
 
-    # each node counts all of the machine, but only its own engine and load
+    # each node counts the whole machine, but only its own engine and load
     if not (whole := counted("host")):
         return None
-    # the kernel's threads work for the engine, and cannot be told apart where they work for others
+    # the kernel's threads work for the engine; their work for others cannot be distinguished
     kernel = max(counted("kernel threads"), default=0.0)
     accounted = sum(counted("engine")) + sum(counted("client")) + kernel
-    # clocks of host and groups differ a little, so that it may come out below 0
+    # the clocks of host and groups differ a little, so the difference may be below 0
     return max(0.0, sum(whole) / len(whole) - accounted)
 
 
 def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
-    """Return whether reads were served from a server's cache of tables, where there was to be one."""
+    """Return whether a server's cache of tables served the reads; ``None``: it was not to cache any."""
     settings, counters = (
         frame.select(columns).rows()
         if not (frame := tables.get(name, pl.DataFrame())).is_empty()

@@ -1,8 +1,9 @@
-"""Similar: whether a dataset is to the buffer pool, and the server to its store, as in the article.
+"""Similar: whether curves were measured under conditions similar to the article's.
 
-What the pool does not hold is read from the disk. So this ratio decides what binds, and a curve of
-another one tells nothing of the article's. Nor does that of a server which is not the whole engine, or
-which nobody scales as the engines beside it are.
+Pages outside the buffer pool are read from the disk. So the ratio of dataset to buffer pool decides
+what binds, and a curve with another ratio shows nothing about the article's. The same is true of a
+server that is not the whole engine, and of a server that is not scaled like the engines compared with
+it.
 """
 
 from typing import TYPE_CHECKING
@@ -17,23 +18,23 @@ if TYPE_CHECKING:
 #: Name of the check.
 SIMILAR = "similar"
 
-#: Factor up to which two ratios count as one.
+#: Factor up to which two ratios count as similar.
 WITHIN = 1.5
 
 
 def is_similar(article: float, here: float) -> bool:
-    """Return whether two ratios of dataset to buffer pool stand for the same.
+    """Return whether two ratios of dataset to buffer pool are similar.
 
-    They differ by :data:`WITHIN` at most, or are below 1 both: all of the dataset fits.
+    They differ by a factor of :data:`WITHIN` at most, or both are below 1: all of the dataset fits.
     """
     low, high = sorted((article, here))
     return high <= low * WITHIN or high < 1
 
 
 def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
-    """Return engine and variant of the curves that are not similar, with the reason.
+    """Return (engine, variant) of the curves that are not similar → the reason.
 
-    Where a ratio is unknown, the curves are not among them.
+    Curves with an unknown ratio count as similar.
     """
     found = {}
     curves = rerun.counted.select("engine", "variant", "engine_version").unique(maintain_order=True)

@@ -1,7 +1,7 @@
-"""Sizes: what the article and this rerun have of dataset and memory.
+"""Sizes: dataset and memory in the article and in this rerun.
 
-The article's follow from the study's file: its instance type, and the size that it gives for its
-dataset. Ours are what the runs of the main envelope measured, and what their servers reported.
+The article's sizes follow from the study file: the instance type, and the stated size of the dataset.
+Ours are those that the runs of the main envelope measured and that their servers reported.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from benchlab.study import DEFAULT_ENVELOPE, Scalar, Study
 if TYPE_CHECKING:
     from benchlab.store.results import Rerun
 
-#: What the article has of one thing, and what we have; ``None`` where it is not known.
+#: A size in the article, and here; ``None``: not known.
 Sides = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that is a size, in bytes."""
+    """A setting that is a size; ``sides`` are in bytes."""
 
     engine: str
     variant: str
@@ -31,7 +31,7 @@ class Setting:
 
 
 def dataset(rerun: "Rerun", engine: str) -> Sides:
-    """Return the bytes of an engine's dataset: of the study's first, where workloads have their own."""
+    """Return the bytes of an engine's dataset: of the first workload's, if workloads have their own."""
     study = rerun.study
     profile = study.profiles[rerun.profile]
     made = {name: study.dataset(profile, name) for name in study.workloads}
@@ -61,12 +61,12 @@ def settings(rerun: "Rerun") -> list[Setting]:
 
 
 def pool(study: Study, engine: str) -> str:
-    """Return the name of the setting that sizes an engine's buffer pool; empty where none does."""
+    """Return the name of the setting for the size of an engine's buffer pool; empty: there is none."""
     return engine_class(study.role(engine)).pool
 
 
 def ratio(over: Sides, under: Sides, scale: float = 1.0) -> Sides:
-    """Return the ratio on each side, ``None`` where either size is unknown."""
+    """Return the ratio on each side, times ``scale``; ``None`` if either size is unknown."""
     return tuple(
         scale * above / below if above is not None and below else None
         for above, below in zip(over, under, strict=True)
@@ -74,7 +74,7 @@ def ratio(over: Sides, under: Sides, scale: float = 1.0) -> Sides:
 
 
 def _reported(rerun: "Rerun") -> dict[tuple[str, str], dict[str, float | None]]:
-    """Return the settings in bytes that the server reported in a run of each engine and variant."""
+    """Return (engine, variant) → setting → bytes that the server reported in one run."""
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE).sort("run_id")
     rows = rerun.of_runs(
         "SELECT run_id, name, effective, unit FROM engine_setting SEMI JOIN chosen USING (run_id)"
@@ -88,5 +88,5 @@ def _reported(rerun: "Rerun") -> dict[tuple[str, str], dict[str, float | None]]:
 
 
 def _bytes(value: Scalar) -> float | None:
-    """Size of a setting in bytes, if it is one."""
+    """Return a setting that is a number as bytes; ``None``: it is no number."""
     return float(value) if isinstance(value, int | float) else None

@@ -1,10 +1,10 @@
 """Speed: whether the host was as fast during a run as during the other runs of its study.
 
-What a virtual machine shares with others may make it slower by a third for minutes, without a trace in
-its own counters. Points measured in such minutes are not to be held against points measured in others.
-So the host is measured right before and right after each load. Of both the faster counts, since the
-engine's own background work may slow down the other. A run does not pass if that differs too much from
-what is usual in its study.
+A virtual machine shares hardware with others. This may slow it down by a third for minutes, without a
+trace in its own counters. Points measured in such minutes must not be compared with other points. So
+the speed of the host is measured right before and right after each load. The faster of the two counts,
+since the engine's own background work may slow down the other. A run does not pass if its host's speed
+differs too much from what is usual in its study.
 """
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 #: Name of the check.
 SPEED = "speed"
 
-#: Factor by which a run's may differ from the median of the study's, either way.
+#: Factor by which the time in a run may differ from the median in the study, either way.
 WITHIN = 1.15
 
 
@@ -20,11 +20,11 @@ def uneven(speeds: pl.DataFrame) -> pl.DataFrame:
     """Return the runs during which the host was faster or slower than it usually was.
 
     Args:
-        speeds: of all runs of a study: ``run_id``, ``node`` and ``value``, the time that the same work
-            took, once before the load and once after it.
+        speeds: rows of all runs of a study: ``run_id``, ``node`` and ``value``, the time that the same
+            work took; one row for before the load and one for after it.
 
     Returns:
-        ``run_id``, ``check``, ``value`` (the factor, of several nodes the one farthest from 1) and
+        ``run_id``, ``check``, ``value`` (the factor; with several nodes the one farthest from 1) and
         ``found``.
     """
     factor = pl.col("value")

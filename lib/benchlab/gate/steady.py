@@ -1,32 +1,32 @@
-"""Whether a run was steady: while it goes on, to end it, and from what it left."""
+"""Whether a run is steady: decided during the run, to end it, and again from its captures."""
 
 from collections.abc import Sequence
 
-#: Relative difference between levels of throughput that does not matter.
+#: Largest relative difference between levels of throughput that does not matter.
 TOLERANCE = 0.05
 
-#: Cycles of the engine's background work that a workload that writes is measured over.
+#: Least number of cycles of the engine's background work over which a workload that writes is measured.
 CYCLES = 2
 
-#: Seconds below which it cannot be told whether neighbours depend on each other, and so neither
-#: whether a level changed (:func:`benchlab.stats.change_points`).
+#: Least length of a measured part in seconds. In fewer values it cannot be decided whether neighbours
+#: depend on each other, nor whether the level changed (:func:`benchlab.stats.change_points`).
 LEAST_S = 12
 
-#: Seconds that a workload that writes is warmed up for at least. The kernel looks every 5 s for pages
-#: to write that have been dirty for 30 s (dirty_writeback_centisecs, dirty_expire_centisecs; kernel
-#: documentation, admin-guide/sysctl/vm): until then the disk has less to do than ever after.
+#: Least warm-up of a workload that writes, in seconds. Every 5 s the kernel writes the pages that have
+#: been dirty for 30 s (dirty_writeback_centisecs, dirty_expire_centisecs; kernel documentation,
+#: admin-guide/sysctl/vm). Until then the disk has less to do than at any later time.
 WRITEBACK_S = 40
 
 
 def spanned(first: float, last: float) -> float:
-    """Return how many cycles surely lie between two counts of them.
+    """Return how many cycles certainly are between two counts.
 
-    An engine that reports parts of a cycle reports the difference. Whole counts are those of cycles
-    begun, and between three begins lie two cycles.
+    If the engine reports fractions of a cycle, it is the difference. Whole numbers count the cycles
+    begun: three starts enclose two cycles.
 
     Args:
-        first: as of :meth:`benchlab.engines.Engine.background_cycles`.
-        last: the same, later.
+        first: count from :meth:`benchlab.engines.Engine.background_cycles`.
+        last: a later count.
     """
     if float(first).is_integer() and float(last).is_integer():
         return max(last - first - 1, 0.0)
@@ -36,17 +36,17 @@ def spanned(first: float, last: float) -> float:
 def unsteady(
     tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float
 ) -> str | None:
-    """Return why a measured part is not steady, or ``None``.
+    """Return why a measured part is not steady; ``None`` if it is.
 
-    It is if no change of level of more than :data:`TOLERANCE` can be detected in its seconds
-    (:func:`benchlab.stats.steady_from`). Where the workload writes it also has to come after a warm-up
-    of :data:`WRITEBACK_S` and to span :data:`CYCLES` cycles of the engine's background work.
+    It is steady if no change of level of more than :data:`TOLERANCE` can be detected in its seconds
+    (:func:`benchlab.stats.steady_from`). If the workload writes, the measured part must also come after
+    a warm-up of :data:`WRITEBACK_S` and span :data:`CYCLES` cycles of the engine's background work.
 
     Args:
         tps: throughput of each second.
-        writes: whether the workload does.
-        cycles: that it spans, of :func:`spanned`; ``None``: the engine does not report them.
-        warmed_s: seconds that the load went on before.
+        writes: whether the workload writes.
+        cycles: number of cycles in it, from :func:`spanned`; ``None``: the engine does not report them.
+        warmed_s: length of the warm-up in seconds.
     """
     from benchlab import stats  # slow to import, for notebooks that do not need it
 
@@ -70,14 +70,15 @@ def unsteady(
 def enough(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float) -> bool:
     """Return whether a measured part may end before its longest time.
 
-    It has to be steady, and the means of its halves to lie within :data:`TOLERANCE`: in noise a drift
-    cannot be detected at first, and by then it can be, or the noise has averaged out.
+    It must be steady, and the means of its halves must differ by :data:`TOLERANCE` at most. In noise a
+    drift cannot be detected at first. By the time the means agree, either it can be detected or the
+    noise has averaged out.
 
     Args:
-        tps: as of :func:`unsteady`, as are the others.
-        writes: see there.
-        cycles: see there.
-        warmed_s: see there.
+        tps: see :func:`unsteady`.
+        writes: see :func:`unsteady`.
+        cycles: see :func:`unsteady`.
+        warmed_s: see :func:`unsteady`.
     """
     from benchlab import stats  # as above
 
@@ -89,14 +90,14 @@ def enough(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: f
 def warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
     """Return whether a warm-up may end.
 
-    It takes its time, and for a workload that writes :data:`WRITEBACK_S` and one cycle of the engine's
-    background work.
+    It lasts ``least_s``. For a workload that writes it also lasts :data:`WRITEBACK_S` and one cycle of
+    the engine's background work.
 
     Args:
-        seconds: since its begin.
-        least_s: its time.
-        writes: whether the workload does.
-        cycles: as in :func:`unsteady`; where they are not reported they are not waited for.
+        seconds: seconds since the warm-up started.
+        least_s: least length of the warm-up in seconds.
+        writes: whether the workload writes.
+        cycles: see :func:`unsteady`; if they are not reported, the warm-up does not wait for one.
     """
     if not writes:
         return seconds >= least_s

@@ -1,4 +1,4 @@
-"""The plan: which trials a study's profile asks for, and in which order."""
+"""Plans: the trials of a study's profile, and their order."""
 
 from benchlab.plan.batch import Batch, label
 from benchlab.plan.envelope import fixed_memory_bytes

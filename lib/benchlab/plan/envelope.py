@@ -1,7 +1,7 @@
-"""The envelope: the limits of an instance type, scaled to what a profile keeps of it.
+"""The envelope: the limits of an instance type, scaled to the part that a profile keeps.
 
-The disk is limited per core as the instance type's is: bandwidth and operations stay in the
-article's proportion to the CPU, so that the same resource binds first.
+The disk's limits per core are those of the instance type. So bandwidth and operations keep the
+article's proportion to the CPU, and the same resource binds first.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from benchlab.study import Instance, Profile, Study
 
 
 class Envelope(BaseModel):
-    """Limits in force during the measured part of a run; ``None`` is no limit."""
+    """Limits in force during the measured part of a run; ``None``: no limit."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     cores: Annotated[float, Field(description="CPU time per second of engine and client together")]
     memory_bytes: Annotated[int, Field(description="engine and client, page cache included")]
-    # left out of the key and the record of an engine that has none
+    # left out of key and record if the engine has none
     fixed_memory_bytes: Annotated[
         int,
         Field(
@@ -37,7 +37,7 @@ class Envelope(BaseModel):
 
     @property
     def memory_limit_bytes(self) -> int:
-        """The limit that is put into force."""
+        """The memory limit in force, in bytes."""
         return self.memory_bytes + self.fixed_memory_bytes
 
 
@@ -49,11 +49,12 @@ def resolve(
     enforce: bool,
     engines: Iterable[str],
 ) -> Envelope:
-    """Scale the study's instance type to a profile, for engines that run in it one at a time.
+    """Return a study's instance type scaled to a profile, for engines that run one at a time.
 
-    The instance type's disk limits hold for reads and writes together, a cgroup's for each of them;
-    no workload of the studies has both near the limit at once. Operations are counted differently,
-    too: the vendor counts requests after merging, the cgroup before it, hence the rule's headroom.
+    The instance type's disk limits apply to reads and writes together, those of a cgroup to each of
+    them. No workload of the studies has both near the limit at once. Operations are also counted
+    differently: the vendor counts requests after merging, the cgroup before it. The rule's headroom is
+    for this difference.
     """
     rule = study.envelopes[rule_name]
     spec = profile.envelope
@@ -78,7 +79,10 @@ def resolve(
 
 
 def fixed_memory_bytes(study: Study, profile: Profile, engine: str) -> int:
-    """Return what an engine's processes take on every scale; the whole instance type includes it."""
+    """Return the bytes that an engine's processes take on every scale.
+
+    0 on the whole instance type, whose memory includes them.
+    """
     return int(study.engine(engine).fixed_memory) if profile.envelope else 0
 
 

@@ -1,8 +1,8 @@
-"""Plans: what is to be run, worked out once, written down, and read by every run notebook.
+"""Plans: the trials to be run, computed once, written to a file, and read by every run notebook.
 
-A plan defines which trials are the results of a study's profile on a target: those of its keys, and
-no others. So what another profile measured counts for this one, and what was measured of an older
-definition of a point does not.
+A plan defines which trials are the results of a study's profile on a target: those with its keys, and
+no others. So a trial that another profile measured counts for this one, too. A trial with an older
+definition of a point does not count.
 """
 
 from collections.abc import Sequence
@@ -29,15 +29,15 @@ class Plan(BaseModel):
     target: str
     planned: datetime
     versions: dict[str, str]
-    """Engine → version that the keys of its trials are made with; ``unknown`` before provisioning."""
+    """Engine → version that the keys of its trials contain; ``unknown`` before provisioning."""
     whole: bool = True
-    """Whether it is all of the profile; if not, its trials are no results of the profile."""
-    # older plans have a curve in place of a batch
+    """Whether it is the whole profile; if not, its trials are no results of the profile."""
+    # older plans have curves instead of batches
     batches: Annotated[tuple[Batch, ...], Field(validation_alias=AliasChoices("batches", "curves"))]
 
     @property
     def id(self) -> str:
-        """Name of its file; plans sort by it in the order of time."""
+        """Name of its file without the suffix; sorted by it, plans are in the order of time."""
         return f"{self.planned:%Y%m%dT%H%M%S.%f}-{self.study}-{self.profile}-{self.target}"
 
     @property
@@ -46,10 +46,10 @@ class Plan(BaseModel):
         return [trial for batch in self.batches for trial in batch.trials]
 
     def batch(self, keys: Sequence[str] = ()) -> Batch:
-        """Return the batch of some trials, with these alone; the first batch if no key is given.
+        """Return the batch of some trials, with only these; the first batch if no key is given.
 
         Args:
-            keys: of trials of one batch, in the order in which they are to be run.
+            keys: keys of trials of one batch, in the order in which they are to be run.
 
         Raises:
             UnknownName: no batch of the plan has all of these trials.
@@ -62,10 +62,10 @@ class Plan(BaseModel):
         raise UnknownName("trials", ", ".join(keys), (trial.key for trial in self.trials))
 
     def save(self, repo: Repo) -> "Plan":
-        """Write it down, unless the last plan of its study, profile and target is the same.
+        """Write the plan to a file, unless the last plan of its study, profile and target is the same.
 
         Returns:
-            The plan that is written down: this one, or that last one.
+            The plan in the file: this one or that last one.
         """
         for earlier in reversed(ids(repo)):
             last = read(repo, earlier)
@@ -92,7 +92,7 @@ def last(repo: Repo) -> str:
     """Return the name of the plan that was written last.
 
     Raises:
-        BenchlabError: there is none.
+        BenchlabError: there is no plan.
     """
     if found := ids(repo):
         return found[-1]

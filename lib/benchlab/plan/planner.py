@@ -1,4 +1,4 @@
-"""Plan a study's profile for a target: which trials, and in which order."""
+"""Plan a study's profile for a target: the trials and their order."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ from benchlab.study.intervention import WITHOUT_ENVELOPE, Intervention, LimitBlo
 
 @dataclass(frozen=True)
 class Planner:
-    """A profile of a study, to be planned for a target."""
+    """Plans a profile of a study for a target."""
 
     study: Study
     profile_name: str
@@ -39,13 +39,13 @@ class Planner:
     versions: dict[str, str]
     """Engine → version, for every engine that the study names."""
     enforce: bool = True
-    """Whether the target is larger than the instance type and must be held to it."""
+    """Whether the target is larger than the instance type and must be limited to it."""
 
     def plan(self, target: str) -> Plan:
         """Return the whole plan.
 
-        Open loops come after the closed ones whose throughput determines their rates. Interventions
-        come last: they explain what the others show. So do single writes and checks.
+        Open loops come after the closed loops, whose throughput determines their rates. Interventions
+        come last, since they explain the other results. So do single writes and checks.
 
         Args:
             target: name of the inventory.
@@ -65,25 +65,25 @@ class Planner:
     def by_hand(
         self, target: str, where: InterventionPoint, requested: LimitBlocks, number: int
     ) -> Plan:
-        """Return one intervention, whether or not it is the study's own, as a plan of one batch.
+        """Return a plan of one batch with one intervention, which need not be in the study.
 
         Raises:
             UnknownName: the study has no such point.
-            TargetError: no limit is in force on the target that could be lowered.
+            TargetError: no limit that could be lowered is in force on the target.
         """
         return self._written(target, [self.intervention(where, requested, number)], whole=False)
 
     def closed_loops(self, seed: int = 1, numbers: Collection[int] = ()) -> list[Batch]:
         """Return the trials along concurrency, in batches in the order in which they are to be run.
 
-        Runs that follow each other share whatever the machine goes through meanwhile. So a batch is
-        drawn at random from all curves of an engine: what disturbs it is spread over these and cannot
-        pass for an effect. All batches of trial 1 come in random order, then all of trial 2, so that a
-        drift of the machine cannot either.
+        Consecutive runs share disturbances of the machine. So a batch is drawn at random from all
+        curves of an engine: a disturbance is spread over the curves and does not look like an effect.
+        All batches of trial 1 come first, in random order, then all of trial 2. So a drift of the
+        machine does not look like an effect either.
 
         Args:
-            seed: of the order.
-            numbers: of the trials; none: those that every point has.
+            seed: seed of the order.
+            numbers: numbers of the trials; none: the numbers that every point has.
 
         Raises:
             UnknownName: the study has no such profile.
@@ -117,7 +117,7 @@ class Planner:
     def interventions(self) -> list[Batch]:
         """Return the profile's interventions in the study's order, each a batch of one trial.
 
-        Those of which no limit is in force on the target are left out.
+        Interventions without any limit in force on the target are left out.
         """
         of_profile = self._profile.intervention
         if of_profile is None:
@@ -133,7 +133,7 @@ class Planner:
     def intervention(
         self, where: InterventionPoint, requested: LimitBlocks, number: int = 1
     ) -> Batch:
-        """Return one point under an intervention, as a batch of one trial as long as the blocks are.
+        """Return a batch of one trial: a point with an intervention, as long as its blocks together.
 
         Resources whose limit is not in force on the target are left out.
 
@@ -166,7 +166,7 @@ class Planner:
         return [batch for block in blocks for batch in self._each(block, block.single_writes)]
 
     def outcomes(self) -> list[Batch]:
-        """Return the points whose checks are made, in the study's order, each a batch of one trial."""
+        """Return the points with checks in the study's order, each a batch of one trial."""
         blocks = self.study.outcomes
         return [batch for block in blocks for batch in self._each(block, block.outcomes)]
 
@@ -216,7 +216,7 @@ class Planner:
         seed: int,
         numbers: Collection[int] = (),
     ) -> list[Batch]:
-        """Return all trials of blocks in random batches; ``points`` returns those of a block."""
+        """Return all trials of blocks in random batches; ``points`` returns the points of a block."""
         order, batches = random.Random(seed), []
         for number in numbers or range(1, self._profile.trials + 1):
             of_number = []
@@ -237,7 +237,7 @@ class Planner:
         points: Callable[[Any], list[dict[str, Any]]],
         number: int,
     ) -> dict[str, list[Trial]]:
-        """Engine → all of its trials of a number."""
+        """Return engine → all its trials with a number."""
         found: dict[str, list[Trial]] = {}
         for block in blocks:
             if self.profile_name not in block.profiles:
@@ -291,7 +291,7 @@ class Planner:
 
 
 def resolve_settings(requested: Settings, memory_bytes: int) -> dict[str, Scalar]:
-    """Turn sizes that depend on the scale into bytes."""
+    """Return settings with the sizes that depend on the scale as bytes."""
     return {
         name: value if isinstance(value, Scalar) else value.resolve(memory_bytes)
         for name, value in requested.items()
@@ -301,7 +301,10 @@ def resolve_settings(requested: Settings, memory_bytes: int) -> dict[str, Scalar
 def settings_of(
     study: Study, profile_name: str, engine: str, variant: str, memory_bytes: int
 ) -> dict[str, Scalar]:
-    """Return the resolved settings of a variant: the engine's, the variant's, the profile's."""
+    """Return the resolved settings of a variant: the engine's, the variant's, the profile's.
+
+    Later ones replace earlier ones.
+    """
     spec = study.engine(engine)
     overrides = study.profile(profile_name).overrides.get(engine, {})
     merged = {**spec.settings, **spec.variants[variant], **overrides.get("settings", {})}
@@ -309,7 +312,7 @@ def settings_of(
 
 
 def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:
-    """Return what an engine's data directory is initialised with in a profile."""
+    """Return the options with which an engine's data directory is initialised in a profile."""
     overrides = study.profile(profile_name).overrides.get(engine, {})
     return {**study.engine(engine).init, **overrides.get("init", {})}
 
@@ -321,17 +324,17 @@ def selected(
     variants: Iterable[str] = (),
     workloads: Iterable[str] = (),
 ) -> list[Batch]:
-    """Return the batches with the trials of the selected engines, variants and workloads alone.
+    """Return the batches with only the trials of the selected engines, variants and workloads.
 
     Args:
-        study: that they are of.
-        batches: of a plan.
-        engines: names; none: all of them. Likewise ``variants`` and ``workloads``.
+        study: study of the batches.
+        batches: batches of a plan.
+        engines: names; none: all engines. Likewise for ``variants`` and ``workloads``.
         variants: see ``engines``.
         workloads: see ``engines``.
 
     Raises:
-        UnknownName: a name that the study does not have.
+        UnknownName: the study does not have one of the names.
     """
     requested = {"engine": engines, "variant": variants, "workload": workloads}
     wanted = {kind: set(names) for kind, names in requested.items()}

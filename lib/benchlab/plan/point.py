@@ -1,7 +1,7 @@
 """Points and their trials.
 
-A point is everything that can change a result; its key is the hash of all of it, so that a trial
-already measured is recognised by its content and never by the name of a folder.
+A point is everything that can change a result. Its key is the hash of all of it. So a trial that was
+measured already is recognised by its content, never by the name of a folder.
 """
 
 import hashlib
@@ -17,15 +17,15 @@ from benchlab.study import Dataset, LogDisk, Scalar, Workload
 from benchlab.study.intervention import Intervention
 from benchlab.study.roles import PRIMARY
 
-#: How a server that somebody else runs begins a run.
+#: Start of a run on a server that somebody else runs.
 AS_FOUND = "as_found"
 
-#: Nodes of an engine that needs one only.
+#: Roles of the nodes of an engine that needs only one node.
 ALONE = (PRIMARY,)
 
 
 def content_key(content: Any) -> str:
-    """First 16 hex digits of the SHA-256 of the canonical JSON of ``content``."""
+    """Return the first 16 hex digits of the SHA-256 of the canonical JSON of ``content``."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -38,15 +38,17 @@ def init_key(
     init: Mapping[str, Scalar],
     settings: Mapping[str, Scalar],
 ) -> str:
-    """Hash of what empty data directories are initialised with: their snapshots are ``empty-<key>``.
+    """Return the hash of all that empty data directories depend on.
+
+    Their snapshots are named ``empty-<key>``.
 
     Args:
-        engine: its name.
-        role: of an engine that is named otherwise.
-        nodes: roles of those that it runs on.
+        engine: name of the engine.
+        role: name of its role; ``None``: the engine's name.
+        nodes: roles of the nodes that it runs on.
         role_vars: variables of its Ansible role.
-        init: what the study has its data directory made with.
-        settings: of its variants; those that the directory keeps count.
+        init: the study's options for initialising its data directory.
+        settings: settings of its variants; only those that the directory keeps count.
     """
     kept = {
         name: settings[name]
@@ -58,27 +60,27 @@ def init_key(
 
 
 def upgraded_start(name: str) -> str:
-    """Return the present name of a start, or of its phase; older records and plans have another."""
+    """Return the present name of a start or its phase; older records and plans have another name."""
     return "prewarm" if name == "read_in" else name
 
 
 class Point(BaseModel):
-    """Engine × variant × workload × dataset × concurrency, with all that defines them."""
+    """Engine × variant × workload × dataset × concurrency, with everything that defines them."""
 
     model_config = ConfigDict(frozen=True)
 
     study: str
     engine: str
-    # of an engine that is named otherwise; left out of the key and the record where it is not
+    # None: the engine's name; then left out of key and record
     role: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
-    # of the deployment; left out of the key and the record of an engine on the primary's node alone
+    # roles of the deployment's nodes; left out of key and record if the engine has only the primary's
     nodes: Annotated[tuple[str, ...], Field(exclude_if=lambda it: it == ALONE)] = ALONE
     variant: str
     engine_version: str
     role_vars: dict[str, Scalar]
     init: dict[str, Scalar]
     settings: dict[str, Scalar]
-    # left out of key and record where the log lies with the data
+    # left out of key and record if the log is on the disk of the data
     log_disk: Annotated[LogDisk | None, Field(exclude_if=lambda it: it is None)] = None
     workload_name: str
     workload: Workload
@@ -87,13 +89,13 @@ class Point(BaseModel):
     envelope: Envelope
     warmup_s: int
     measure_s: int
-    # until a run is steady; left out of key and record where its length is measure_s
+    # for a run that goes on until it is steady; left out of key and record if its length is measure_s
     longest_s: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
-    # left out of key and record where only time ends a run
+    # left out of key and record if only time ends a run
     transactions_per_client: Annotated[int | None, Field(exclude_if=lambda it: it is None)] = None
-    # of the highest throughput of the closed loop; left out of key and record where the loop is closed
+    # rate as a share of the closed loop's throughput; left out of key and record if the loop is closed
     share_of_peak: Annotated[float | None, Field(exclude_if=lambda it: it is None)] = None
-    # left out of key and record where the log is not traced
+    # left out of key and record if the log is not traced
     log_latency: Annotated[bool, Field(exclude_if=lambda it: not it)] = False
     start: Annotated[str, BeforeValidator(upgraded_start)]
     dataset_reset: str
@@ -112,7 +114,7 @@ class Point(BaseModel):
 
     @property
     def dataset_key(self) -> str:
-        """Hash of what the tables and the data directory hold before any variant is applied."""
+        """Hash of all that defines the tables and the data directory before a variant is applied."""
         return content_key(
             [self.init_key, self.engine_version, self.dataset.model_dump(mode="json")]
         )
@@ -131,16 +133,16 @@ class Trial(BaseModel):
     point: Point
     number: int
     profile: str
-    # left out of the record where there is none, so that it is the one that it always was
+    # left out of the record if there is none, so that such records are the same as before
     intervention: Annotated[Intervention | None, Field(exclude_if=lambda it: it is None)] = None
 
     @property
     def key(self) -> str:
-        """Hash of point, number and intervention: the same trial in two profiles is measured once."""
+        """Hash of point, number and intervention; the same trial in two profiles is measured once."""
         intervention = self.intervention.model_dump(mode="json") if self.intervention else None
         return content_key([self.point.key, self.number, *([intervention] if intervention else [])])
 
     @property
     def seed(self) -> int:
-        """Seed of the load generator; follows from the key, so a rerun draws the same rows."""
+        """Seed of the load generator; it follows from the key, so a rerun draws the same rows."""
         return int(self.key[:7], 16) + 1

@@ -1,1 +1,1 @@
-"""Run: a plan, a notebook's batch, one trial."""
+"""Running: a whole plan, the batch of one notebook, one trial."""

@@ -23,14 +23,14 @@ def open_batch(plan: str = "", trials: Sequence[str] = ()) -> "BatchRun":
     """Return one batch of a plan, ready to run on its target.
 
     Args:
-        plan: name of a plan; empty: the one that was written last.
+        plan: name of a plan; empty: the plan that was written last.
         trials: keys of trials of one of its batches, in the order in which they are to be run; none:
-            those of its first batch.
+            all trials of its first batch.
 
     Raises:
         UnknownName: no plan of that name, or none of its batches has these trials.
         TargetError: the target is not provisioned.
-        StoreError: an open loop, and no run of the closed loop counts, so that its peak is unknown.
+        StoreError: the peak for an open loop is unknown, since no run of the closed loop counts.
     """
     checkout = repo.find()
     made = plans.read(checkout, plan or plans.last(checkout))
@@ -44,15 +44,15 @@ def open_batch(plan: str = "", trials: Sequence[str] = ()) -> "BatchRun":
 
 
 def restores(point: Point, since: Sequence[Point]) -> bool:
-    """Whether a run begins from the dataset, and not from what the runs before it left of it.
+    """Return whether a run starts from the restored dataset, not from the state after the runs before.
 
-    Those may be of any curve, so what they wrote must not change what this one reads. Runs that write
-    follow each other where the profile says so.
+    Those runs may belong to any curve, so their writes must not change what this run reads. If the
+    profile says so, runs that write follow each other without a restore.
 
     Args:
-        point: of the run.
-        since: points of the batch's runs since the dataset was restored last, that one's first; none:
-            it was not yet.
+        point: point of the run.
+        since: points of the runs of the batch since the dataset was last restored, starting with the
+            run that restored it; empty: it was not restored yet.
     """
     if not since or point.dataset_key != since[-1].dataset_key:
         return True
@@ -70,11 +70,18 @@ class BatchRun:
         batch: Batch,
         peaks_tps: Mapping[str, float],
     ):
-        """Take a batch and, for every trial of an open loop, the peak of the closed one by its key."""
+        """Take a batch to run.
+
+        Args:
+            raw: folder of all raw run folders.
+            session: the batch's engine.
+            batch: the batch.
+            peaks_tps: key of a trial of an open loop → throughput of the closed loop.
+        """
         self.raw, self.session, self.batch, self.peaks_tps = raw, session, batch, peaks_tps
 
     def run(self) -> Iterator[Record]:
-        """Run the trials one after the other; print a line for each and yield its record."""
+        """Run the trials one after the other; print one line for each and yield its record."""
         self.session.bring_up()
         closing: Future[Record] | None = None
         since: list[Point] = []
@@ -92,7 +99,7 @@ class BatchRun:
         yield _reported(closing.result())
 
     def points(self) -> pl.DataFrame:
-        """One row per point: what is requested."""
+        """Return one row per point with what is requested."""
         return pl.DataFrame(
             [
                 self._place(trial.point)
@@ -109,7 +116,7 @@ class BatchRun:
         )
 
     def summary(self, records: Sequence[Record]) -> pl.DataFrame:
-        """One row per run: status, throughput and latency, read from the raw files."""
+        """Return one row per run: status, throughput and latency, read from the raw files."""
         rows = []
         for record in records:
             row = self._place(record.trial.point) | {
@@ -130,7 +137,7 @@ class BatchRun:
         return pl.DataFrame(rows).sort(*self._place(self.batch.trials[0].point))
 
     def _place(self, point: Point) -> dict[str, Any]:
-        """Say which of its engine's points it is."""
+        """Return the columns that identify a point of its engine."""
         _, variant, workload, envelope = point.curve
         place = {
             "variant": variant,

@@ -1,4 +1,4 @@
-"""Datasets: loaded once an engine, kept as a snapshot of the data directory, restored from there."""
+"""Datasets: loaded once per engine, kept as a snapshot of the data directory, and restored from it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +7,11 @@ from benchlab.plan import Point
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 
-#: Connections that load at once: a few keep a small machine busy.
+#: Number of connections that load at once: a few keep a small machine busy.
 JOBS = 4
 
-#: In a data directory: the key of the dataset of which it has a part, since a load was interrupted.
-#: Whatever is put in the place of the directory takes it away.
+#: File in a data directory with the key of the dataset of which it has only a part, since a load was
+#: interrupted. The file is gone once the directory is replaced.
 _PART = "benchlab-part-of"
 
 
@@ -20,20 +20,20 @@ def ensure(
 ) -> None:
     """Make sure that the snapshot of a point's dataset exists.
 
-    A load that was interrupted is gone on with, if its tables can be; if that fails, too, the next one
-    begins with nothing.
+    An interrupted load is continued if the tables allow it. If that fails, too, the next load starts
+    from an empty data directory.
 
     Args:
         session: the engine.
         point: any point that uses the dataset.
         load_variant: the variant under which loading is fastest; it leaves no trace in the data.
-        kept: folder for what an engine answers otherwise than it should.
-        on_step: called with what is being done.
+        kept: folder for answers of an engine that differ from the expected ones.
+        on_step: called with a text that says what is being done.
 
     Raises:
         DatasetTooLarge: the engine's disk has no space for it.
         EngineError: the load failed; no snapshot is left.
-        DatasetError: the dataset cannot be made, or the engine answers otherwise than others.
+        DatasetError: the dataset cannot be made, or the engine's answers differ from other engines'.
     """
     key = point.dataset_key
     if key in session.snapshots():
@@ -59,6 +59,6 @@ def ensure(
 
 
 def _taken(session: Session, part: Path) -> str:
-    """Return what stands in the file, which is gone then; nothing where there is none."""
+    """Return the content of a file and delete it; an empty text if there is no file."""
     script = 'if [ -e "$1" ]; then cat "$1" && rm "$1"; fi'
     return session.primary.run("sh", "-c", script, "sh", str(part)).decode()

@@ -1,4 +1,4 @@
-"""How long a plan takes on a target: what its runs measure, and all that lies between."""
+"""How long a plan takes on a target: the measuring, and everything between."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,27 +11,27 @@ from benchlab.raw import folders
 from benchlab.repo import Repo
 from benchlab.target import provisioned
 
-#: Seconds of a run beside warm-up and measured part: restart, caches, captures. Medians of the shipped
-#: reference are 1.4 to 5.6, by engine.
+#: Seconds of a run besides warm-up and measured part: restart, caches, captures. In the shipped
+#: reference the medians of the engines are 1.4 to 5.6.
 RUN_S = 3.0
 
-#: Seconds of a batch beside its runs: the notebook's kernel, rows into the store, the dataset put back.
+#: Seconds of a batch besides its runs: start of the notebook's kernel, ingest, restore of the dataset.
 BATCH_S = 6.0
 
-#: How much of the way from its least to its longest time a run that writes goes until it is steady; one
-#: that reads is steady at once.
+#: Share of the way from its least to its longest time after which a run that writes is steady; a run
+#: that only reads is steady at once.
 _OF_THE_LONGEST = 0.25
 
-#: What making some once more adds to the time of runs that go on until they are steady,
-#: as in the shipped reference.
+#: Share of runs that are repeated, of those that go on until they are steady, as in the shipped
+#: reference.
 _REPEATED = 0.1
 
-#: Seconds until an engine that was never provisioned is there with its data, and one that was.
+#: Seconds to provision an engine and load its data: one that was never provisioned, and one that was.
 _NEW_ENGINE_S, _ENGINE_S = 60.0, 10.0
 
 
 def overheads(repo: Repo, target: str) -> dict[str, float]:
-    """Return the seconds of a run beside what it measures, by engine, as they were on a target."""
+    """Return engine → median seconds of a run besides warm-up and measured part, on a target."""
     found = defaultdict(list)
     for folder in folders.finished(repo.raw):
         try:
@@ -49,7 +49,12 @@ def overheads(repo: Repo, target: str) -> dict[str, float]:
 
 
 def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
-    """Return the seconds of one run."""
+    """Return the expected seconds of one run.
+
+    Args:
+        trial: its trial.
+        overheads: as returned by :func:`overheads`.
+    """
     point = trial.point
     warmup_s, measure_s = point.warmup_s, float(point.measure_s)
     if point.longest_s and point.workload.writes:
@@ -60,7 +65,7 @@ def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
 
 
 def of_batches(batches: Iterable[Batch], repo: Repo, target: str) -> float:
-    """Return the seconds of a sweep over batches on a target, provisioning and loading included."""
+    """Return the expected seconds of a sweep over batches, including provisioning and loading."""
     batches, seconds = list(batches), overheads(repo, target)
     try:
         known = provisioned(repo, target).engines.keys()
@@ -76,6 +81,6 @@ def of_batches(batches: Iterable[Batch], repo: Repo, target: str) -> float:
 
 
 def _runs(trial: Trial) -> float:
-    """Return how many runs a trial takes, on average."""
+    """Return the average number of runs of a trial."""
     may_repeat = trial.point.longest_s and not trial.intervention
     return 1 + _REPEATED if may_repeat else 1.0

@@ -1,4 +1,4 @@
-"""Have a schedule carried out by the target's agent while the load runs."""
+"""Let the target's agent carry out a schedule while the load runs."""
 
 import json
 import subprocess
@@ -11,23 +11,23 @@ from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import LOWERED
 from benchlab.target.host import AGENT, Host
 
-#: The agent puts the limits back within milliseconds, unless another command of it holds the host.
+#: The agent restores the limits within milliseconds, unless another of its commands holds the host.
 _END_TIMEOUT_S = 60
 
 
 class RunningIntervention:
     """An intervention that the target's agent carries out.
 
-    The agent puts the limits back by itself: at the schedule's end, and when the pipe to it closes.
+    The agent itself restores the limits: at the end of the schedule, and when the pipe to it closes.
     """
 
     def __init__(self, node: Host, requested: LimitBlocks, seed: int):
-        """Hand the schedule over; nothing is lowered before :meth:`begin`.
+        """Hand over the schedule; nothing is lowered before :meth:`begin`.
 
         Args:
-            node: whose limits.
-            requested: what is lowered, and for how long.
-            seed: of the order.
+            node: node whose limits are lowered.
+            requested: the blocks.
+            seed: seed of their order.
 
         Raises:
             RunFailed: the agent refuses it; the message is its reason.
@@ -46,14 +46,14 @@ class RunningIntervention:
             raise RunFailed(self.end()[1] or "intervention: the agent did not begin")
 
     def begin(self) -> None:
-        """Begin with the first block, now."""
+        """Start the first block now."""
         self._send("begin")
 
     def end(self) -> tuple[dict[str, bytes], str | None]:
-        """End it, whether or not it has come to its end.
+        """End the intervention, whether or not its schedule is complete.
 
         Returns:
-            What the agent printed, as the capture, and why it broke off, if it did.
+            The capture, which is the agent's output; and why the agent broke off, or ``None``.
         """
         try:
             printed, said = self._agent.communicate(timeout=_END_TIMEOUT_S)

@@ -1,7 +1,7 @@
 """Observers: the programs that watch a run on one node, started together and stopped together.
 
-They run under the target's agent, which ends them when the pipe to it closes; so they are gone too
-when benchlab itself is killed. Their command lines stand beside the parsers of what they print.
+They run under the target's agent, which ends them when the pipe to it closes. So they also end when
+benchlab itself is killed. Their command lines are in the modules of the parsers of their output.
 """
 
 import io
@@ -24,7 +24,7 @@ _STOP_TIMEOUT_S = 60
 
 
 class Observers:
-    """The observers of one run on one node, watching since they were made."""
+    """The observers of one run on one node; they watch from the creation of the object."""
 
     def __init__(self, node: Node, observers: dict):
         self._node = node.name
@@ -36,25 +36,25 @@ class Observers:
             stderr=subprocess.PIPE,
         )
         specification = json.dumps(_specification(observers)).encode()
-        with suppress(BrokenPipeError):  # the captures say what kept it from starting
+        with suppress(BrokenPipeError):  # the captures then say why the agent did not start
             self._agent.stdin.write(specification + b"\n")
             self._agent.stdin.flush()
 
     def stop(self) -> None:
-        """Stop watching; returns at once, while the agent still gathers the captures."""
+        """Stop watching; return at once, while the agent still gathers the captures."""
         with suppress(BrokenPipeError):
             self._agent.stdin.close()
         self._agent.stdin = None  # or communicate() would try to flush it
 
     def discard(self) -> None:
-        """Throw the captures away, of observers that were stopped."""
+        """Discard the captures of stopped observers."""
         self._agent.communicate(timeout=_STOP_TIMEOUT_S)
 
     def collect(self, folder: RunFolder) -> None:
-        """Keep every capture in the run's folder.
+        """Write every capture of stopped observers into the run's folder.
 
-        An observer that failed costs its own capture only: which one, and what it said, is kept in
-        the node's ``observers.json``, for attribution to see.
+        If an observer failed, only its own capture is lost. Its name and its message are kept in the
+        node's ``observers.json``, which attribution reads.
         """
         try:
             archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The peak of a closed loop, of which the rate of an open one is a share."""
+"""The peak of a closed loop; the rate of an open loop is a share of it."""
 
 from benchlab.errors import StoreError
 from benchlab.plan import Plan, Trial, label
@@ -7,12 +7,12 @@ from benchlab.store import open_store, results
 
 
 def peak(repo: Repo, plan: Plan, trial: Trial) -> float:
-    """Return the throughput of the closed loop on a trial's curve with as many clients as it has.
+    """Return the throughput of the closed loop on a trial's curve with the same number of clients.
 
-    With more or fewer clients it may be another one, which these could not reach.
+    Another number of clients may have another throughput, which these clients could not reach.
 
     Raises:
-        StoreError: no run of this closed loop is in the store and counts.
+        StoreError: the store has no run of this closed loop that counts.
     """
     point = trial.point
     closed = {

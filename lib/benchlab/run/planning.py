@@ -1,6 +1,6 @@
-"""Plan a selection on a target: what would run, and what of it is left.
+"""Plan a selection on a target: what would run, and what of it is left to run.
 
-Light to import, so that a plan is shown at once.
+The module is light to import, so that a plan is shown at once.
 """
 
 from collections.abc import Collection, Iterable
@@ -26,22 +26,22 @@ class Selection:
     variants: list[str] = field(default_factory=list)
     workloads: list[str] = field(default_factory=list)
     retry_refused: bool = False
-    """Whether what was refused is to be run, too: an engine that can be had by now, say."""
+    """Whether refused trials are run, too: for example, an engine may be available by now."""
 
     def part(self, spec: Study, plan: Plan) -> list[Batch]:
-        """Return the batches of a plan with the trials alone that are selected.
+        """Return the batches of a plan with only the selected trials.
 
         Raises:
-            UnknownName: a name that the study does not have.
+            UnknownName: the study does not have one of the names.
         """
         return selected(spec, plan.batches, self.engines, self.variants, self.workloads)
 
 
 def planned(repo: Repo, selection: Selection, spec: Study) -> Plan:
-    """Return the plan of a study's profile, of which a selection is a part.
+    """Return the whole plan of the study's profile that a selection names.
 
-    Before a target is provisioned its engines' versions are unknown, and with them the trials' keys;
-    size and order of the plan are the same.
+    Before the target is provisioned, the versions of its engines are unknown, and so are the keys of
+    the trials. Size and order of the plan are the same.
     """
     return planner(repo, selection, spec).plan(selection.target)
 
@@ -54,17 +54,17 @@ def intervention(
     selection: Selection,
     spec: Study,
 ) -> Plan:
-    """Return one intervention, whether or not it is the study's own, as a plan of one batch.
+    """Return a plan of one batch with one intervention, which need not be in the study.
 
     Raises:
         UnknownName: the study has no such point.
-        TargetError: no limit is in force on the target that could be lowered.
+        TargetError: no limit that could be lowered is in force on the target.
     """
     return planner(repo, selection, spec).by_hand(selection.target, where, requested, number)
 
 
 def planner(repo: Repo, selection: Selection, spec: Study) -> Planner:
-    """Return what plans a study's profile for a target, with the engines' versions if known."""
+    """Return the planner of a study's profile for a target, with the engines' versions if known."""
     on = target.load(repo, selection.target)
     try:
         versions = target.provisioned(repo, selection.target).versions(spec.engines)
@@ -81,8 +81,8 @@ def left(
 
     Args:
         repo: the checkout.
-        selection: names the target, and says whether what was refused is left, too.
-        batches: of the plan.
+        selection: names the target, and says whether refused trials are left to run, too.
+        batches: batches of the plan.
         damaged: names of run folders that ingest could not read; their trials are not done.
     """
     statuses = folders.latest_status(repo.raw, selection.target, damaged)

@@ -1,4 +1,4 @@
-"""Run load generators beside each other to their end, and read along what they print."""
+"""Run load generators in parallel to their end, and read their output meanwhile."""
 
 import os
 import queue
@@ -10,43 +10,43 @@ from dataclasses import dataclass
 
 from benchlab.agent.system import keep_time
 
-#: A program that was killed may have left a child behind that still holds its output.
+#: Seconds to wait for the rest of the output: a killed program may leave a child that holds it open.
 _LAST_WORDS_S = 5
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and what it reads."""
+    """A program and its standard input."""
 
     argv: Sequence[str]
     stdin: bytes = b""
 
 
 class Ended(subprocess.CompletedProcess[bytes]):
-    """What came of a program."""
+    """The result of a program."""
 
     was_killed: bool = False
-    """Whether it was killed since another one had failed."""
+    """Whether it was killed because another program had failed."""
 
 
 def run(
     programs: Sequence[Program], timeout_s: float, on_line: Callable[[int, bytes], None]
 ) -> list[Ended]:
-    """Run programs as :func:`subprocess.run` does, every line of their output seen as it comes.
+    """Run programs in parallel, each like :func:`subprocess.run`, and hand on their lines at once.
 
-    When one of them fails, the others are killed.
+    If one of them fails, the others are killed.
 
     Args:
-        programs: started in their order.
-        timeout_s: after that they are killed.
-        on_line: called with a program's number and each line, in a thread of the program.
+        programs: programs, in the order in which they are started.
+        timeout_s: seconds after which they are killed.
+        on_line: called with the number of a program and each line, in a thread for each program.
 
     Returns:
-        What came of each, in the order of the programs.
+        The result of each program, in the order of the programs.
 
     Raises:
-        subprocess.TimeoutExpired: they were killed; with what the first of them that had not ended
-            had printed.
+        subprocess.TimeoutExpired: they were killed; it has the output of the first program that had not
+            ended.
     """
     running: list[_Running] = []
     ended: queue.SimpleQueue[_Running] = queue.SimpleQueue()
@@ -71,7 +71,7 @@ def run(
 
 
 class _Running:
-    """A program under way."""
+    """A running program."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class _Running:
         self._waiter.start()
 
     def kill(self) -> None:
-        """Kill it, if it lives."""
+        """Kill it if it is still running."""
         if self.process.poll() is None:
             self._was_killed = True
             self.process.kill()
 
     def done(self) -> Ended:
-        """Return what came of it, once it has ended."""
+        """Wait for its end and return its result."""
         self.process.wait()
         self._waiter.join(_LAST_WORDS_S)
         printed = b"".join(self._lines)

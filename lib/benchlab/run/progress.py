@@ -1,4 +1,4 @@
-"""Progress of a sweep: one line per finished run, a bar with the time left, what is being done."""
+"""Progress of a sweep: one line per finished run, and a bar with the current step and the time left."""
 
 from rich.console import Console
 from rich.progress import (
@@ -10,19 +10,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-#: What the run notebook's lines begin with; see :mod:`benchlab.run.batch`.
+#: Prefix of the run notebook's lines for finished runs; see :mod:`benchlab.run.batch`.
 RUN_LINE = "run "
 
 
 class SweepProgress:
-    """A bar measured in seconds of planned work. A context manager; also a text stream for papermill.
+    """A progress bar in seconds of planned work. A context manager, and a text stream for papermill.
 
-    papermill hands on what the notebook's cells print; the lines that close a run are shown and
-    move the bar.
+    papermill writes the output of the notebook's cells to it. Lines of finished runs are shown and move
+    the bar.
     """
 
     def __init__(self, console: Console, seconds: list[float]):
-        """Show a bar for runs that take so many seconds each, in their order."""
+        """Create a bar for runs; ``seconds`` has the planned time of each, in their order."""
         self._console = console
         self._left = list(seconds)
         self._progress = Progress(
@@ -43,21 +43,21 @@ class SweepProgress:
         self._progress.stop()
 
     def step(self, text: str) -> None:
-        """Say what is being done."""
+        """Show what is being done."""
         self._progress.update(self._task, description=text)
 
     def finished(self, line: str, runs: int = 1) -> None:
-        """Show the line of finished runs and move the bar by what they were planned to take."""
+        """Show the line of finished runs and move the bar by their planned time."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._progress.advance(self._task, sum(self._left[:runs]))
         del self._left[:runs]
 
     def write(self, text: str) -> int:
-        """Take what a notebook cell printed."""
+        """Take output of a notebook cell; show its lines of finished runs."""
         for line in text.splitlines():
             if line.startswith(RUN_LINE):
                 self.finished(line.removeprefix(RUN_LINE))
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no text is buffered."""

@@ -1,8 +1,8 @@
-"""Trials that are run once more: their run was not steady, not alone, or the host not as fast as usual.
+"""Trials that are run once more: their run was not steady, not alone, or on a host of unusual speed.
 
-That is no property of the system under test but of the minute in which it was measured. A run is
-repeated whatever its throughput was, and once only: then the last one counts, and where it does not
-pass either, the point did not.
+These are properties of the minute of the measurement, not of the system under test. A run is repeated
+whatever its throughput was, and only once. Then the last run counts; if it does not pass either, the
+trial has not passed.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from benchlab.plan import Batch
 from benchlab.repo import Repo
 from benchlab.store import metrics, open_store
 
-#: Checks of the gate that another run may pass, beside that of the speed.
+#: Checks of the gate that another run may pass, besides the check of the speed.
 CHECKS = (STEADY, ALONE)
 
-# The last runs of some trials, of those that were run for as long as it might take, and how many there
-# are of each.
+# The last run of each of some trials, and the number of its runs; only runs that go on until they are
+# steady.
 _LAST = """
     SELECT run_id, trial_key, count(*) OVER (PARTITION BY trial_key) AS runs
     FROM run WHERE list_contains(?, trial_key) AND target = ?
@@ -34,7 +34,7 @@ _NOT_PASSED = """
 
 
 def to_repeat(repo: Repo, target: str, batches: Iterable[Batch]) -> list[Batch]:
-    """Return the batches with those trials alone that are to be run once more."""
+    """Return the batches with only the trials that are to be run once more."""
     batches = list(batches)
     planned = [trial.key for batch in batches for trial in batch.trials]
     with open_store(repo.store) as store:

@@ -1,4 +1,4 @@
-"""The order of the blocks: random, but the same again from the same seed."""
+"""The order of the blocks: random, but the same for the same seed."""
 
 import random
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from benchlab.study.intervention import LimitBlocks
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of a run; ``resource`` is what is lowered in it, ``None`` in a baseline block."""
+    """A part of a run; ``resource`` is the key of its lowered limit, ``None`` in a baseline block."""
 
     resource: str | None
     factor: float
@@ -16,11 +16,11 @@ class Block:
 
 
 def schedule(intervention: LimitBlocks, seed: int) -> list[Block]:
-    """Return the blocks of a run: a baseline block, then by turns one that lowers and a baseline.
+    """Return the blocks of a run: a baseline, then in turn a block with a lowered limit and a baseline.
 
-    Each round lowers every resource once, in a random order of its own (randomised complete blocks;
-    Fisher, The Design of Experiments, 1935, chapter IV): whatever drifts in a run meets all of them
-    alike, and none always follows the same other one.
+    Each round lowers every resource once, in its own random order (randomised complete blocks; Fisher,
+    The Design of Experiments, 1935, chapter IV). So a drift during the run affects all resources alike,
+    and no resource always follows the same other one.
     """
     order = random.Random(seed)
     baseline = Block(None, 1.0, intervention.block_s)

@@ -1,6 +1,6 @@
-"""Write into a load that reads: one transaction at a time in each table, its commit timed on its own.
+"""Write into a load that reads: one transaction at a time in each table, with its commit timed.
 
-What becomes of them is kept as :mod:`benchlab.observers.single_writes` has it.
+The writes are captured in the format of :mod:`benchlab.observers.single_writes`.
 """
 
 import json
@@ -17,18 +17,18 @@ from benchlab.observers.poll import Poll
 from benchlab.study.intervention import SingleWrites
 from benchlab.workloads.base import Tables
 
-#: The longest that a commit under way is waited for once the load has ended.
+#: Longest wait for a commit under way after the load has ended.
 _END_TIMEOUT_S = 60
 
 
 class RunningWrites:
-    """Single writes that threads make, one for each table, each through a connection of its own."""
+    """Single writes by threads: one thread for each table, each with its own connection."""
 
     def __init__(self, engine: Engine, tables: Tables, requested: SingleWrites, seed: int):
         """Connect; nothing is written before :meth:`begin`.
 
         Raises:
-            DatasetError: these tables have no single writes.
+            DatasetError: these tables do not support single writes.
         """
         self.duration_s = requested.duration_s
         self._engine, self._requested = engine, requested
@@ -46,15 +46,15 @@ class RunningWrites:
             thread.start()
 
     def begin(self) -> None:
-        """Begin the first period, now."""
+        """Start the first period now."""
         self._begin_s = time.time()
         self._begun.set()
 
     def end(self) -> tuple[dict[str, bytes], str | None]:
-        """End it, whether or not all is written.
+        """End the writes, whether or not all are made.
 
         Returns:
-            The captures, and why it broke off, if it did.
+            The captures, and why the writes broke off, or ``None``.
         """
         self._ended.set()
         self._begun.set()
@@ -71,7 +71,7 @@ class RunningWrites:
     def _write(self, table: str, statements: Iterator[str]) -> None:
         try:
             with self._engine.asking() as ask:
-                ask("SELECT 1")  # a connection that has answered before
+                ask("SELECT 1")  # so that the first write does not include connecting
                 self._begun.wait()
                 for number in range(self._requested.writes):
                     due = self._due(number)
@@ -82,7 +82,7 @@ class RunningWrites:
             self._problems.append(f"single write into {table}: {error}")
 
     def _due(self, number: int) -> float:
-        """A random time in the middle half of a period."""
+        """Return a random time in the middle half of a period, in Unix seconds."""
         return self._begin_s + self._requested.every_s * (number + 0.25 + 0.5 * self._draw.random())
 
     def _once(self, ask: Ask, table: str, statement: str, due: float) -> None:

@@ -1,4 +1,4 @@
-"""Run one stage of a driver: its processes, side by side on the load's hosts, to their end."""
+"""Run one stage of a driver: its processes, in parallel on the load's hosts, to their end."""
 
 import importlib
 import subprocess
@@ -20,17 +20,17 @@ from benchlab.run.until import Until
 from benchlab.target import Node
 from benchlab.target.session import Session
 
-#: Seconds that a driver may take beyond its run time: connecting, the last transactions.
+#: Seconds that a driver may take in addition to its run time, to connect and for the last transactions.
 _DRIVER_GRACE_S = 120
 
-#: A failed statement is quoted whole.
+#: Characters of a driver's message that are quoted: enough for a whole failed statement.
 _MESSAGE_LIMIT = 300
 
-#: Seconds after the clients of a stage have begun, and what is done then.
+#: Seconds after the clients of a stage have started, and what is done then.
 Action = tuple[float, Callable[[], None]]
 
-#: Whether a stage may end: after these seconds, each with its throughput, and as many cycles of the
-#: engine's background work.
+#: Decides whether a stage may end, from the throughput of each second so far and the number of cycles
+#: of the engine's background work.
 Enough = Callable[[Sequence[float], float | None], bool]
 
 
@@ -40,25 +40,25 @@ class Stages:
 
     session: Session
     folder: RunFolder
-    """Gets what the processes print and make, and the phases."""
+    """Receives the output and the files of the processes, and the phases."""
     driver: Driver
     job: Job
     server_lost: Callable[[], str | None]
-    """Returns what became of the engine, if it is no longer the one that was started."""
+    """Returns what happened to the engine if it is no longer running as it was started."""
     cycles: Callable[[], float | None]
-    """Returns the cycles of the engine's background work as it reported them last."""
+    """Returns the last reported number of cycles of the engine's background work."""
 
     def run(
         self, stage: Stage, actions: Sequence[Action] = (), enough: Enough | None = None
     ) -> None:
-        """Run the processes of a stage; its phases count from when the clients of all have begun.
+        """Run the processes of a stage; its phases count from when all clients have started.
 
-        What a driver does before, connect them and read its files, is not part of a phase.
+        What a driver does before, such as connecting and reading its files, is not part of a phase.
 
         Args:
-            stage: of the driver.
-            actions: what is to be done meanwhile, by seconds after the clients' begin.
-            enough: whether processes that can end early are to; ``None``: never.
+            stage: a stage of the driver.
+            actions: what is done meanwhile, with the seconds after the start of the clients.
+            enough: decides whether processes that can end early do so; ``None``: they never do.
         """
         programs = []
         for process in stage.processes:
@@ -113,7 +113,7 @@ class Stages:
             self.folder.phases[phase.name] = (phase_begin, phase_end)
 
     def _prepare(self, process: Process) -> None:
-        """Make the folders of a process as it wants to find them."""
+        """Prepare the folders of a process on its node."""
         node = self._node(process)
         if process.makes_files:
             node.empty(MADE)
@@ -123,7 +123,7 @@ class Stages:
             node.write(CONTROL / name, content)
 
     def _until(self, stage: Stage, enough: Enough) -> Until | None:
-        """Return what ends a stage early; ``None`` if its processes cannot be."""
+        """Return what ends a stage early; ``None`` if its processes cannot be ended early."""
         clients = [process for process in stage.processes if not process.serves]
         if not all(process.stop for process in clients):
             return None
@@ -137,7 +137,7 @@ class Stages:
         def is_enough(tps: Sequence[float]) -> bool:
             nonlocal begin
             now = self.cycles()
-            begin = now if begin is None else begin  # what goes before the first second is no part
+            begin = now if begin is None else begin  # cycles before the first second do not count
             return enough(tps, None if now is None else steady.spanned(begin, now))
 
         return Until(len(clients), self.driver.second_of, is_enough, stop)
@@ -146,28 +146,28 @@ class Stages:
         return self.session.node(process.role, process.node)
 
     def _keep_files(self, process: Process) -> None:
-        """Bring what a process has made on its node into the folder."""
+        """Copy the files that a process made on its node into the run's folder."""
         with tempfile.TemporaryDirectory(prefix="benchlab-made-") as copies:
             made = self._node(process).fetch(MADE, Path(copies))
             self.driver.keep(process, made, self.job, self.folder.path)
 
     def _check_ended(self, stage: Stage, ended: Sequence[Ended]) -> None:
-        """Raise RunFailed unless every process ended well and saw no more errors than it may."""
-        # one that was killed since another had failed is not the reason
+        """Raise RunFailed unless every process ended well, without too many errors."""
+        # a process that was killed because another had failed is not the reason
         of_all = sorted(zip(stage.processes, ended, strict=True), key=lambda it: it[1].was_killed)
         for process, done in of_all:
             reason = self.driver.failure(process, done, self.job.workload)
             if reason is None:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
-            self._node(process).run("true")  # the error of a host that is gone is clearer
+            self._node(process).run("true")  # raises a clearer error if the host is gone
             # a driver may crash on a lost connection without a word
             lost = self.server_lost()
             raise RunFailed(f"{lost}: {failure}" if lost else failure)
 
 
 class _Timer:
-    """Something that is done after some seconds, in a thread of its own."""
+    """An action that is done after some seconds, in its own thread."""
 
     def __init__(self, delay_s: float, action: Callable[[], None]):
         self._outcome: Future[None] = Future()
@@ -176,11 +176,11 @@ class _Timer:
         self._timer.start()
 
     def cancel(self) -> None:
-        """Leave it undone if it has not begun."""
+        """Do not start the action if it has not started yet."""
         self._timer.cancel()
 
     def finish(self) -> None:
-        """Wait for its end, if it has begun, and raise what went wrong in it."""
+        """Wait until the action has ended or was cancelled, and raise its error, if any."""
         self._timer.join()
         if self._outcome.done():
             self._outcome.result()

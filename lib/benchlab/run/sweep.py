@@ -1,4 +1,4 @@
-"""A sweep: everything that a study's profile asks for on a target, less what is done already."""
+"""A sweep: all trials of a study's profile on a target that are not done already."""
 
 import fcntl
 import os
@@ -48,7 +48,7 @@ _INTERVENTION = Path("run") / "intervention.ipynb"
 _SINGLE_WRITES = Path("run") / "lease.ipynb"
 _OUTCOMES = Path("run") / "outcomes.ipynb"
 
-#: What is done in a batch's run → the notebook that executes it.
+#: Type of a batch's intervention → the notebook that executes the batch.
 _TEMPLATES = {
     type(None): _BATCH,
     LimitBlocks: _INTERVENTION,
@@ -66,25 +66,26 @@ def run(
     planned: Callable[[Repo, Selection, Study], Plan] = planning.planned,
     then: Sequence[Selection] = (),
 ) -> Counter[Status]:
-    """Run what is left of a plan, by default that of a selection; take everything down afterwards.
+    """Run what is left of a plan, by default of a selection's; take everything down afterwards.
 
-    What was not steady, though it could go on until it was, is run once more in the end.
+    A run that may go on until it is steady is repeated once at the end if it was not steady, not alone,
+    or on a host of unusual speed.
 
-    The study file is read once. What is run is what stands in the plan that is written down then,
-    whatever becomes of the file meanwhile.
+    The study file is read once, and the plan is then written to a file. The trials that are run are
+    those of this plan, even if the study file changes meanwhile.
 
     Args:
         repo: the checkout.
         selection: what to run.
-        console: for people who watch.
-        planned: works out the plan.
-        then: what will be run afterwards, on the same target.
+        console: shows messages and progress.
+        planned: computes the plan.
+        then: selections that will be run afterwards on the same target.
 
     Returns:
-        How many runs ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
+        Number of runs that ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
 
     Raises:
-        BenchlabError: the target cannot run it; nothing was started then.
+        BenchlabError: the target cannot run it; nothing was started.
     """
     spec = study.load_rerun(repo, selection.study)
     plan = planned(repo, selection, spec)
@@ -101,7 +102,7 @@ def run(
         return _nothing_left(selection, console)
     with ready(repo, selection, spec, rest, console, then) as found:
         if plan.versions != found.versions(spec.engines):
-            # the engines' versions are known only now, and with them which trials are done
+            # the engines' versions are known only now, and so are the trials that are done
             plan = planned(repo, selection, spec)
             chosen = selection.part(spec, plan)
             rest = left(repo, selection, chosen, damaged)
@@ -138,10 +139,10 @@ def ready(
     console: Console,
     then: Sequence[Selection] = (),
 ) -> Iterator[Provisioned]:
-    """Hold a target that is provisioned for these batches; take everything down afterwards.
+    """Provide a target that is provisioned for these batches; take everything down afterwards.
 
-    What the engines of later selections are made of is installed with that of the first ones, packages
-    in one transaction and downloads beside it.
+    Packages and downloads of the engines of later selections (``then``) are installed together with
+    those of these batches: packages in one transaction, downloads at the same time.
     """
     on = target.load(repo, selection.target)
     engines = sorted({batch.engine for batch in batches})
@@ -172,7 +173,7 @@ def _limits(
 
 
 def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
-    """Return the playbooks' variables of the engines that a selection still needs and that are new."""
+    """Return the playbooks' variables for engines that a selection still needs and the target lacks."""
     spec = study.load_rerun(repo, selection.study)
     batches = selection.part(spec, planning.planned(repo, selection, spec))
     known: set[str] = set()
@@ -185,10 +186,10 @@ def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]
 
 
 def take_down(on: Deployment) -> None:
-    """Stop load and engines and remove mounts, loop devices and cgroups; safe at any time.
+    """Stop load and engines, and remove mounts, loop devices and cgroups; safe at any time.
 
     Raises:
-        TargetError: a node could not be taken down; the others are.
+        TargetError: a node could not be taken down; the other nodes are down.
     """
     errors = []
     for node in reversed(on.nodes):  # the load first, so that it ends before what it uses
@@ -202,7 +203,7 @@ def take_down(on: Deployment) -> None:
 
 
 def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -> None:
-    """Run one batch's notebook through papermill; the executed copy is kept beside the raw data.
+    """Run one batch's notebook with papermill; the executed copy is kept with the raw data.
 
     Raises:
         NotebookError: a cell failed, or the kernel died.
@@ -219,7 +220,7 @@ def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -
 
 @dataclass
 class Sweep:
-    """A sweep under way on a provisioned target."""
+    """A running sweep on a provisioned target."""
 
     repo: Repo
     plan: Plan
@@ -227,35 +228,35 @@ class Sweep:
     found: Provisioned
     bar: SweepProgress
     damaged: dict[str, str] = field(default_factory=dict)
-    """Run folder → why it cannot be ingested, as far as that has been reported."""
+    """Run folder → why it cannot be ingested; only those reported already."""
     broken: dict[str, str] = field(default_factory=dict)
     """Key of a dataset → why it could not be loaded."""
     too_large: dict[str, str] = field(default_factory=dict)
     """Key of a dataset → why the target has no space for it."""
     unset: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    """Engine and variant → why its settings did not take effect; ``None``: they did."""
+    """(Engine, variant) → why its settings did not take effect; ``None``: they did."""
     settings: dict[tuple[str, str], list[EngineSetting]] = field(default_factory=dict)
-    """Engine and variant → what the server said of settings that did not take effect."""
+    """(Engine, variant) → settings as the server reports them, if some did not take effect."""
     reported: set[str] = field(default_factory=set)
-    """Why trials did not run, as far as that has been reported."""
+    """Reasons why trials did not run that have been reported already."""
 
     def run(self, batches: list[Batch]) -> Counter[Status]:
-        """Run the batches in their order, ingesting after each."""
+        """Run the batches in their order, with an ingest after each; return the runs by status."""
         tally: Counter[Status] = Counter()
         for batch in batches:
             self.bar.step(batch.name)
             earlier = {folder.name for folder in folders.finished(self.repo.raw)}
             self._run_batch(batch, earlier)
-            with suppress(StoreError):  # a notebook has it open: no reason to stop measuring
+            with suppress(StoreError):  # an unusable store is no reason to stop measuring
                 self._ingest()
             ended = self._statuses(without=earlier | self.damaged.keys())
-            # a run that cannot be ingested does not count either, and a rerun repeats it
+            # a run that cannot be ingested does not count either; the next sweep repeats it
             tally.update(ended.get(trial.key, "failed") for trial in batch.trials)
         self._ingest()
         return tally
 
     def _ingest(self) -> None:
-        """Bring what has been measured into the store, and say which of it cannot be."""
+        """Add finished runs to the store, and report those that cannot be added."""
         damaged = ingest.ingest_new(self.repo).damaged
         for folder, reason in damaged.items():
             if folder not in self.damaged:
@@ -276,14 +277,14 @@ class Sweep:
                 execute_notebook(self.repo, self.plan, rest, self.bar)
             restored.result()
         except NotebookError as error:
-            # a trial that had failed in an earlier sweep has a status, but none of this one
+            # a trial that failed in an earlier sweep has a status, but none from this sweep
             if rest := rest.without(self._statuses(without=earlier)):
                 self._close(rest.trials, "failed", str(error))
             else:
                 self.bar.finished(f"{batch.name}: {error}", runs=0)
 
     def _runnable(self, session: Session, batch: Batch) -> Batch | None:
-        """Return the batch without the trials that cannot run, which are closed with the reason."""
+        """Return the batch without the trials that cannot run; close these with the reason."""
         closed: dict[tuple[Status, str], list[Trial]] = defaultdict(list)
         accepted = []
         for trial in batch.trials:
@@ -302,7 +303,7 @@ class Sweep:
         return batch.without({trial.key for trials in closed.values() for trial in trials})
 
     def _load(self, session: Session, points: Iterable[Point]) -> None:
-        """Load the datasets of an engine's points if need be; keep why that failed."""
+        """Load the datasets of an engine's points that are missing; keep the reasons of failures."""
         for key, point in {point.dataset_key: point for point in points}.items():
             if key in self.broken or key in self.too_large:
                 continue
@@ -315,7 +316,7 @@ class Sweep:
             except DatasetTooLarge as error:
                 self.too_large[key] = str(error)
             except DatasetError:
-                raise  # engines that answer differently, or nothing to compare: not one is timed
+                raise  # no engine is timed if engines answer differently or cannot be compared
             except BenchlabError as error:
                 self.broken[key] = str(error)
 
@@ -332,9 +333,9 @@ class Sweep:
         return None
 
     def _without_effect(self, session: Session, point: Point) -> str | None:
-        """Ask the server once whether it takes a variant's settings; return why it does not.
+        """Ask the server once whether it takes a variant's settings; return why not, or ``None``.
 
-        So a variant with a setting that the server does not know stops at once, and not at each point.
+        So a setting that the server does not know is found once, not at each point of the variant.
         """
         variant = (point.engine, point.variant)
         if variant not in self.unset:
@@ -351,8 +352,8 @@ class Sweep:
         return self.unset[variant]
 
     def _restore(self, session: Session, point: Point) -> None:
-        """Put the dataset in place while the notebook's kernel starts, which then finds it there."""
-        with suppress(BenchlabError):  # the first run does the same, and reports what is wrong
+        """Restore the dataset while the notebook's kernel starts, so that it need not wait for it."""
+        with suppress(BenchlabError):  # the first run does the same and reports the error
             session.stop()
             session.restore(point.dataset_key)
 
@@ -362,7 +363,7 @@ class Sweep:
                 open_session(self.found, other).stop()
 
     def _close(self, trials: Sequence[Trial], status: Status, reason: str) -> None:
-        """Record trials of a batch that did not run for one reason, and say so in one line."""
+        """Record trials of a batch that did not run for the same reason, and report it in one line."""
         first = trials[0]
         roles = open_session(self.found, first.point.engine).roles
         for trial in trials:
@@ -378,7 +379,7 @@ class Sweep:
 
 
 def _lock() -> TextIO:
-    """Open the file that is locked; any user's sweep may."""
+    """Open the file that is locked; the sweeps of all users can open it."""
     with suppress(FileExistsError):
         _LOCK.touch(exist_ok=False)
         _LOCK.chmod(0o666)
@@ -391,10 +392,11 @@ def _lock() -> TextIO:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Hold the machine: two sweeps at once would measure each other.
+    """Lock the machine: two sweeps at the same time would disturb each other.
 
     Raises:
-        TargetError: another benchlab holds it, which the message names; or its file cannot be used.
+        TargetError: another benchlab holds the lock, and the message names it; or the lock file cannot
+            be used.
     """
     with _lock() as lock:
         try:
@@ -410,7 +412,7 @@ def locked() -> Iterator[None]:
 
 
 def _refuse(on: Deployment) -> None:
-    """Raise at once what :func:`ready` would raise later of missing rights and of a machine held."""
+    """Raise at once what :func:`ready` would raise later: missing rights, or a locked machine."""
     if on.is_lab:
         lab.require_root()
     else:
@@ -421,7 +423,7 @@ def _refuse(on: Deployment) -> None:
 
 @contextmanager
 def _taken_down(on: Deployment) -> Iterator[None]:
-    """Begin without what a killed sweep left, and leave nothing behind on any exit."""
+    """Remove what a killed sweep left, and leave nothing behind on any exit."""
     take_down(on)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Run one trial: cold start, warm-up, measurement, and everything that is kept of it."""
+"""Run one trial: cold start, warm-up, measured part, and everything that is kept of the run."""
 
 import itertools
 import time
@@ -44,19 +44,19 @@ from benchlab.target.session import Session
 from benchlab.workloads import tables_of
 from benchlab.workloads.base import Tables
 
-#: Seconds of the warm-up, at most, by the connections that are measured then. PostgreSQL's took up to
-#: 10 s until they were as fast as ever after (a recursive query by 10 to 80 of them, on 2 cores).
+#: Most seconds of the warm-up that use the connections of the measured part. PostgreSQL's connections
+#: took up to 10 s to reach full speed (a recursive query on 10 to 80 connections, on 2 cores).
 CONNECTIONS_S = 10
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial whose load has ended, or never began."""
+    """A trial whose load has ended or never started."""
 
     began: bool
-    """Whether its engine started as it was to, with the dataset restored if that was requested."""
+    """Whether its engine started as requested, with the dataset restored if that was requested."""
     close: Callable[[], Record]
-    """Close the run's folder; to be called at any time before the next load begins."""
+    """Closes the run's folder; to be called at any time before the next load starts."""
 
 
 def run_trial(
@@ -67,18 +67,19 @@ def run_trial(
     before_load: Callable[[], object],
     peak_tps: float | None = None,
 ) -> Ended:
-    """Run a trial; whatever goes wrong with the engine or the load fails this run only.
+    """Run a trial; an error of the engine or the load fails only this run.
 
-    Gathering the captures takes a second that the next trial's cold start need not wait for. So that
-    is left to do.
+    Gathering the captures takes a second, and the next trial's cold start need not wait for it. So it
+    is left to :attr:`Ended.close`.
 
     Args:
         session: the engine.
         trial: what to run.
-        raw: where run folders lie.
-        restore: begin from the dataset, not from what the last run left of it.
-        before_load: called right before the load begins; what still goes on must have ended by then.
-        peak_tps: throughput of the closed loop with as many clients, for a trial at a share of it.
+        raw: folder of all raw run folders.
+        restore: whether to start from the restored dataset, not from the state after the last run.
+        before_load: called right before the load starts; it waits for everything still under way.
+        peak_tps: throughput of the closed loop with the same number of clients, for a trial of an open
+            loop.
     """
     folder = RunFolder(raw, trial, session.deployment.name, session.roles)
     if reason := refusal(session, trial.point):
@@ -114,7 +115,7 @@ def refusal(session: Session, point: Point) -> str | None:
 
 @dataclass
 class _Run:
-    """One trial under way."""
+    """A running trial."""
 
     session: Session
     trial: Trial
@@ -122,9 +123,9 @@ class _Run:
     rate_per_s: int | None = None
     observers: list[Observers] = field(default_factory=list)
     background: Poll | None = None
-    """Of the engine's background work; ``None``: the workload makes none."""
+    """Samples the engine's background work; ``None``: not started, or the workload only reads."""
     services: dict[str, int] | None = None
-    """Service → process of the engine as it was started; ``None``: somebody else runs it."""
+    """Service of the engine → id of its process at the start; ``None``: somebody else runs it."""
 
     @property
     def tables(self) -> Tables:
@@ -138,14 +139,14 @@ class _Run:
 
     @cached_property
     def _job(self) -> Job:
-        """What the driver is to run."""
+        """Job of the driver."""
         point = self.trial.point
         each, longest_s = point.transactions_per_client, point.longest_s
         warmup_s = self._server_warmup_s
         if longest_s and self.driver.ramps_up and point.workload.writes:
             warmup_s = max(warmup_s, steady.WRITEBACK_S)
         elif longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
-            warmup_s = longest_s  # it ends once it is long enough
+            warmup_s = longest_s  # at most: it is ended once it is long enough
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         application_role = APP if self.session.deployment.having(APP) else LOAD
         return Job(
@@ -169,12 +170,12 @@ class _Run:
 
     @property
     def _server_warmup_s(self) -> int:
-        """What the warm-up of the connections leaves of the whole."""
+        """Seconds of the warm-up without those for the connections of the measured part."""
         whole_s = self.trial.point.warmup_s
         return max(0, whole_s - CONNECTIONS_S) if self.driver.warms_connections else whole_s
 
     def start(self, restore: bool) -> None:
-        """Cold start, settings checked, data prewarmed if the profile says so."""
+        """Start the engine cold, check its settings, and prewarm the data if the profile says so."""
         point, session = self.trial.point, self.session
         with self._phase("check" if point.start == AS_FOUND else "cold"):
             cold = session.cold(point.variant, point.dataset_key if restore else None)
@@ -197,7 +198,7 @@ class _Run:
             self.folder.write(PLAN, session.engine.explain(query).encode())
 
     def measure(self) -> None:
-        """Warm-up and measured part, inside the envelope and under the observers' eyes."""
+        """Run warm-up and measured part, or checks, within the envelope."""
         point = self.trial.point
         self.session.limit(point.envelope)
         if isinstance(self.trial.intervention, OutcomeChecks):
@@ -210,7 +211,7 @@ class _Run:
         self._keep_outcomes(self.tables.outcomes_after_load(self.session.engine))
 
     def _load(self) -> None:
-        """All stages of the driver, under the observers' eyes."""
+        """Run all stages of the driver while the observers watch."""
         self.observers = watch(self.session, self.trial.point.log_latency)
         try:
             with self._background(), self._replication():
@@ -227,14 +228,14 @@ class _Run:
                 observers.stop()
 
     def _check_outcomes(self, requested: OutcomeChecks) -> None:
-        """Make checks in place of a load."""
+        """Make checks instead of a load."""
         engine = self.session.engine
         checks = (self.tables.outcomes(check, engine) for check in requested.checks)
         with self._phase("measure"):
             self._keep_outcomes(itertools.chain.from_iterable(checks))
 
     def _keep_outcomes(self, found: Iterable[outcomes.Outcome]) -> None:
-        """Keep outcomes as they come, also those before an error; no file where there are none."""
+        """Write outcomes to a file, including those before an error; no file if there are none."""
         lines: list[str] = []
         try:
             lines.extend(map(outcomes.line, found))
@@ -248,7 +249,7 @@ class _Run:
 
     def _measured(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
-        kept = tps[:-1]  # the last second may not be a whole one when the run has ended
+        kept = tps[:-1]  # the last second may be incomplete at the end of the run
         return (
             self.trial.intervention is None
             and len(kept) >= point.measure_s
@@ -257,14 +258,14 @@ class _Run:
 
     @property
     def _warmed_s(self) -> float:
-        """Seconds that the load went on before the measured part."""
-        if self.driver.ramps_up:  # in the same stage, whose phases are known at its end
+        """Seconds of load before the measured part."""
+        if self.driver.ramps_up:  # the warm-up is in the same stage, whose phases are known at its end
             return self._job.warmup_s
         begin, end = self.folder.phases.get("warmup", (0.0, 0.0))
         return end - begin
 
     def _measure(self, stage: Stage, phase: Phase) -> None:
-        """Run the stage with the measured part: counters at its begin and end, limits lowered in it."""
+        """Run the stage with the measured part: counters at its start and end, and the intervention."""
         actions: list[Action] = []
 
         def count(moment: str) -> None:
@@ -273,7 +274,7 @@ class _Run:
                 for service, page in of_services.items():
                     self.folder.write(metrics.name(service, moment), page.encode(), node)
 
-        # what the connections' warm-up does, in the same stage, is not to be counted
+        # the connections' warm-up in the same stage must not be counted
         if phase.begin_s or phase is not stage.phases[0]:
             actions.append((phase.begin_s, lambda: count("begin")))
         else:
@@ -286,7 +287,7 @@ class _Run:
             count("end")
 
     def keep_log(self) -> None:
-        """Keep what the engine logged since the cold start."""
+        """Write the engine's log since the cold start into the run's folder."""
         for node in self.session.nodes:
             try:
                 log = self.session.log(node)
@@ -295,7 +296,7 @@ class _Run:
             self.folder.write("engine.log", log, node.name)
 
     def close(self, error: str | None) -> Record:
-        """Gather the captures and close the folder."""
+        """Gather the captures and close the run's folder; ``error``: why the run failed."""
         for observers in self.observers:
             observers.collect(self.folder)
         if error and self._ran_out_of_memory():
@@ -303,7 +304,7 @@ class _Run:
         return self.folder.finish("failed" if error else "ok", error)
 
     def _ran_out_of_memory(self) -> bool:
-        """Whether the kernel killed a process of engine or load while the run was watched."""
+        """Return whether the kernel killed a process of engine or load for lack of memory."""
         for captured in self.folder.path.rglob("sample.jsonl"):
             with suppress(ParseError):
                 found = sample.samples(captured.read_text(), truncated_ok=True)
@@ -319,7 +320,7 @@ class _Run:
 
     @contextmanager
     def _intervened(self) -> Iterator[Callable[[], None]]:
-        """Do to the system what the trial is about, if anything; what it gives is called to begin."""
+        """Prepare the trial's intervention, if any; yield the function that starts it."""
         running = self._intervention()
         if running is None:
             yield lambda: None
@@ -355,14 +356,14 @@ class _Run:
         )
 
     def _cycles(self) -> float | None:
-        """Return the cycles of the engine's background work as it reported them last."""
+        """Return the last reported number of cycles of the engine's background work."""
         latest = self.background and self.background.latest
         return latest and latest["cycles"]
 
     def _server_lost(self) -> str | None:
-        """Return what became of the engine if its processes are not those that were started.
+        """Return what happened to the engine if its processes are not those that were started.
 
-        Of a server that somebody else runs nobody knows.
+        ``None`` otherwise, and for a server that somebody else runs, whose processes are not known.
         """
         if self.session.found.external:
             return None
@@ -377,7 +378,7 @@ class _Run:
 
     @contextmanager
     def _host_speed(self) -> Iterator[None]:
-        """Measure how fast the hosts are, before and after."""
+        """Measure the speed of the hosts before and after."""
         before, after = speed.MOMENTS
         self._measure_speed(before)
         yield
@@ -389,7 +390,7 @@ class _Run:
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
-        """Sample what the engine's sessions wait for, where it reports that."""
+        """Sample what the engine's sessions wait for, if the engine reports it."""
         if not self.session.engine.waits_query:
             yield
             return
@@ -401,7 +402,7 @@ class _Run:
 
     @contextmanager
     def _background(self) -> Iterator[None]:
-        """Ask how far the engine's background work is, if the workload makes any."""
+        """Sample the progress of the engine's background work, if the workload writes."""
         if not self.trial.point.workload.writes:
             yield
             return
@@ -413,7 +414,7 @@ class _Run:
 
     @contextmanager
     def _replication(self) -> Iterator[None]:
-        """Ask how far the standbys are, where there are any."""
+        """Sample how far the standbys are, if there are any and the engine reports it."""
         if len(self.session.nodes) < 2 or not self.session.engine.standbys_query:
             yield
             return

@@ -1,4 +1,4 @@
-"""End a stage early: as soon as the seconds that its processes have printed suffice."""
+"""End a stage early, as soon as the seconds that its processes have printed suffice."""
 
 import threading
 from collections import defaultdict
@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Until:
-    """Reads along what the processes of a stage print, and stops them once that is enough."""
+    """Reads the output of a stage's processes as it comes, and stops them once that is enough."""
 
     def __init__(
         self,
@@ -16,13 +16,13 @@ class Until:
         enough: Callable[[Sequence[float]], bool],
         stop: Callable[[], None],
     ):
-        """Begin with nothing read.
+        """Start with nothing read.
 
         Args:
-            processes: how many there are, numbered from 0.
+            processes: number of processes, which are numbered from 0.
             second_of: see :meth:`benchlab.drivers.base.Driver.second_of`.
-            enough: whether these seconds suffice, each with the throughput of all processes.
-            stop: called once, in a thread of its own, when they do.
+            enough: decides whether the seconds suffice, from the throughput of all processes in each.
+            stop: called once, in its own thread, when they suffice.
         """
         self._processes, self._second_of = processes, second_of
         self._enough, self._stop = enough, stop
@@ -47,7 +47,7 @@ class Until:
                 self._stopped = self._thread.submit(self._stop)
 
     def finish(self) -> None:
-        """Wait until they have been stopped, if they were to be, and raise what went wrong in it."""
+        """Wait until ``stop`` has returned, if it was called, and raise its error, if any."""
         if self._stopped:
             self._stopped.result()
         self._thread.shutdown()

@@ -1,8 +1,8 @@
 """The catalogue of a store: which Parquet files hold its tables.
 
-A store is a folder of Parquet files and of ``catalogue.json``, which names them. A file is never
-changed once the catalogue names it, and the catalogue is replaced atomically. So a reader needs no
-lock: it sees the store as it was before a change or as it is after it.
+A store is a folder of Parquet files and ``catalogue.json``, which names them. A file is never changed
+once the catalogue names it, and the catalogue is replaced atomically. So a reader needs no lock: it
+sees the store either before or after a change.
 """
 
 import os
@@ -17,26 +17,26 @@ from benchlab.study.strict import problem
 
 NAME = "catalogue.json"
 
-#: Held by the process that writes.
+#: File that the writing process locks.
 LOCK = "lock"
 
 _AWAY = ": move it away, then run `benchlab ingest`"
 
 
 class _Format(BaseModel):
-    """What every version of the catalogue has."""
+    """The part that every version of the catalogue has."""
 
     schema_version: int
 
 
 class Segment(BaseModel):
-    """Rows of some runs, in at most one file a table: ``<table>/<name>.parquet``."""
+    """Rows of some runs, in at most one file per table: ``<table>/<name>.parquet``."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     runs: tuple[str, ...]
-    """Their ids, sorted; empty: the rows are of no run."""
+    """Ids of the runs, sorted; empty: the rows belong to no run."""
     rows: dict[str, int]
     """Table → number of rows; a table without rows has no file."""
 
@@ -60,7 +60,7 @@ class Catalogue(BaseModel):
         return {run_id for segment in self.segments for run_id in segment.runs}
 
     def having(self, run_ids: Collection[str]) -> "Catalogue":
-        """Return the same without the segments in which none of these runs is."""
+        """Return the catalogue with only the segments that contain any of these runs."""
         wanted = set(run_ids)
         return self.model_copy(
             update={
@@ -74,10 +74,14 @@ class Catalogue(BaseModel):
 
 
 def parse(content: str, location: object) -> Catalogue:
-    """Read a catalogue's text.
+    """Parse the text of a catalogue.
+
+    Args:
+        content: the text, as JSON.
+        location: where the store is, for messages.
 
     Raises:
-        StoreError: it is none, or of a newer schema.
+        StoreError: the text is no catalogue, or its schema is newer.
     """
     try:
         version = _Format.model_validate_json(content).schema_version
@@ -95,7 +99,7 @@ def read(folder: Path) -> Catalogue | None:
     """Return the catalogue of a store of this checkout; ``None``: there is no store.
 
     Raises:
-        StoreError: there is something else, or a store of a newer schema.
+        StoreError: there is something else in its place, or the schema of the store is newer.
     """
     if not folder.exists():
         return None
@@ -104,7 +108,7 @@ def read(folder: Path) -> Catalogue | None:
     try:
         return parse((folder / NAME).read_text(), folder)
     except FileNotFoundError:
-        # what a killed first ingest leaves is no store yet; anything else is another's
+        # the remains of a killed first ingest are no store yet; other files are not the store's
         foreign = {path.name for path in folder.iterdir()} - {*columns(), LOCK, f"{NAME}.tmp"}
         if not foreign:
             return None
@@ -116,10 +120,10 @@ def read(folder: Path) -> Catalogue | None:
 
 
 def current(folder: Path) -> Catalogue | None:
-    """Return the catalogue of a store of this checkout if it is of this schema; see :func:`read`.
+    """Return the catalogue of a store of this checkout, which must be of this schema; see :func:`read`.
 
     Raises:
-        StoreError: it is of another one.
+        StoreError: it is of another schema.
     """
     found = read(folder)
     if found and found.schema_version < SCHEMA_VERSION:
@@ -131,12 +135,12 @@ def current(folder: Path) -> Catalogue | None:
 
 
 def files(folder: Path) -> set[Path]:
-    """Return all files of rows below a store's folder, those of a killed writer, too."""
+    """Return all Parquet files in the folder of a store, including those of a killed writer."""
     return {path for table in columns() for path in folder.glob(f"{table}/[0-9]*.parquet")}
 
 
 def replace(folder: Path, catalogue: Catalogue) -> None:
-    """Put a catalogue in place of a store's, then delete the files that it does not name."""
+    """Replace the catalogue of a store, then delete the files that the new one does not name."""
     draft = folder / f"{NAME}.tmp"
     with draft.open("w") as stream:
         stream.write(catalogue.model_dump_json(indent=1))

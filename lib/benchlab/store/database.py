@@ -1,8 +1,8 @@
 """The store: everything derived from the raw folders, as Parquet files that DuckDB shows as tables.
 
-This checkout's store, an export of it and the reference are the same thing: a folder, or an
-object-store URL, whose files views read in place. Whatever is in the store can be made again with
-``benchlab ingest --rebuild``; so an older schema is migrated by rebuilding, and a newer one is refused.
+This checkout's store, an export of it and the reference have one form: a folder, or an object-store
+URL, with files that views read in place. ``benchlab ingest --rebuild`` can make everything in the store
+again. So an older schema is migrated by rebuilding, and a newer one is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,13 @@ from benchlab.store.writer import Tables
 class Store:
     """An open store: views over its files as they were when it was opened.
 
-    Nothing is locked: others may write meanwhile. Use as a context manager, or close it.
+    Nothing is locked: other processes may write at the same time. Use it as a context manager, or close
+    it.
     """
 
     def __init__(self, location: str | Path):
         self.connection, self._location = duckdb.connect(), location
-        # files never change, so what stands at their ends is read once
+        # files never change, so the metadata in their footers is read once
         execute(self.connection, "SET parquet_metadata_cache = true")
         try:
             self._show()
@@ -43,7 +44,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Release its memory."""
+        """Close the connection and release its memory."""
         self.connection.close()
 
     def sql(
@@ -52,21 +53,21 @@ class Store:
         """Return the rows of a query.
 
         Args:
-            query: in DuckDB's SQL.
-            parameters: for its question marks.
-            chosen: ids of runs that the query finds in the column ``run_id`` of a table of this name.
-                ``… SEMI JOIN chosen USING (run_id)`` reads only the parts of files with these runs,
-                and sees no run of other files.
+            query: query in DuckDB's SQL.
+            parameters: values for the question marks in the query.
+            chosen: ids of runs. The query finds them in the table ``chosen``, column ``run_id``.
+                ``… SEMI JOIN chosen USING (run_id)`` then reads only the parts of files with these
+                runs. The query sees no runs of files without any of them.
 
         Raises:
-            StoreError: the query is wrong; the message is the first line of DuckDB's.
+            StoreError: the query failed; the message contains the first line of DuckDB's.
         """
         run_ids = None if chosen is None else list(chosen)
         try:
             try:
                 return self._rows(query, parameters, run_ids)
             except duckdb.IOException:
-                self._show()  # a writer has put other files in the place of these
+                self._show()  # a writer has replaced the files
                 return self._rows(query, parameters, run_ids)
         except duckdb.Error as error:
             raise StoreError(f"query failed: {str(error).splitlines()[0]}") from error
@@ -84,14 +85,14 @@ class Store:
     def _choose(self, run_ids: list[str]) -> None:
         ids = pl.DataFrame({"run_id": run_ids}, schema={"run_id": pl.String})
         self.connection.register("chosen_ids", ids.to_arrow())
-        # DuckDB knows the least and largest id of a table, and leaves out the parts beyond them
+        # DuckDB knows the least and greatest id of a table, and skips the parts of files beyond them
         execute(self.connection, "CREATE OR REPLACE TEMP TABLE chosen AS FROM chosen_ids")
         self.connection.unregister("chosen_ids")
 
     def runs(self, **equals: object) -> pl.DataFrame:
-        """Return the rows of ``run``, oldest first, where every named column has the given value.
+        """Return the rows of ``run``, oldest first, in which every named column has the given value.
 
-        ``None`` finds the rows in which the column is null.
+        The value ``None`` means null.
         """
         condition = " AND ".join(f'"{name}" IS NOT DISTINCT FROM ?' for name in equals) or "true"
         return self.sql(
@@ -99,7 +100,7 @@ class Store:
         )
 
     def table(self, name: str, run_id: str) -> pl.DataFrame:
-        """Return the rows of a table that one run filled."""
+        """Return the rows of one run in a table."""
         return self.sql(f'SELECT * FROM "{name}" WHERE run_id = ?', run_id)
 
     def run_ids(self) -> set[str]:
@@ -107,22 +108,22 @@ class Store:
         return set(self.sql("SELECT run_id FROM run")["run_id"])
 
     def raw(self, run_id: str, file: str) -> bytes:
-        """Return what a program printed during a run, byte for byte.
+        """Return the content of a run's file, such as the output of a program, byte for byte.
 
         Raises:
             StoreError: the run has no such file, or its folder is not here.
-            ParseError: the file is gone from the run's folder, or was changed.
+            ParseError: the file is missing from the run's folder, or was changed.
         """
         return self._file(run_id, file).read_bytes()
 
     def transactions(self, run_ids: Iterable[str]) -> pl.LazyFrame:
-        """Return the recorded transactions of some runs, read in place: collect what you need of them.
+        """Return the recorded transactions of some runs, one row each; read in place, when collected.
 
-        Columns: ``run_id``, and those that any of the runs has; null where a run lacks one.
+        Columns: ``run_id``, and those that any of the runs has; null if a run lacks one.
 
         Raises:
             StoreError: a run recorded none, or its folder is not here.
-            ParseError: the file is gone from the run's folder, or was changed.
+            ParseError: the file is missing from the run's folder, or was changed.
         """
         frames = [
             pl.scan_parquet(self._file(run_id, TRANSACTIONS)).select(
@@ -144,29 +145,29 @@ class Store:
         return verified(folder, file, known[file])
 
     def add(self, tables: Tables) -> None:
-        """Add one run's rows, all or none.
+        """Add the rows of one run, all or none.
 
         Raises:
-            StoreError: the rows do not fit, or the run is there already.
+            StoreError: the rows do not fit the schema, or the run is in the store already.
         """
         with writer.adding(self._location) as adding:
             adding.add(tables)
         self._show()
 
     def replace(self, tables: Tables) -> None:
-        """Put rows in place of what these tables hold; see :func:`benchlab.store.writer.replace`."""
+        """Replace all rows of these tables; see :func:`benchlab.store.writer.replace`."""
         writer.replace(self._location, tables)
         self._show()
 
     def export(self, folder: Path, profiles: Mapping[str, str] | None = None) -> None:
         """Write every table as Parquet, partitioned by study and engine as Hive does.
 
-        DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` takes it for
-        the store.
+        DuckDB, Polars, Spark and Trino read the folder in place, and :func:`open_any` opens it like a
+        store.
 
         Args:
-            folder: where to.
-            profiles: study → profile, only the runs of trials that these plan; ``None``: all.
+            folder: folder to write to.
+            profiles: study → profile: only the runs of trials that these plan; ``None``: all runs.
         """
         export(self, folder, profiles)
 
@@ -175,8 +176,8 @@ def open_store(path: Path) -> Store:
     """Open this checkout's store.
 
     Raises:
-        StoreError: there is none, it is of a newer schema (upgrade benchlab), an older one (rebuild
-            it), or no store at all.
+        StoreError: there is no store, its schema is newer (upgrade benchlab) or older (rebuild it), or
+            the folder is something else.
     """
     if catalogue.current(path) is None:
         raise StoreError(f"no store at {path}: run `make paper`, or `benchlab ingest`")
@@ -187,7 +188,7 @@ def open_any(location: str | Path) -> Store:
     """Open a store, or a folder or object-store URL that ``benchlab export`` wrote.
 
     Raises:
-        StoreError: it cannot be read, or is nothing that benchlab wrote.
+        StoreError: the location cannot be read, or benchlab did not write it.
     """
     if Path(location).is_file():
         raise StoreError(

@@ -36,7 +36,7 @@ def export(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> 
             for study, profile in profiles.items()
         ]
         of_profiles = " OR ".join(either) or "false"
-        # not by the run's own profile: another one may have measured a trial first
+        # not by the run's own profile: another profile may have measured the trial first
         of_runs = (
             f"(target, trial_key) IN (SELECT (target, trial_key) FROM planned WHERE {of_profiles})"
         )
@@ -52,15 +52,15 @@ def export(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> 
 
 
 def keep(old: Path, new: Path, measured: Collection[str]) -> None:
-    """Put into an export the studies of an older one, but for those that were measured since.
+    """Copy studies from an older export into a new one, except those measured since then.
 
     Args:
         old: the older export; nothing happens if there is none.
-        new: the export.
-        measured: studies.
+        new: the new export.
+        measured: names of the studies measured since then.
 
     Raises:
-        StoreError: the older one is of a newer schema.
+        StoreError: the schema of the older export is newer than this benchlab's.
     """
     before, now = catalogue.read(old), catalogue.current(new)
     if before is None:
@@ -82,14 +82,14 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
 
 
 def replace(folder: Path, table: str, frame: pl.DataFrame) -> None:
-    """Put conclusions in place of those that an export has of the same studies.
+    """Replace the conclusions on some studies in an export.
 
-    A file whose rows stay as they were is left alone.
+    A file whose rows did not change is not written.
 
     Args:
         folder: the export.
-        table: name of a table of studies.
-        frame: its rows, at least one of each study; with a column ``study``.
+        table: name of a table of conclusions.
+        frame: rows of the table, with a column ``study``; at least one row of each study.
     """
     found = catalogue.read(folder)
     segments = {one.name: one for one in found.segments}
@@ -110,7 +110,7 @@ def replace(folder: Path, table: str, frame: pl.DataFrame) -> None:
 
 @contextmanager
 def _upgraded(old: Path) -> Iterator[Path]:
-    """Write an export of an older schema anew, as it is read: what it does not have is null."""
+    """Write an export of an older schema in the present one; columns that it lacks are null."""
     from benchlab.store import open_any
 
     with tempfile.TemporaryDirectory(prefix=".upgraded-", dir=old.parent) as folder:

@@ -1,4 +1,4 @@
-"""Ingest: raw files in, rows out. Pure, so that a mended parser is run again over all history."""
+"""Ingest: raw files in, rows out. Pure, so that a fixed parser can be run again over all runs."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -45,27 +45,27 @@ from benchlab.study import strict
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks
 from benchlab.study.roles import APP, LOAD, PRIMARY, is_database
 
-#: What benchlab's own captures hold.
+#: Content of benchlab's own captures.
 _FACTS = TypeAdapter(dict[str, Any])
 _SETTINGS = TypeAdapter(list[EngineSetting])
 _COUNTERS = TypeAdapter(dict[str, float])
 _RATE = TypeAdapter(dict[str, float])
 
-#: Size of the stopped engine's files, as the agent reports it.
+#: Name under which the agent reports the size of the stopped engine's files.
 DATA_DIR = "data_dir_bytes"
 
 
 @dataclass
 class Ingested:
-    """What an ingest did."""
+    """Result of an ingest: the number of added runs, and the damaged ones."""
 
     count: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
-    """Run folder → what is wrong with it, in one line that names it."""
+    """Run folder → what is wrong with it, in one line that names the folder."""
 
 
 def ingest_new(repo: Repo) -> Ingested:
-    """Add every finished run that the store lacks; damaged ones are named and left out.
+    """Add every finished run that the store lacks; damaged runs are left out and returned by name.
 
     Raises:
         BenchlabError: the store cannot be used, or a newer benchlab made a run.
@@ -75,7 +75,7 @@ def ingest_new(repo: Repo) -> Ingested:
 
 
 def rebuild(repo: Repo) -> Ingested:
-    """Make the store anew from the raw folders; the old one stays until the new one is whole.
+    """Rebuild the store from the raw folders; the old one stays until the new one is complete.
 
     Raises:
         BenchlabError: a newer benchlab made a run.
@@ -93,7 +93,7 @@ def _add(adding: Writer, repo: Repo) -> Ingested:
     for folder in folders.finished(repo.raw):
         try:
             if folder.name in adding.runs:
-                folders.read(folder)  # without it a trial is not done, whatever the store has
+                folders.read(folder)  # without a record a trial is not done, even if the store has it
                 continue
             tables = rows(folder)
         except ParseError as error:
@@ -134,12 +134,12 @@ def _planned(plan: Plan) -> pl.DataFrame:
 
 
 def rows(folder: Path) -> dict[str, pl.DataFrame]:
-    """Return the rows of every table that one finished run fills.
+    """Return table → rows of one finished run, for every table that it fills.
 
     Raises:
-        ParseError: the run is damaged: its record cannot be read, a capture that a counted run
-            rests on is not what its program prints, or a file is gone or not the one that the record
-            was closed over. The message names folder and reason in one line.
+        ParseError: the run is damaged: its record cannot be read, a capture that a run needs to count
+            is not what its program prints, a file is missing, or a file differs from its hash in the
+            record. The message names folder and reason in one line.
         BenchlabError: a newer benchlab made the run.
     """
     record = folders.read(folder)
@@ -195,10 +195,14 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
 
 
 def counted_rows(raw: Path, record: Record) -> dict[str, pl.DataFrame]:
-    """Return :func:`rows` of one run that counts, from its folder among the raw ones.
+    """Return :func:`rows` of one run that counts.
+
+    Args:
+        raw: folder of all raw run folders.
+        record: record of the run.
 
     Raises:
-        BenchlabError: it does not count, with its reason; or as :func:`rows`.
+        BenchlabError: the run does not count; the message has the reason. Also as for :func:`rows`.
     """
     if record.status != "ok":
         raise BenchlabError(f"{record.run_id} {record.status}: {record.error}")
@@ -206,7 +210,7 @@ def counted_rows(raw: Path, record: Record) -> dict[str, pl.DataFrame]:
 
 
 class _Captures(Mapping[str, str]):
-    """File → what a program printed, read when it is needed; all are held to their hashes first."""
+    """File → output of a program, read when needed. First all files are compared with their hashes."""
 
     def __init__(self, folder: Path, record: Record):
         self._paths = {
@@ -291,7 +295,7 @@ def _phases(record: Record) -> pl.DataFrame:
 
 
 def _json(text: Mapping[str, str], name: str, kind: TypeAdapter) -> Any:
-    """Return what a JSON file of the run holds; ``None`` if there is no such file."""
+    """Return the content of a JSON file of the run; ``None`` if there is no such file."""
     if name not in text:
         return None
     try:
@@ -335,7 +339,7 @@ def _settings(text: Mapping[str, str]) -> pl.DataFrame:
 def _interventions(
     record: Record, text: Mapping[str, str], seconds: pl.DataFrame, total_time_s: float
 ) -> dict[str, pl.DataFrame]:
-    """Return the blocks in which limits were lowered, and what these turned out to be worth."""
+    """Return the blocks of a run with lowered limits, and the elasticities to these limits."""
     if not isinstance(record.trial.intervention, LimitBlocks):
         return {}
     _, measured_end = record.phases["measure"]
@@ -343,7 +347,7 @@ def _interventions(
     carried_out = elasticity.block_throughput(
         blocks.blocks(text.get(blocks.FILE, ""), truncated_ok=True),
         seconds.filter(phase="measure"),
-        # the load began that long before the run ended, at the latest
+        # the load started at least total_time_s before the measured part ended
         late_s=max(0.0, begun - (measured_end - total_time_s)),
     )
     return {
@@ -387,7 +391,7 @@ def _log_latencies(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _of_its_roles(samples: pl.DataFrame, roles: Collection[str], serves: bool) -> pl.DataFrame:
-    """Leave out what an agent counts on every node, though nothing of ours uses it on this one."""
+    """Leave out subjects that the agent counts on every node, but that this node does not have."""
     unused = [] if LOAD in roles or (serves and APP in roles) else ["client"]
     if not any(map(is_database, roles)):
         unused += ["engine", "disk"]
@@ -395,7 +399,7 @@ def _of_its_roles(samples: pl.DataFrame, roles: Collection[str], serves: bool) -
 
 
 def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
-    """Return the checkpoints of the engine that took the load, or why nothing tells them."""
+    """Return the checkpoints of the engine that took the load, or why they are not known."""
     point = record.trial.point
     nodes = (node for node, roles in record.nodes.items() if PRIMARY in roles)
     if (node := next(nodes, None)) is None:
@@ -411,7 +415,7 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
     begin, end = (
         _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
-    # size of the stopped engine's files, which no server reports; older agents did not measure it
+    # no server reports the size of its files, so the agent does; older agents did not measure it
     if size := (_json(text, "cold.json", _FACTS) or {}).get(DATA_DIR):
         begin |= {DATA_DIR: float(size)}
     names = sorted(begin.keys() | end.keys())
@@ -422,7 +426,7 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _of_services(record: Record, text: Mapping[str, str]) -> Iterator[pl.DataFrame]:
-    """Yield the counters of each service; those of several nodes have the node before their names."""
+    """Yield the counters of each service; with several nodes, names start with that of the node."""
     for node in record.nodes:
         folder = record.captured(node, "")
         there = {file.removeprefix(folder) for file in text if file.startswith(folder)}

@@ -1,7 +1,7 @@
 """Metrics: the numbers of one run by which runs are compared.
 
-A metric is worked out for each run by itself, so that its spread over trials is known. What a run has
-no capture for is null.
+A metric is computed for each run separately, so that its spread over trials is known. It is null if the
+run lacks the capture for it.
 """
 
 import polars as pl
@@ -12,9 +12,9 @@ from benchlab.observers import background, speed
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
-# Means over the measured seconds of what was sampled on each node, and their sums over the nodes; one
-# row a run. Added up in the order of time: in the order in which threads find them, the last digits
-# differ from reading to reading.
+# Means of samples over the measured seconds on each node, and the sums of these means over the nodes;
+# one row per run. Values are added in the order of time: in the order in which threads find them, the
+# last digits would differ from query to query.
 _SAMPLED = """
     WITH of_node AS (
         SELECT run_id, node,
@@ -36,8 +36,8 @@ _SAMPLED = """
     SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
 """
 
-#: Query for how long each node's host took for the same work before and after each run's load:
-#: ``run_id``, ``node``, ``value`` in ns.
+#: Query for the time that the host of each node took for the same work before and after the load of
+#: each run: ``run_id``, ``node``, ``value`` in ns.
 SPEEDS = f"""
     SELECT run_id, node, value FROM os_sample SEMI JOIN chosen USING (run_id)
     WHERE observer = '{speed.OBSERVER}' ORDER BY ALL
@@ -48,13 +48,13 @@ _SPEED = f"""
     FROM ({SPEEDS}) GROUP BY run_id
 """
 
-# What the gate worked out of it.
+# CPU used by others, as computed by the gate.
 _FOREIGN = """
     SELECT run_id, 100 * value AS foreign_cpu_percent
     FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'
 """
 
-# What TPC-C's terminals counted, under the names of its rules (benchlab.drivers.tpcc.checks).
+# Counts of TPC-C's terminals, by the names of its rules (benchlab.drivers.tpcc.checks).
 _RULES = """
     SELECT run_id,
         max(value) FILTER ("check" = 'throughput of a warehouse') AS tpmc_per_warehouse,
@@ -63,14 +63,15 @@ _RULES = """
     FROM rule SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
 
-# New-Orders that ended well, those among them that rolled back on purpose.
+# New-Orders that ended well, including those that rolled back on purpose.
 _NEW_ORDERS = """
     SELECT run_id, transactions AS new_orders
     FROM operation SEMI JOIN chosen USING (run_id) WHERE operation = 'new_order'
 """
 
-# Throughput in the 5 s after a cycle of the engine's background work was first counted, held against
-# that of the rest. It began after the last answer without it, so that the time since then is with it.
+# Throughput in the 5 s after a new cycle of the engine's background work was first counted, compared
+# with that of the other seconds. The cycle began after the answer before, so the time since that answer
+# belongs to the cycle.
 _AFTER_CYCLES = f"""
     WITH begun AS (
         SELECT run_id, lag(t) OVER in_time AS after_t, t + 5 AS until_t
@@ -94,8 +95,8 @@ _AFTER_CYCLES = f"""
     FROM held_apart GROUP BY run_id
 """
 
-# What the engine counted in the measured part. PostgreSQL's views up to 16, and those from 17 on; what
-# TiDB's pages have of it did change.
+# Counts of the engine in the measured part. PostgreSQL's views have other names from version 17 on. Of
+# TiDB's pages only the counters that changed are stored.
 _COUNTED = f"""
     SELECT run_id,
         sum(at_end - at_begin) FILTER (name IN (
@@ -122,14 +123,14 @@ _COUNTED = f"""
 
 
 def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return every metric of the given runs.
+    """Return every metric of the given runs, one row per run.
 
     Args:
         store: the store.
-        runs: rows of ``run``, such as those that a rerun counts.
+        runs: rows of ``run``, such as the runs of a rerun that count.
 
     Returns:
-        The columns of ``runs``, and those of :data:`METRICS` as far as they are not among them.
+        The columns of ``runs``, and the columns of :data:`METRICS` that are not among them.
     """
     transactions = pl.col("transactions")
     joined = (
@@ -177,7 +178,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
 
 
-#: Query for how long a read lease of each run's server lasts: ``run_id``, ``lease_s``.
+#: Query for the length of a read lease of each run's server: ``run_id``, ``lease_s``.
 LEASES = """
     SELECT run_id, try_cast(effective AS DOUBLE) AS lease_s
     FROM engine_setting SEMI JOIN chosen USING (run_id) WHERE name = 'tidb_table_cache_lease'
@@ -192,11 +193,11 @@ _SINGLE_WRITES = f"""
 
 
 def of_single_writes(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return every metric of the single writes in the given runs, a row a write.
+    """Return every metric of the single writes in the given runs, one row per write.
 
     Args:
         store: the store.
-        runs: rows of ``run``, such as those with single writes that a rerun counts.
+        runs: rows of ``run``, such as the runs of a rerun with single writes that count.
 
     Returns:
         The columns of ``runs`` and those of :data:`OF_SINGLE_WRITES`.
@@ -205,7 +206,7 @@ def of_single_writes(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     return runs.join(writes, on="run_id").select(*runs.columns, *OF_SINGLE_WRITES)
 
 
-#: Metric → percentile of a run's latencies.
+#: Metric → percentile of the latencies of a run, in %.
 _PERCENTILES = {"p50_us": 50, "p99_us": 99, "p999_us": 99.9}
 
 

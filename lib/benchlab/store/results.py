@@ -1,8 +1,8 @@
-"""Results: the runs that count of a study's profile on a target.
+"""Results: the runs of a study's profile on a target that count.
 
-They are the last runs of the trials that were planned last, found by the trials' keys. Which profile
-measured a trial first does not matter, and a run of an older definition of a point is none of them. A
-key is made of what is requested and not of where; so results are always of one target.
+They are the last runs of the trials that were planned last, found by the keys of the trials. It does
+not matter which profile measured a trial first. Runs of an older definition of a point are not results.
+A key contains what is requested, but not the target; so results are always those of one target.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,10 +23,10 @@ from benchlab.study import PROFILES, Instance, Study
 if TYPE_CHECKING:
     from benchlab.stats import Spread
 
-#: Columns that make a point within one study, profile and target.
+#: Columns that identify a point within one study, profile and target.
 POINT = ["engine", "variant", "workload", "envelope", "concurrency"]
 
-# The last run of every planned trial, with the plan's profile and trial.
+# The last run of every planned trial, with the profile of the plan.
 _LAST = """
     SELECT run.* REPLACE (planned.profile AS profile) FROM run JOIN planned USING (target, trial_key)
     WHERE planned.study = ? AND planned.profile = ? AND target = ?
@@ -44,8 +44,8 @@ _NOT_PASSED = """
     ORDER BY ALL
 """
 
-# Profile and target of every plan of a study of which anything was run; and when the last run of its
-# curves began, that counts or not.
+# Profile and target of every plan of a study with any run. When the last run of its curves began:
+# `counted`: of those that count; `last`: of all.
 _RAN = """
     SELECT planned.profile, target,
         max(started) FILTER (run.intervention IS NULL AND status = 'ok') AS counted,
@@ -57,9 +57,9 @@ _RAN = """
 
 @dataclass(frozen=True)
 class Rerun:
-    """One rerun of a study: a profile on a target, and the runs of it in a store.
+    """One rerun of a study: a profile on a target, and its runs in a store.
 
-    What it has read it keeps: runs that come into the store later are another one's.
+    It caches what it has read: open another rerun to see runs that are added to the store later.
     """
 
     store: Store
@@ -71,7 +71,7 @@ class Rerun:
 
     @cached_property
     def last(self) -> pl.DataFrame:
-        """The last run of every planned trial, whatever it is of and however it ended."""
+        """The last run of every planned trial of any kind, whatever its status."""
         return self.store.sql(_LAST, self.study.study, self.profile, self.target)
 
     @property
@@ -88,24 +88,24 @@ class Rerun:
 
     @property
     def open_loop(self) -> pl.DataFrame:
-        """The runs that count whose requests were due at times of their own."""
+        """The counted runs of open loops, whose requests were due at set times."""
         return self.last.filter(pl.col("share_of_peak").is_not_null(), status="ok")
 
     @property
     def interventions(self) -> pl.DataFrame:
-        """The runs that count in which limits were lowered."""
+        """The counted runs in which limits were lowered."""
         return self._intervened("$.blocks")
 
     @property
     def single_writes(self) -> pl.DataFrame:
-        """The runs that count with single writes into a load that reads."""
+        """The counted runs with single writes into a load that reads."""
         return self._intervened("$.writes")
 
     @property
     def outcomes(self) -> pl.DataFrame:
-        """The answers to checks, in place of a load or after one, of runs that count.
+        """The answers to checks in runs that count, made instead of a load or after one.
 
-        Columns: those of ``outcome``, with ``engine``, ``variant``, ``workload``.
+        Columns: those of ``outcome``, and ``engine``, ``variant`` and ``workload``.
         """
         runs = pl.concat([self._intervened("$.checks"), self.counted])
         found = self.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)", runs)
@@ -118,9 +118,9 @@ class Rerun:
 
     @cached_property
     def gate(self) -> pl.DataFrame:
-        """What the last runs did not pass: ``run_id``, ``check``, ``value``, ``found``.
+        """Checks that the last runs did not pass: ``run_id``, ``check``, ``value``, ``found``.
 
-        A run of before there was a gate did not pass it.
+        A run that was measured before there was a gate did not pass.
         """
         curves = self.last.filter(pl.col("intervention").is_null(), status="ok")
         speeds = self.of_runs(metrics.SPEEDS, self.last.filter(status="ok"))
@@ -131,26 +131,26 @@ class Rerun:
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """The runs that stand for their points: their columns, every metric, and ``valid``.
+        """The runs that represent their points: their columns, every metric, and ``valid``.
 
-        Of those that count they are the ones that passed the gate or, at a point where none did, all
-        of them; ``valid`` is false for these. No verdict rests on them, and no sentence.
+        At each point these are the runs that count and passed the gate. If none passed, they are all
+        runs that count, with ``valid`` false: no verdict or sentence of the paper uses them.
         """
         return metrics.of(self.store, self.standing(self.counted))
 
     def standing(self, runs: pl.DataFrame) -> pl.DataFrame:
-        """Return the runs that stand for their points, with ``valid``; see :attr:`metrics`."""
+        """Return the runs that represent their points, with ``valid``; see :attr:`metrics`."""
         valid = ~pl.col("run_id").is_in(self.gate["run_id"].to_list())
         marked = runs.with_columns(valid.alias("valid"))
         passed_there = pl.col("valid").any().over(*POINT, "share_of_peak")
         return marked.filter(pl.col("valid") | ~passed_there)
 
     def of_runs(self, query: str, runs: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Return rows of some runs alone.
+        """Return the rows of a query about some runs.
 
         Args:
-            query: about the table ``chosen``, whose only column ``run_id`` names the runs.
-            runs: these; ``None``: those that count.
+            query: query that reads the table ``chosen``; its only column ``run_id`` has the runs' ids.
+            runs: rows of the runs; ``None``: the runs that count.
         """
         chosen = self.counted if runs is None else runs
         return self.store.sql(query, chosen=chosen["run_id"])
@@ -167,15 +167,15 @@ def open_rerun(
 
     Args:
         repo: the checkout, for the study file.
-        store: with the runs.
-        study_name: name.
-        profile: name; ``None``: the largest of which a run counts.
-        target_name: name; ``None``: the target of the last run that counts or, if none does, of the
-            last run.
+        store: store with the runs.
+        study_name: name of the study.
+        profile: name of the profile; ``None``: the largest one with a run that counts.
+        target_name: name of the target; ``None``: that of the last run that counts or, if none counts,
+            of the last run.
 
     Raises:
         UnknownName: no such study, the study has no such profile, or it was not run on that target.
-        StoreError: no run counts, or none of the profile is there.
+        StoreError: no run counts, or there is no run of the profile.
     """
     spec = study.load_rerun(repo, study_name)
     if profile is None:
@@ -197,15 +197,15 @@ def studies(store: Store) -> list[str]:
 
 
 def ran(store: Store, study_name: str) -> list[tuple[str, str]]:
-    """Return every profile of a study and target that has a run to judge, counted or not."""
+    """Return (profile, target) of every rerun of a study that has a run to judge, counted or not."""
     return _ran(store, study_name).drop_nulls("last").select("profile", "target").rows()
 
 
 def largest_profile(store: Store, study_name: str) -> str:
-    """Return the largest profile of which a store has a run of a study that counts.
+    """Return the largest profile of a study with a run that counts.
 
     Raises:
-        StoreError: it has none.
+        StoreError: no run of the study counts.
     """
     found = set(_ran(store, study_name).drop_nulls("counted")["profile"])
     for profile in reversed(PROFILES):
@@ -215,12 +215,12 @@ def largest_profile(store: Store, study_name: str) -> str:
 
 
 def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:
-    """Return the median throughput of the last runs of some trials, those of one point.
+    """Return the median throughput of the last runs of the trials of one point.
 
     Args:
         store: the store.
-        target_name: name.
-        keys: of the trials.
+        target_name: name of the target.
+        keys: keys of the trials.
 
     Returns:
         Transactions per second; ``None`` if no run counts.
@@ -236,23 +236,23 @@ def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float 
 def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:
     """Return the values of a metric at each point, as a list over its trials.
 
-    Points and trials stand in one order, or what is learnt from all of them would differ in its last
-    digits from reading to reading.
+    Points and trials have a fixed order. Otherwise results computed from all of them would differ in
+    their last digits from call to call.
 
     Args:
-        runs: rows of runs, with the metric; those without a value are left out.
-        metric: name of its column.
-        by: columns that distinguish points.
+        runs: rows of runs, with the metric; rows without a value are left out.
+        metric: name of the metric's column.
+        by: columns that identify a point.
     """
     known = runs.drop_nulls(metric).sort(*by, "run_id")
     return known.group_by(by, maintain_order=True).agg(metric)
 
 
 def spreads(points: pl.DataFrame, metric: str) -> dict[str, "Spread | None"]:
-    """Return what the points of each engine have in common in how much their trials spread.
+    """Return engine → the spread of trials that its points have in common.
 
     Args:
-        points: as of :func:`trials`, with a column ``engine``.
+        points: result of :func:`trials`, with a column ``engine``.
         metric: name of the column with the values.
     """
     from benchlab import stats

@@ -1,4 +1,4 @@
-"""The schema of the store: its version, its tables and their columns."""
+"""The schema of the store: version, tables and columns."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,7 +8,7 @@ import duckdb
 # History of the schema: see the head of schema.sql.
 SCHEMA_VERSION = 10
 
-#: Columns that exports of older schemas lack; they are null there.
+#: Table → columns that exports of older schemas lack; they are null there.
 ADDED = {
     "run": {"intervention", "dataset", "share_of_peak", "rate_per_s", "longest_s"},
     "host": {"node"},
@@ -19,10 +19,10 @@ ADDED = {
     "verdict": {"confidence"},
 }
 
-#: Columns that exports of schemas before version 5 name otherwise: name → that name.
+#: Table → column → its name in exports of schemas before version 5.
 RENAMED = {"engine_setting": {"requested": "asked"}, "claim": {"condition": "told"}}
 
-#: Every table that runs fill, in the order in which an explorer would meet them.
+#: Every table that runs fill, in an order suited to exploring a run.
 RUN_TABLES = (
     "run",
     "phase",
@@ -51,32 +51,32 @@ RUN_TABLES = (
     "raw_file",
 )
 
-#: How files of rows are written.
+#: Options with which Parquet files are written.
 PARQUET = "(FORMAT parquet, COMPRESSION zstd)"
 
-#: The table that plans fill.
+#: Table of the trials of plans.
 PLANNED = "planned_trial"
 
-#: Tables of what articles claim and what was concluded of it: whole, or replaced as a whole.
+#: Tables of the articles' claims and the conclusions on them; always replaced as a whole.
 CONCLUSIONS = ("published", "claim", "verdict")
 
-#: Tables of studies.
+#: Tables with rows of a study that belong to no run.
 STUDY_TABLES = (PLANNED, *CONCLUSIONS)
 
 
 def sql() -> str:
-    """Return the statements that make all tables."""
+    """Return the statements that create all tables."""
     return files("benchlab.store").joinpath("schema.sql").read_text()
 
 
 def views() -> str:
-    """Return the statements that make the views over these tables, anew if there are any."""
+    """Return the statements that create or replace the views over these tables."""
     return files("benchlab.store").joinpath("views.sql").read_text()
 
 
 @cache
 def columns() -> dict[str, dict[str, str]]:
-    """Return table → column → type, in order."""
+    """Return table → column → type, in the order of the schema."""
     found: dict[str, dict[str, str]] = {}
     with duckdb.connect() as connection:
         execute(connection, sql())
@@ -91,11 +91,11 @@ def columns() -> dict[str, dict[str, str]]:
 
 
 def execute(connection: duckdb.DuckDBPyConnection, statement: str) -> list[tuple]:
-    """Run a statement to its end; DuckDB 2 begins nothing new while a result is unread."""
+    """Run a statement and return its rows; DuckDB 2 starts no other while a result is unread."""
     return connection.execute(statement).fetchall()
 
 
 def quoted(text: object) -> str:
-    """Return a text as an SQL literal."""
+    """Return a text as an SQL string literal."""
     doubled = str(text).replace("'", "''")
     return f"'{doubled}'"

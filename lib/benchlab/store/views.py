@@ -1,4 +1,4 @@
-"""The tables of a store as views, which read its files in place."""
+"""The tables of a store, as views that read its files in place."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -12,21 +12,21 @@ from benchlab.store import catalogue
 from benchlab.store.catalogue import Catalogue
 from benchlab.store.schema import ADDED, RENAMED, RUN_TABLES, columns, execute, quoted, views
 
-#: Columns that stand in the path are names, whatever they look like.
+#: Columns in the path are text, even if their values look like numbers or dates.
 _HIVE = "hive_partitioning = true, hive_types_autocast = false"
 
-#: A writer's change takes milliseconds, and so does looking again.
+#: Number of attempts to read the files: a writer replaces them within milliseconds.
 _TRIES = 5
 
 
 def show(connection: duckdb.DuckDBPyConnection, location: str | Path) -> Catalogue | None:
-    """Make a view of every table over the files that are at a folder or object-store URL now.
+    """Create a view of every table over the present files of a folder or object-store URL.
 
-    A table without files is empty. Columns that an older schema lacks are null, and those that it names
-    otherwise have the present name.
+    A table without files is empty. Columns that an older schema lacks are null. Columns that it names
+    differently have the present name.
 
     Returns:
-        The catalogue of these files; ``None``: there is none, as in exports of before schema 4.
+        The catalogue of these files; ``None``: there is none, as in exports from before schema 4.
 
     Raises:
         StoreError: a file cannot be read, or lacks a column.
@@ -41,7 +41,7 @@ def show(connection: duckdb.DuckDBPyConnection, location: str | Path) -> Catalog
             return found
         except duckdb.Error as error:
             if isinstance(error, duckdb.IOException) and left:
-                continue  # a writer has just put other files in the place of these
+                continue  # a writer has just replaced the files
             raise StoreError(f"{location}: {str(error).splitlines()[0]}") from error
 
 
@@ -53,20 +53,20 @@ def narrowed(
     query: str,
     run_ids: Collection[str],
 ) -> Iterator[None]:
-    """Let a query see only the segments of some runs, so that others cost it nothing.
+    """Let a query see only the segments of some runs, so that it does not read the others.
 
     Args:
-        connection: to the views.
-        location: of the store.
-        found: its catalogue; ``None``: it has none, and the query sees everything.
-        query: whose tables are narrowed.
-        run_ids: of the runs.
+        connection: connection with the views.
+        location: location of the store.
+        found: catalogue of the store; ``None``: it has none, and the query sees everything.
+        query: the query; the views of the tables that it names are narrowed.
+        run_ids: ids of the runs.
     """
     fewer = found and found.having(run_ids)
     if fewer is None or len(fewer.segments) == len(found.segments):
         yield
         return
-    # a word too many costs a view
+    # a table name that is no table in the query only costs a view
     tables = sorted(set(re.findall(r"\w+", query)) & set(RUN_TABLES))
     for table in tables:
         # a temporary view hides the one of the same name
@@ -89,7 +89,7 @@ def _body(
     source = _globbed(location, table) if found is None else _named(location, found, table)
     held = _held(connection, source) if source else set()
     types = columns()[table]
-    # what every schema had must be there: an export of another is refused, not read in part
+    # columns of every schema must be there: other exports are refused, not read in part
     shown = types.keys() - (ADDED.get(table, set()) - held) if held else set()
     earlier = {new: old for new, old in RENAMED.get(table, {}).items() if new not in held}
     selected = ", ".join(
@@ -102,7 +102,7 @@ def _body(
 
 
 def _catalogue(connection: duckdb.DuckDBPyConnection, location: str | Path) -> Catalogue | None:
-    """Return the catalogue, which exports of before schema 4 lack."""
+    """Return the catalogue; ``None``: there is none, as in exports from before schema 4."""
     path = quoted(f"{location}/{catalogue.NAME}")
     try:
         found = execute(connection, f"SELECT content FROM read_text({path})")
@@ -112,7 +112,7 @@ def _catalogue(connection: duckdb.DuckDBPyConnection, location: str | Path) -> C
 
 
 def _named(location: str | Path, found: Catalogue, table: str) -> str:
-    """Return where a table's rows come from by a catalogue; empty: it has none."""
+    """Return the source of a table in SQL according to a catalogue; empty: it has no files."""
     files = found.files(table)
     paths = ", ".join(quoted(f"{location}/{file}") for file in files)
     options = _HIVE if files and "=" in files[0] else "hive_partitioning = false"
@@ -120,7 +120,7 @@ def _named(location: str | Path, found: Catalogue, table: str) -> str:
 
 
 def _globbed(location: str | Path, table: str) -> str:
-    """Return the same without a catalogue, for files that may not all have the same columns."""
+    """Return the source of a table in SQL without a catalogue; its files may differ in columns."""
     return (
         f"read_parquet({quoted(f'{location}/{table}/**/*.parquet')}, {_HIVE}, union_by_name = true)"
     )
@@ -131,5 +131,5 @@ def _held(connection: duckdb.DuckDBPyConnection, source: str) -> set[str]:
         return {row[0] for row in execute(connection, f"DESCRIBE FROM {source}")}
     except duckdb.IOException as error:
         if "No files found" in str(error):
-            return set()  # a table without rows, or one that this schema lacked
+            return set()  # a table without rows, or one that the schema of the files lacks
         raise

@@ -1,8 +1,8 @@
 """Writing to a store: new files first, then a catalogue that names them.
 
-Writers take turns, and none waits for a reader. Runs that come together make one segment. A new
-segment takes in those before it that are no larger than itself: so a store of n runs has about log n
-small segments however it came about, and a row is written about log n times at most.
+Writers take turns, and none waits for a reader. Runs that are added together make one segment. A new
+segment takes in the segments before it that are no larger than itself. So a store of n runs has about
+log n small segments, however the runs were added, and a row is written about log n times at most.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from benchlab.store import catalogue, schema
 from benchlab.store.catalogue import LOCK, Catalogue, Segment
 from benchlab.store.schema import CONCLUSIONS, PARQUET, PLANNED, SCHEMA_VERSION, execute, quoted
 
-#: Rows from which on a segment is written and never taken in; writing them takes seconds.
+#: Number of rows from which on a segment is written and never taken in; writing it takes seconds.
 LARGEST = 5_000_000
 
 _EMPTY = Catalogue(schema_version=SCHEMA_VERSION)
@@ -28,12 +28,12 @@ Tables = dict[str, pl.DataFrame]
 
 @contextmanager
 def adding(folder: Path) -> Iterator["Writer"]:
-    """Add plans and runs to a store, which is made if there is none.
+    """Add plans and runs to a store, which is created if there is none.
 
-    Whatever ends the adding, what was added until then stays.
+    Rows that were added stay, whatever ends the adding.
 
     Raises:
-        StoreError: the folder is no store, or one of another schema.
+        StoreError: the folder is no store, or a store of another schema.
     """
     with _alone(folder):
         found = catalogue.current(folder)
@@ -47,7 +47,7 @@ def adding(folder: Path) -> Iterator["Writer"]:
 
 @contextmanager
 def rebuilding(folder: Path) -> Iterator["Writer"]:
-    """Put plans and runs in place of all that a store holds, which stays until the new one is whole.
+    """Replace all that a store holds; the old content stays until the new one is complete.
 
     Raises:
         StoreError: the folder is no store.
@@ -59,10 +59,10 @@ def rebuilding(folder: Path) -> Iterator["Writer"]:
 
 
 def replace(folder: Path, tables: Tables) -> None:
-    """Put conclusions in place of all that these tables hold, in all or in none.
+    """Replace all rows of tables of conclusions: of all these tables or of none.
 
     Raises:
-        StoreError: the rows do not fit, or the folder is no store.
+        StoreError: the rows do not fit the schema, or the folder is no store.
     """
     with _alone(folder):
         found = catalogue.current(folder) or _EMPTY
@@ -75,27 +75,27 @@ def replace(folder: Path, tables: Tables) -> None:
 
 
 class Writer:
-    """Files that are being added to a store; nobody sees them before the catalogue names them."""
+    """Adds files to a store; readers do not see them before the catalogue names them."""
 
     def __init__(self, folder: Path, found: Catalogue):
         self._folder, self._segments, self.runs = folder, list(found.segments), found.runs
-        # never that of a file which a reader may have open, or a killed writer left
+        # not the number of any file: a reader may have it open, or a killed writer may have left it
         self._number = max((int(path.stem) for path in catalogue.files(folder)), default=0)
         self._plans = found.files(PLANNED)
         self._stage()
 
     @property
     def plans(self) -> set[str]:
-        """Names of the plans that the store had."""
+        """Names of the plans that were in the store before."""
         paths = [quoted(self._folder / file) for file in self._plans]
         query = f"SELECT DISTINCT plan FROM read_parquet([{', '.join(paths)}])"
         return {row[0] for row in execute(self._staged, query)} if paths else set()
 
     def add(self, tables: Tables) -> None:
-        """Add rows, all or none: those of one run, or of a plan.
+        """Add the rows of one run or of one plan, all or none.
 
         Raises:
-            StoreError: they do not fit, or their run is there already.
+            StoreError: they do not fit the schema, or their run is in the store already.
         """
         name = ""
         ids = set(tables["run"]["run_id"]) if "run" in tables else set()
@@ -118,16 +118,16 @@ class Writer:
             self.spill()
 
     def finish(self) -> Catalogue:
-        """Write what is staged; return the catalogue of all files."""
+        """Write the staged rows and return the catalogue of all files."""
         self._write_segment(takes=True)
         self._staged.close()
         return Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(self._segments))
 
     def spill(self, takes: bool = True) -> None:
-        """Make a segment of what is staged.
+        """Write the staged rows as a segment.
 
         Args:
-            takes: whether it takes in those before it that are no larger.
+            takes: whether it takes in the segments before it that are no larger.
         """
         self._write_segment(takes)
         self._staged.close()
@@ -149,12 +149,12 @@ class Writer:
         )
 
     def _stage(self) -> None:
-        """Make tables that check rows against the schema."""
+        """Create empty tables in memory, which check rows against the schema."""
         self._staged, self._size = duckdb.connect(), 0
         execute(self._staged, schema.sql())
 
     def _take(self) -> list[Segment]:
-        """Take the last segments out, as long as each is no larger than all after it."""
+        """Remove the last segments, as long as each is no larger than all after it; return them."""
         taken, size = [], self._size
         for one in reversed(self._segments):
             if one.rows.keys() & set(CONCLUSIONS):
@@ -167,7 +167,10 @@ class Writer:
         return taken
 
     def _write(self, table: str, taken: list[Segment]) -> int:
-        """Write one table's file, segment after segment; return its number of rows."""
+        """Write the file of one table, first the rows of taken segments; return its number of rows.
+
+        Without rows there is no file.
+        """
         old = Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(taken)).files(table)
         parts = [f"FROM read_parquet({quoted(self._folder / file)})" for file in old]
         query = " UNION ALL ".join([*parts, f'(FROM "{table}" ORDER BY ALL)'])
@@ -181,8 +184,8 @@ class Writer:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep other writers out of a store's folder, made if there is none; wait for them first."""
-    catalogue.read(folder)  # nothing is put beside what is another's
+    """Lock the folder of a store, created if there is none; wait for other writers first."""
+    catalogue.read(folder)  # raises if the folder holds something else: nothing is added there
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stream = (folder / LOCK).open("a")

@@ -1,7 +1,7 @@
-"""Studies: what an article measured and claims, as the files in ``paper/studies`` state it.
+"""Studies: what an article measured and claims, as stated in the files in ``paper/studies``.
 
-Importing this package loads neither DuckDB nor Polars, so that commands that only read a study start
-at once.
+Importing this package loads neither DuckDB nor Polars, so commands that only read a study start at
+once.
 """
 
 from benchlab.study.files import load, load_rerun, names, names_rerun, names_with, parse

@@ -1,7 +1,7 @@
 """Claims as study files state them: a sentence in our own words, and the test that decides it.
 
 A test names the runs that it uses and what would make the sentence true. Concurrencies are the
-article's: on a scaled machine they stand for the same number of clients a core, but one client is one
+article's: a scaled machine runs the same number of clients per core instead, but one client is one
 client everywhere.
 """
 
@@ -15,22 +15,22 @@ from benchlab.study.strict import StrictModel, Unresolved
 #: number is judged on the article's instance type only; an audit needs no run.
 Kind = Literal["order", "ratio", "knee", "peak", "monotony", "absolute", "mechanism", "audit"]
 
-#: What is said of a claim.
+#: Answer to a claim.
 Verdict = Literal["reproduced", "not reproduced", "depends", "inconclusive", "not testable here"]
 
 Threads = Annotated[int, Field(gt=0)]
 
-#: Several numbers of clients. A test of each of them holds for the whole of what a claim speaks of, to
-#: its far end, which is the last one: without that one nothing is reproduced.
+#: Several numbers of clients, which cover the range of a claim; the last one is its far end. A test
+#: decides at each of those that were run. Without a run at the far end nothing is reproduced.
 Range = Annotated[list[Threads], Field(min_length=1)]
 
 
-#: One name, or several.
+#: One name or several names.
 Names = str | Annotated[list[str], Field(min_length=1)]
 
 
 class Series(StrictModel):
-    """The runs of one curve, and which number of each run counts; lists of names are several curves."""
+    """The runs of one curve, and the metric to take from each run; lists of names: several curves."""
 
     engine: Names
     variant: Names = "default"
@@ -39,7 +39,7 @@ class Series(StrictModel):
 
     @property
     def each(self) -> list["Series"]:
-        """The curves one by one, each of one metric."""
+        """The single curves, each with one metric."""
         return [
             self.model_copy(
                 update={
@@ -62,18 +62,18 @@ class Series(StrictModel):
 
 
 class OfCurves(StrictModel):
-    """A test of one curve, or of two; or of several of them, one after the other."""
+    """A test of one curve or of a pair of curves, or of several of these one after the other."""
 
     take: Literal["every", "any", "least", "greatest"] = "every"
-    """Which of several curves it must hold for; or the one whose ratio is the least, or the
-    greatest."""
+    """For which of several curves it must hold: every or any of them, or the one with the least or the
+    greatest ratio."""
 
     @property
     def parts(self) -> list[Self]:
         """The test of each curve, or each pair of curves.
 
-        Where both sides list the same engines, variants, workloads or metrics, each is held against
-        itself.
+        If both sides list the same engines, variants, workloads or metrics, each of these is compared
+        with itself only.
         """
         of, over = self.of, getattr(self, "over", None)
         if over is None:
@@ -96,8 +96,10 @@ class OfCurves(StrictModel):
 
 
 class Above(OfCurves):
-    """One curve lies above another: wherever both were run, at each of some concurrencies, by their
-    peaks, or on the whole, which is by the geometric mean of their ratios.
+    """One curve lies above another.
+
+    ``at`` says where: wherever both were run, at each of some concurrencies, at their peaks, or
+    overall, by the geometric mean of their ratios.
     """
 
     test: Literal["above"]
@@ -109,8 +111,10 @@ class Above(OfCurves):
 
 
 class Ratio(OfCurves):
-    """The ratio of two curves at a concurrency, at each of several, of their peaks, on the whole, or
-    where it is greatest.
+    """The ratio of two curves.
+
+    ``at`` says which: at one concurrency, at each of several, of their peaks, overall (the geometric
+    mean), or the greatest or least one.
     """
 
     test: Literal["ratio"]
@@ -119,14 +123,14 @@ class Ratio(OfCurves):
     at: Threads | Literal["peak", "overall", "greatest", "least"] | Range
     value: Annotated[float, Field(gt=0)]
     within: Annotated[float, Field(gt=1)] = 1.25
-    """Published and found ratio may differ by that factor; "about 2" leaves more room than "2.04"."""
+    """Published and found ratio may differ by this factor; "about 2" leaves more room than "2.04"."""
 
 
 class Change(OfCurves):
     """The ratio of one curve's value at a concurrency to that at a lower one.
 
-    ``end`` is a range where the article says that something changes from so many clients on: any of
-    them shows it, so the farthest of those that were run decides.
+    ``end`` is a range if the article says that something changes from some number of clients on. Any
+    number in the range shows it, so the farthest one that was run decides.
     """
 
     test: Literal["change"]
@@ -135,7 +139,7 @@ class Change(OfCurves):
     end: Threads | Range
     direction: Literal["rises", "falls", "level"]
     by: Annotated[float, Field(gt=0)] = 1.0
-    """Rises to more than, or falls to less than that factor; level: stays within it."""
+    """Factor: the value rises or falls by more than it; if level, it changes by at most this factor."""
 
 
 class Peak(OfCurves):
@@ -150,7 +154,7 @@ class Peak(OfCurves):
 
 
 class Knee(OfCurves):
-    """The concurrency from which a curve is as good as at its peak."""
+    """The concurrency from which on a curve is as good as at its peak."""
 
     test: Literal["knee"]
     of: Series
@@ -171,7 +175,7 @@ class Level(OfCurves):
 
 
 class Limit(OfCurves):
-    """A value that is never below a bound, or never above one."""
+    """A value that is never below a bound, or never above it."""
 
     test: Literal["limit"]
     of: Series
@@ -188,7 +192,7 @@ class Limit(OfCurves):
 
 
 class Share(OfCurves):
-    """How many of all values lie up to a bound: nearly all of them."""
+    """Nearly all values of a curve are at or below a bound."""
 
     test: Literal["share"]
     of: Series
@@ -196,26 +200,26 @@ class Share(OfCurves):
     most: Annotated[float, Field(gt=0)]
     unit: str
     least_share: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    """Of the values, that must lie there."""
+    """Share of the values that must be at or below the bound."""
 
 
 class Bound(OfCurves):
-    """The resource that binds the runs of a curve, at every concurrency or at each of some."""
+    """The resource that binds the runs of a curve, at every concurrency or at each of several."""
 
     test: Literal["bound"]
     of: Series
     at: Literal["all"] | Range = "all"
     by: list[str]
-    """Any of these resources."""
+    """Names of resources; one of them must bind."""
 
 
 class Outcome(OfCurves):
-    """The answers to checks, where these are no numbers."""
+    """The answers to checks that give no numbers."""
 
     test: Literal["outcome"]
     of: Series
     answers: Annotated[dict[str, str], Field(min_length=1)]
-    """Check → what its answer has in it."""
+    """Check → text that its answer must contain."""
 
 
 class OutOfMemory(OfCurves):
@@ -227,35 +231,35 @@ class OutOfMemory(OfCurves):
 
 
 class Audit(StrictModel):
-    """A number that the article derives from its own tables, or that is a known fact.
+    """A number that the article derives from its own tables, or a known fact.
 
-    ``query`` runs over the published tables, each under the name ``<study>.<table>``, and answers with
-    one row and one column ``found``: a number to compare with ``value``, or a truth.
+    ``query`` reads the published tables, each under the name ``<study>.<table>``, and returns one row
+    with one column ``found``: a number to compare with ``value``, or a boolean.
     See :mod:`benchlab.claims.audit`.
     """
 
     test: Literal["audit"]
     query: str
     value: float | bool
-    """What the article states; true for a sentence that the query checks as a whole."""
+    """Number that the article states; ``true`` for a sentence that the query checks as a whole."""
     unit: str = ""
     digits: int = 2
-    """Decimals to which the article gives its number: a rounding or truncation is no contradiction."""
+    """Decimals of the article's number: rounding or truncating to them is no contradiction."""
     detail: str = ""
-    """Query for one text ``found``: what the tables show beside a truth that they bear out or not."""
+    """Query for one text ``found``: what the tables show in addition to a boolean."""
     source: str = ""
     """Source of a fact in the query that no published table holds."""
 
     @model_validator(mode="after")
     def _value_has_its_digits(self) -> "Audit":
-        # or no number whatever could agree with it
+        # otherwise no number could ever agree with it
         if not isinstance(self.value, bool) and round(self.value, self.digits) != self.value:
             raise Unresolved(f"has more than the {self.digits} decimals of digits", ("value",))
         return self
 
 
 class Untested(StrictModel):
-    """No test that the store can decide yet: what it would take."""
+    """No test that the store can decide yet; ``needs`` says what a test would need."""
 
     test: Literal["none"]
     needs: str
@@ -295,7 +299,7 @@ class Claim(StrictModel):
 
     @property
     def series(self) -> list[tuple[str, Series]]:
-        """Every curve of the test, with the test's name for it: ``of``, ``over``."""
+        """Every curve of the test, with the name of its side: ``of`` or ``over``."""
         return [
             (name, one)
             for name, value in self.decided_by
@@ -305,7 +309,7 @@ class Claim(StrictModel):
 
     @property
     def names_one_client(self) -> bool:
-        """Whether its test names one client, which is one client everywhere."""
+        """Whether its test names one client, which is not scaled with the cores."""
         keys = ("at", "start", "end", "first", "last")
         named = [getattr(self.decided_by, key, None) for key in keys]
         return any(1 in one if isinstance(one, list) else one == 1 for one in named)
@@ -322,12 +326,14 @@ class Claim(StrictModel):
 
 
 def clients_here(in_article: int, share_of_cores: float) -> float:
-    """Return the concurrency here that stands for the article's: as many a core, but one stays one.
+    """Return the concurrency here that corresponds to the article's: as many clients per core.
+
+    One client stays one.
 
     Args:
-        in_article: number of clients.
-        share_of_cores: how many of the instance type's cores there are here; 1 where clients do not
-            scale with them.
+        in_article: the article's number of clients.
+        share_of_cores: cores here as a share of the instance type's cores; 1 if the number of clients
+            does not scale with the cores.
     """
     return in_article if in_article == 1 else in_article * share_of_cores
 

@@ -26,14 +26,14 @@ def names_rerun(repo: Repo) -> list[str]:
 
 
 def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]:
-    """Names of the studies that are rerun and have everything that is selected, sorted.
+    """Names of the studies that are rerun and have all selected names, sorted.
 
     Args:
         repo: the checkout.
-        selected: names by what they are of, as :attr:`Study.choices` has them.
+        selected: ``engine``, ``variant`` or ``workload`` → names, as in :attr:`Study.choices`.
 
     Raises:
-        UnknownName: a name is in none of the studies.
+        UnknownName: no study has one of the names.
         StudyError: no study has all of them.
     """
     specs = [spec for name in names(repo) if (spec := load(repo, name)).is_rerun]
@@ -57,7 +57,7 @@ def load_rerun(repo: Repo, name: str) -> Study:
     """Read a study that is to be run; see :func:`load`.
 
     Raises:
-        StudyError: also if there is nothing in it to run.
+        StudyError: as for :func:`load`, and also if the study has nothing to run.
     """
     study = load(repo, name)
     if not study.is_rerun:
@@ -77,7 +77,7 @@ def load(repo: Repo, name: str) -> Study:
         raise UnknownName("study", name, names(repo))
     study = parse(path)
     if study.study != name:
-        # its runs would be filed under another study's name
+        # its runs would be stored under the name of another study
         raise StudyError(f"{path}: study: must be {name!r}, as the file is named")
     return study
 
@@ -110,7 +110,7 @@ def _parse(path: Path, mtime_ns: int) -> Study:
 
 
 def _without_tags(document: Any, loc: tuple) -> tuple:
-    """Leave out the branch of a union in pydantic's location of an error: it is no key."""
+    """Remove the branches of unions from pydantic's location of an error: they are no keys."""
     node, kept = document, []
     for part in loc[:-1]:
         if isinstance(node, Mapping) and part not in node:
@@ -121,7 +121,7 @@ def _without_tags(document: Any, loc: tuple) -> tuple:
 
 
 def _line(document: Any, loc: tuple) -> int:
-    """Line of the deepest part of ``loc`` that the document has, counted from 1."""
+    """Return the line of the deepest part of ``loc`` that the document has, counted from 1."""
     line, node = 1, document
     for part in loc:
         try:

@@ -1,6 +1,6 @@
 """What is done to a system in a run: limits lowered block by block, single writes, or checks.
 
-Each has a ``label``, as batches and runs are named by it.
+Each kind has a ``label``, which the names of batches and runs contain.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -13,32 +13,33 @@ from benchlab.study.strict import StrictModel, Unresolved
 #: The keys of :data:`~benchlab.study.resources.LOWERED`.
 ResourceKey = Literal["write_bandwidth", "write_iops", "read_bandwidth", "read_iops", "cpu"]
 
-#: Without an enforced envelope the disk's limits are its own, which nobody can lower from here. The
-#: CPU's is then the number of the host's cores.
+#: Resources whose limit can be lowered without an enforced envelope. The disk's limits are then those
+#: of the hardware, which benchlab cannot lower. The limit of the CPU is then the number of the host's
+#: cores.
 WITHOUT_ENVELOPE = ("cpu",)
 
-#: Seconds at the begin of every block that do not count: what was queued under the limit before has
-#: then been worked off, and a quota's stalls have spread over all clients.
+#: Seconds at the start of every block that do not count. After them, what was queued under the limit
+#: before is worked off, and a quota's stalls have spread over all clients.
 TRANSIENT_S = 1
 
 _AFTER_BLOCKS_S = 2
 
-#: A block has at least that many seconds that count.
+#: Least number of seconds that count in a block.
 _LEAST_COUNTED_S = 2
 
 
 class LimitBlocks(StrictModel):
-    """Blocks of a run in which a limit is lowered; part of what its trial is."""
+    """Blocks of a run in which a limit is lowered; part of the definition of its trial."""
 
     label: ClassVar[str] = "intervention"
 
     resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] = tuple(LOWERED)
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.8
-    """What a block leaves of the limit in force."""
+    """Limit in a block, as a share of the limit in force."""
     block_s: Annotated[int, Field(ge=TRANSIENT_S + _LEAST_COUNTED_S)]
-    """Whole seconds: sysbench reports one at a time."""
+    """Length of a block, in whole seconds: sysbench reports each second."""
     blocks: Annotated[int, Field(gt=0)]
-    """Of each resource; before, between and behind them is a block with all limits as they were."""
+    """Blocks of each resource. Before, between and after them are blocks without a lowered limit."""
 
     @model_validator(mode="after")
     def _each_once(self) -> "Intervention":
@@ -53,11 +54,11 @@ class LimitBlocks(StrictModel):
 
     @property
     def measure_s(self) -> int:
-        """Seconds of a run that has them all; it goes on behind the last one, which may begin late."""
+        """Seconds of a run with all blocks, and a few more, since the blocks may start late."""
         return self.duration_s + _AFTER_BLOCKS_S
 
     def within(self, enforced: bool) -> "LimitBlocks | None":
-        """Return it with those resources alone whose limit can be lowered; ``None`` if none can.
+        """Return it with only the resources whose limit can be lowered; ``None`` if none can.
 
         Args:
             enforced: whether the envelope limits the disk.
@@ -67,17 +68,17 @@ class LimitBlocks(StrictModel):
 
 
 class SingleWrites(StrictModel):
-    """Writes, one by one, into a load that reads; part of what its trial is.
+    """Single writes into a load that reads; part of the definition of its trial.
 
-    Each table has its own, all at the same time.
+    Each table has its own writes; the tables are written at the same time.
     """
 
     label: ClassVar[str] = "single writes"
 
     writes: Annotated[int, Field(gt=0)]
-    """To each table."""
+    """Number of writes into each table."""
     every_s: Annotated[int, Field(ge=4)]
-    """Each begins at a random time of so many seconds, in the middle half of them."""
+    """Length of a period in seconds; a write starts at a random time in the middle half of each."""
 
     @property
     def duration_s(self) -> int:
@@ -86,23 +87,23 @@ class SingleWrites(StrictModel):
 
     @property
     def measure_s(self) -> int:
-        """Seconds of a run that has them all."""
+        """Seconds of a run with all periods."""
         return self.duration_s
 
 
 class OutcomeChecks(StrictModel):
-    """Checks whose answers are no numbers, made in place of a load; part of what its trial is."""
+    """Checks that give no numbers, made instead of a load; part of the definition of its trial."""
 
     label: ClassVar[str] = "outcome checks"
 
     checks: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Names; the kind of the dataset has them (:meth:`benchlab.workloads.base.Tables.outcomes`)."""
+    """Names of checks of the kind of dataset (:meth:`benchlab.workloads.base.Tables.outcomes`)."""
     about_s: Annotated[int, Field(gt=0)]
-    """Seconds that they may take, to plan with."""
+    """Seconds that the checks are expected to take; used for planning only."""
 
     @property
     def measure_s(self) -> int:
-        """Seconds of a run that has them all."""
+        """Seconds of a run with all checks."""
         return self.about_s
 
 

@@ -1,9 +1,9 @@
-"""What folders above bring to study files: the options of a driver, the model of a kind of dataset.
+"""Options of drivers and models of datasets, looked up by the names in study files.
 
-A driver is a folder of ``drivers/``, a kind of dataset a folder of ``workloads/``. A study file names
-them, and the light module of the folder (``options``, ``dataset``) is imported when the file is read.
-So this package imports neither, reading a study loads neither DuckDB nor Polars, and a new driver or
-kind changes nothing here.
+A driver is a folder of ``drivers/``, a kind of dataset is a folder of ``workloads/``. A study file
+names them. When it is read, the light module of each folder (``options`` or ``dataset``) is imported.
+So ``benchlab.study`` itself imports neither folder, and reading a study loads neither DuckDB nor
+Polars. A new driver or kind needs no change here.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,13 @@ _ROOT = Path(__file__).parents[1]
 
 
 class DatasetModel(StrictModel):
-    """What the tables hold at the start; each kind has a subclass ``DATASET`` in its ``dataset``.
+    """What the tables hold at the start of a run.
+
+    Each kind has a subclass, named ``DATASET`` in the kind's module ``dataset``.
 
     Class attributes:
-        drivers: those that can run on it.
-        scripts: those that can run on it; ``None``: whichever the driver has.
+        drivers: names of the drivers that can run on it.
+        scripts: names of the scripts that can run on it; ``None``: all scripts of the driver.
     """
 
     drivers: ClassVar[tuple[str, ...]]
@@ -35,7 +37,7 @@ class DatasetModel(StrictModel):
 
     @property
     def rows(self) -> int:
-        """Rows over all tables."""
+        """Number of rows of all tables together."""
         raise NotImplementedError
 
 
@@ -62,7 +64,12 @@ def dataset_kinds() -> list[str]:
 
 
 def part(package: str, name: str, module: str) -> Any:
-    """Import a module of a driver's or a kind's folder.
+    """Import a module from the folder of a driver or of a kind of dataset.
+
+    Args:
+        package: ``drivers`` or ``workloads``.
+        name: name of the folder.
+        module: name of the module in it.
 
     Raises:
         UnknownName: there is no such folder.
@@ -89,7 +96,7 @@ def _folders(package: str) -> list[str]:
 
 
 def _of_its_kind(content: object) -> object:
-    """Read a dataset with the model of its kind, so that an error is in its terms."""
+    """Validate a dataset with the model of its kind, so that errors are those of this model."""
     if not isinstance(content, Mapping):
         return content
     if "kind" not in content:
@@ -105,5 +112,5 @@ def _of_its_kind(content: object) -> object:
         raise Unresolved(first["msg"].lower(), first["loc"]) from error
 
 
-#: A dataset of any kind, in a model.
+#: A dataset of any kind, as a field of a model.
 Dataset = Annotated[SerializeAsAny[DatasetModel], BeforeValidator(_of_its_kind)]

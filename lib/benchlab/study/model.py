@@ -2,12 +2,12 @@
 
 ``paper/studies/<study>.yml`` is read into the frozen models below. A wrong type, an unknown key or a
 name that does not resolve is a :class:`~benchlab.errors.StudyError` that names file and line. The file
-of an article that is not rerun yet has its claims only.
+of an article that is not rerun yet has only its claims.
 
 Sizes that an article ties to the machine are written as a share of memory (``{of_memory: 0.25}``), so
-that one line of the file is right in every profile and the ratios of the article are kept by
-construction. A size that keeps its ratio to the dataset instead is given twice, as the article has it
-and as it is here (``{article: 128MiB, here: 35MiB}``).
+that one line of the file is right in every profile and keeps the article's ratio by construction. A
+size that keeps its ratio to the dataset instead is given twice: the article's size and the size here
+(``{article: 128MiB, here: 35MiB}``).
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,10 @@ from benchlab.study.vocabulary import OF_CLAIMS
 PROFILES = ("smoke", "quick", "standard", "paper")
 ProfileName = Literal["smoke", "quick", "standard", "paper"]
 
-#: Name that every study gives to the envelope rule of its main curves.
+#: Name of the envelope rule of the main curves in every study.
 DEFAULT_ENVELOPE = "main"
 
-#: Keys of the part of a study that is rerun, which is there as a whole or not at all.
+#: Keys that a study needs to be rerun; a file has all of them or none.
 _RERUN = ("instance", "engines", "workloads", "envelopes", "matrix", "profiles")
 
 _DATASET = TypeAdapter(Dataset)
@@ -50,34 +50,42 @@ class OfMemory(StrictModel):
     of_memory: Annotated[float, Field(gt=0)]
 
     def resolve(self, memory_bytes: int) -> int:
-        """Bytes, rounded down to whole MiB, at least one."""
+        """Return the size in bytes, rounded down to whole MiB, but at least 1 MiB.
+
+        Args:
+            memory_bytes: memory of the envelope.
+        """
         mib = 1 << 20
         return max(mib, int(self.of_memory * memory_bytes) // mib * mib)
 
     def in_article(self, memory_bytes: int) -> float:
-        """Bytes in the article, on a machine with so much memory."""
+        """Return the size in the article in bytes.
+
+        Args:
+            memory_bytes: memory of the article's machine.
+        """
         return self.of_memory * memory_bytes
 
 
 class Scaled(StrictModel):
-    """A size that is to the dataset here as the article's is to its own, whatever the memory."""
+    """A size that has the article's ratio to the dataset, whatever the memory."""
 
     article: Annotated[ByteSize, Field(gt=0)]
     here: Annotated[ByteSize, Field(gt=0)]
 
     def resolve(self, memory_bytes: int) -> int:
-        """Bytes; see :meth:`OfMemory.resolve`."""
+        """Return the size here in bytes; the memory does not matter."""
         del memory_bytes
         return int(self.here)
 
     def in_article(self, memory_bytes: int) -> float:
-        """Bytes in the article; see :meth:`OfMemory.in_article`."""
+        """Return the size in the article in bytes; the memory does not matter."""
         del memory_bytes
         return float(self.article)
 
 
 def _kind(value: object) -> str:
-    """Return which kind of value this is meant to be; a mistake in it is one in that kind."""
+    """Return the tag of the kind of value that is meant, so that errors are those of this kind only."""
     keys = value.keys() if isinstance(value, Mapping) else ()
     if isinstance(value, Scaled) or Scaled.model_fields.keys() & keys:
         return "scaled"
@@ -96,7 +104,7 @@ Settings = dict[str, Value]
 class Instance(StrictModel):
     """A named hardware size, as its vendor sells it (inventory variable ``instance_type``).
 
-    A disk without stated limits has none.
+    A disk limit of ``None``: the vendor states none.
     """
 
     name: str
@@ -109,7 +117,7 @@ class Instance(StrictModel):
 
 
 class EnvelopeSpec(StrictModel):
-    """The part of an instance type that a profile keeps; the disk follows from it per core."""
+    """The part of an instance type that a profile keeps; disk limits are scaled with the cores."""
 
     cores: Annotated[float, Field(gt=0)]
     memory: ByteSize
@@ -117,7 +125,10 @@ class EnvelopeSpec(StrictModel):
 
 
 class LogDisk(StrictModel):
-    """A disk for the log alone, slower than the envelope's and as large: see ``agent/log_disk.py``."""
+    """A disk for the log only, slower than the envelope's and of the same size.
+
+    See ``agent/log_disk.py``.
+    """
 
     write_delay_ms: Annotated[int, Field(gt=0)] = Field(
         description="what each write takes in addition, whatever its size"
@@ -128,7 +139,7 @@ class LogDisk(StrictModel):
 
 
 class EngineSpec(StrictModel):
-    """One engine of a study: the role's variables, the settings of all variants, the variants."""
+    """One engine of a study: variables of its role, settings of all variants, and the variants."""
 
     label: str = Field(description="its name in tables, legends and prose")
     article_version: str | None = Field(
@@ -161,13 +172,13 @@ class EngineSpec(StrictModel):
 
     @property
     def runs_on(self) -> tuple[str, ...]:
-        """Roles of the nodes that it runs on; none if somebody else runs it."""
+        """Roles of the nodes that it runs on; empty if somebody else runs it."""
         return () if self.external else self.nodes
 
     def differs_from_article(self, version: str) -> bool:
-        """Whether a version differs in one of the parts that the article gives of its own.
+        """Whether a version differs from the article's in a part that the article states.
 
-        The version of an engine that was not asked, ``unknown``, does not.
+        ``unknown``, the version of an engine that was not asked, does not differ.
         """
         if self.article_version is None or version == "unknown":
             return False
@@ -179,20 +190,20 @@ class Workload(StrictModel):
     """What the clients do, as arguments of the driver."""
 
     label: Annotated[str | None, Field(exclude=True)] = None
-    """As tables and charts name it; no part of what is run, and so of no record."""
+    """Name in tables and charts. It does not change what is run, so no record contains it."""
     driver: str = Field(description="a folder of `drivers/`")
     script: Annotated[str | None, Field(exclude_if=lambda it: it is None)] = None
     scripts: Annotated[
         dict[str, Annotated[int, Field(gt=0)]], Field(exclude_if=lambda it: not it)
     ] = {}
-    """In place of one ``script``: several, each with its weight in the mix."""
+    """Several scripts instead of one ``script``: script → weight in the mix."""
     writes: bool
     dataset: Annotated[dict[str, Scalar], Field(exclude_if=lambda it: not it)] = {}
-    """What it changes of the profile's dataset; with a ``kind`` it is another one as a whole."""
+    """Changes to the profile's dataset; with a ``kind`` it is a whole dataset in place of that one."""
     options: dict[str, Scalar] = {}
     tolerated_error_share: Annotated[float, Field(ge=0)] = 0.0
-    """Errors per transaction that the workload brings about by itself, such as two clients that
-    insert the same row; with more of them a run has failed. Above 1 where most are repeated."""
+    """Errors per transaction that are part of the workload, such as two clients that insert the same
+    row. A run with more errors has failed. Above 1 if most transactions are repeated."""
 
     @model_validator(mode="after")
     def _has_scripts(self) -> "Workload":
@@ -204,12 +215,12 @@ class Workload(StrictModel):
 
     @property
     def weights(self) -> dict[str, int]:
-        """Script → weight in the mix: the types of transactions that there are."""
+        """Script → weight in the mix, of all types of transactions."""
         return dict(self.scripts) or {str(self.script): 1}
 
 
 class Block(StrictModel):
-    """A rectangle of the matrix: every combination of what it lists is one curve."""
+    """A block of the matrix: every combination of its engines, variants and workloads is one curve."""
 
     engines: Annotated[list[str], Field(min_length=1)]
     variants: Annotated[list[str], Field(min_length=1)]
@@ -238,7 +249,7 @@ class InterventionPoint(StrictModel):
     )
 
     def resolved(self, of_profile: LimitBlocks) -> LimitBlocks:
-        """Return the intervention there, in a profile."""
+        """Return the intervention at this point, from that of a profile."""
         changes = {"resources": self.resources} if self.resources else {}
         return of_profile.model_copy(update=changes)
 
@@ -249,7 +260,7 @@ class InterventionPoint(StrictModel):
 
 
 class SingleWritesBlock(StrictModel):
-    """Points with a load that reads, into which single writes are made."""
+    """Points with a load that only reads, into which single writes are made."""
 
     engines: Annotated[list[str], Field(min_length=1)]
     variants: Annotated[list[str], Field(min_length=1)]
@@ -261,9 +272,9 @@ class SingleWritesBlock(StrictModel):
 
 
 class OutcomesBlock(StrictModel):
-    """Engines of which checks are made, each with the dataset of a workload."""
+    """Engines that are checked, each with the dataset of a workload."""
 
-    concurrency: ClassVar[int] = 1  # of whoever checks; there is no load
+    concurrency: ClassVar[int] = 1  # the client that checks; there is no load
 
     engines: Annotated[list[str], Field(min_length=1)]
     variants: Annotated[list[str], Field(min_length=1)]
@@ -274,10 +285,10 @@ class OutcomesBlock(StrictModel):
 
 
 class OpenLoop(StrictModel):
-    """Points whose requests are due at times of their own, whether or not earlier ones are done.
+    """Points whose requests are due at set times, whether or not earlier ones are done.
 
-    Their rate is a share of the throughput that as many clients reach in the closed loop, which is run
-    before.
+    Their rate is a share of the throughput that the same number of clients reaches in the closed loop,
+    which is run before.
     """
 
     engines: Annotated[list[str], Field(min_length=1)]
@@ -290,7 +301,7 @@ class OpenLoop(StrictModel):
 
 
 class Profile(StrictModel):
-    """How much of the study to run, and on what scale."""
+    """How much of a study to run, and on what scale."""
 
     envelope: EnvelopeSpec | None = Field(None, description="none: the whole instance type")
     dataset: Dataset
@@ -361,14 +372,14 @@ class Article(StrictModel):
 
 
 class EnvelopeRule(StrictModel):
-    """How an instance type's disk limits are put on a scaled machine."""
+    """How the disk limits of an instance type are applied to a scaled machine."""
 
     iops_headroom: Annotated[float, Field(gt=0)] = 1.0
     why: str
 
 
 class Study(StrictModel):
-    """One article, what it claims, and all that reruns it."""
+    """One article, its claims, and all that is needed to rerun it."""
 
     study: str
     article: Article
@@ -402,7 +413,7 @@ class Study(StrictModel):
 
     @property
     def is_rerun(self) -> bool:
-        """Whether there is anything to run; if not, the file has claims only."""
+        """Whether there is anything to run; if not, the file has only claims."""
         return bool(self.matrix)
 
     @model_validator(mode="after")
@@ -498,7 +509,7 @@ class Study(StrictModel):
                     known("resource", resource, RESOURCES, where)
         return self
 
-    # not of the workload by itself: that is part of every record, and old ones stay readable
+    # not a validator of Workload, which is part of every record: old records must stay readable
     @model_validator(mode="after")
     def _drivers_can_run_the_workloads(self) -> "Study":
         for name, workload in self.workloads.items():
@@ -519,33 +530,36 @@ class Study(StrictModel):
         return self.profiles[name]
 
     def dataset(self, profile: Profile, workload: str) -> DatasetModel:
-        """Return what a workload of this study runs on in a profile."""
+        """Return the dataset of a workload of this study in a profile."""
         changes = self.workloads[workload].dataset
         if "kind" not in changes:
             changes = profile.dataset.model_dump() | changes
         return _DATASET.validate_python(changes)
 
     def label(self, engine: str, variant: str | None = None) -> str:
-        """Return an engine's name, or that of one of its variants, as tables and charts print it."""
-        # a run may be of an engine that the file no longer has
+        """Return the name of an engine, or of one of its variants, in tables and charts."""
+        # the study file may no longer have the engine of a run
         name = self.engines[engine].label if engine in self.engines else engine
         return f"{name}, {variant}" if variant else name
 
     def curve_label(self, engine: str, variant: str) -> str:
-        """Return a curve's name: engine and variant, or what differs between curves of one engine."""
+        """Return a curve's name in tables and charts: engine and variant.
+
+        In a study of one engine it is the variant only, or the engine if there is one variant.
+        """
         spec = self.engines.get(engine)
         if spec is None or len(self.engines) > 1:
             return self.label(engine, variant)
         return variant if len(spec.variants) > 1 else spec.label
 
     def workload_label(self, workload: str) -> str:
-        """Return a workload's name, as tables and charts print it."""
+        """Return the name of a workload in tables and charts."""
         known = self.workloads.get(workload)
         return (known and known.label) or workload
 
     @property
     def choices(self) -> dict[str, set[str]]:
-        """Names by what they are of: engines, variants of any engine, workloads."""
+        """Names that can be selected: ``engine``, ``variant`` (of any engine), ``workload`` → names."""
         return {
             "engine": set(self.engines),
             "variant": {name for engine in self.engines.values() for name in engine.variants},
@@ -553,7 +567,7 @@ class Study(StrictModel):
         }
 
     def role(self, engine: str) -> str:
-        """Return whose Ansible role, class and rules an engine of this study has."""
+        """Return the name of the Ansible role, the class and the rules of an engine of this study."""
         return self.engine(engine).role or engine
 
     def engine(self, name: str) -> EngineSpec:

@@ -1,7 +1,7 @@
-"""The resources that can bind a run: what each is called, how its use is sampled, what limits it.
+"""The resources that can bind a run: their names, how their use is sampled, and what limits them.
 
-The one vocabulary of evidence and interventions. A name is what tables and charts show, and what rows
-of ``attribution``, ``elasticity`` and ``intervention_block`` hold; colours are in
+Evidence and interventions use these names. Tables and charts show them, and the rows of
+``attribution``, ``elasticity`` and ``intervention_block`` contain them. Colours are in
 :mod:`benchlab.report.theme`.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Amount:
-    """A unit for reading, and how many of the sampled unit are one of it."""
+    """A unit for display, and its size in sampled units (``scale``)."""
 
     unit: str
     scale: float
@@ -19,14 +19,14 @@ class Amount:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of the envelope: it can be lowered while a run goes on."""
+    """A limit of the envelope, which can be lowered during a run."""
 
     key: str
-    """As study files and the command line call it."""
+    """Its name in study files and on the command line."""
     agent: str
-    """As the agent calls it."""
+    """Its name in requests to the agent."""
     column: str
-    """Of ``run``."""
+    """Its column of ``run``."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Resource:
 
     name: str
     words: str
-    """As prose names its use."""
+    """Name of its use in prose."""
     show: Callable[[float], str]
-    """The text of a rate, or of the limit."""
+    """Formats a rate or a limit as text."""
     subjects: tuple[str, ...] = ()
     """Subjects whose rows of ``os_sample`` show its use."""
     metric: str = ""
@@ -45,7 +45,7 @@ class Resource:
     rate: Amount = Amount("", 1)
     """Unit of its use."""
     of_one: Amount = Amount("", 1)
-    """Unit of what a transaction takes of it."""
+    """Unit of its use per transaction."""
     limit: Limit | None = None
     under: str = ""
     """Name of the limited resource that it is a part of."""
@@ -90,7 +90,7 @@ def _operations(way: str) -> Resource:
     )
 
 
-#: What the envelope's disk is limited in.
+#: The resources of the envelope's disk.
 DISK = (
     _bandwidth("write"),
     _operations("write"),
@@ -98,7 +98,7 @@ DISK = (
     _operations("read"),
 )
 
-#: What engine and load share; the evidence names one of the two.
+#: CPU that engine and load share. Evidence names the CPU of one of the two instead.
 CPU = Resource(
     "CPU",
     "CPU",
@@ -121,10 +121,10 @@ ENGINE_LIMIT = "the engine's own limit"
 #: Nothing is exhausted while the clients always wait for an answer: more clients would do more.
 CONCURRENCY = "concurrency"
 
-#: Nothing is exhausted, and the clients do not wait either: the engine does all that is offered.
+#: Nothing is exhausted, and the clients do not wait either: the engine keeps up with the offered load.
 NONE = "none"
 
-#: Shown for a run whose captures do not show what bound it; no row of ``attribution`` is named so.
+#: Shown if the captures of a run do not show what bound it; ``attribution`` has no row of this name.
 UNKNOWN = "unknown"
 
 #: Resources whose use is a rate, by name.
@@ -139,7 +139,7 @@ RATES = {
     )
 }
 
-#: What evidence can name, in the order in which tables and charts show it.
+#: Names that evidence can give, in the order of tables and charts.
 RESOURCES = (
     *(one.name for one in DISK),
     COMMIT_LATENCY,
@@ -153,5 +153,5 @@ RESOURCES = (
     NONE,
 )
 
-#: Resources whose limit can be lowered, by the key of it, in the order of tables and charts.
+#: Resources whose limit can be lowered, by the key of the limit, in the order of tables and charts.
 LOWERED = {one.limit.key: one for one in RATES.values() if one.limit}

@@ -1,12 +1,12 @@
 """The roles of nodes that benchlab itself knows; an inventory may give others."""
 
-#: Its node is where clients connect to.
+#: Clients connect to its node.
 PRIMARY = "db.primary"
 
 #: Its nodes follow the primary.
 STANDBY = "db.standby"
 
-#: A server between load and engine runs on the first of its nodes, if a driver has one.
+#: The server between load and engine, if a driver has one, runs on the first of its nodes.
 APP = "app"
 
 #: The load generator runs on its nodes.

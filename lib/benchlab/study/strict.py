@@ -1,4 +1,4 @@
-"""Frozen models of what people write by hand; an unknown key or name is answered with the choices."""
+"""Frozen models of files that people write; errors for unknown keys or names list the choices."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,14 +11,14 @@ Scalar = bool | int | float | str
 
 
 class StrictModel(BaseModel):
-    """Frozen, and without keys of which it knows nothing."""
+    """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _keys_are_known(cls, content: Any) -> Any:
-        """Name the keys that there are, which pydantic's own message does not."""
+        """Refuse an unknown key with a message that lists the keys; pydantic's own does not."""
         if isinstance(content, Mapping):
             for key in content:
                 known("key", key, cls.model_fields, (key,))
@@ -26,7 +26,7 @@ class StrictModel(BaseModel):
 
 
 class Unresolved(ValueError):
-    """Something that a validator refuses; ``loc`` says where in the model it stands."""
+    """A value that a validator refuses; ``loc`` is its location within the model."""
 
     def __init__(self, message: str, loc: tuple):
         super().__init__(message)
@@ -37,13 +37,13 @@ def known(kind: str, name: str, choices: Iterable[str], loc: tuple) -> None:
     """Refuse a name that is not among the choices.
 
     Raises:
-        Unresolved: it is not.
+        Unresolved: the name is not among the choices.
     """
     if name not in choices:
         raise Unresolved(str(UnknownName(kind, name, choices)), loc)
 
 
 def problem(error: ValidationError) -> str:
-    """Return the first thing that was found wrong, and where, in one line."""
+    """Return the first error and its location in one line."""
     first = error.errors()[0]
     return "".join(f"{part}: " for part in first["loc"]) + first["msg"]

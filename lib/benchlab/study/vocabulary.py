@@ -1,28 +1,28 @@
-"""Metrics by name: what claims and charts call the numbers of a run."""
+"""Metrics: names, labels and units of the numbers of a run, for claims and charts."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric is called in prose, and its unit."""
+    """Name of a metric in prose, and its unit."""
 
     label: str
     unit: str
     is_of_the_dataset: bool = False
-    """Whether it is of the dataset, and so the same in every trial, if the workload does not write."""
+    """Whether it is a property of the dataset: the same in every trial if the workload only reads."""
 
     is_of_any_store: bool = False
-    """Whether the server's own logic makes it what it is, whatever its store."""
+    """Whether it follows from the server's own logic, whatever its storage."""
 
     @property
     def heading(self) -> str:
-        """Name and unit, as over a column or a chart: ``mean latency (µs)``."""
+        """Name and unit, as heading of a column or a chart: ``mean latency (µs)``."""
         unit = self.unit.replace("/", " per ").removeprefix("1 ")
         return f"{self.label} ({unit})"
 
 
-#: Name → metric; the names are columns of :func:`of`, and what claims call them.
+#: Name → metric; claims and the columns of :func:`benchlab.store.metrics.of` have these names.
 METRICS = {
     "tps": Metric("throughput", "transactions/s"),
     "qps": Metric("queries, those of repeated transactions included", "queries/s"),
@@ -70,14 +70,14 @@ METRICS = {
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
 
-#: Metrics of a single write into a load that reads, in place of a run: name → metric.
+#: Name → metric of a single write into a load that reads; the other metrics are those of a run.
 OF_SINGLE_WRITES = {
     "commit_wait_s": Metric("time that a single write's COMMIT takes", "s"),
     "commit_wait_per_lease": Metric("time that a single write's COMMIT takes", "leases"),
 }
 
-#: What claims may name.
+#: Name → metric that a claim may name.
 OF_CLAIMS = METRICS | OF_SINGLE_WRITES
 
-#: Metrics of the dataset, which clients do not change.
+#: Metrics of the dataset, which do not depend on the number of clients.
 OF_DATASET = ("dataset_bytes", "data_dir_bytes")
