@@ -1,11 +1,11 @@
 """benchlab: rerun published database benchmarks end to end.
 
-The one import an explorer needs::
+The one import that you need to explore results::
 
     import benchlab
 
-    lab = benchlab.open()            # this checkout's store; "reference": the result set it ships
-    lab.runs(status="ok")            # every run ever made, a Polars frame
+    lab = benchlab.open()            # this checkout's store; "reference": the shipped result set
+    lab.runs(status="ok")            # every run of the store, a Polars frame
     lab.table("interval", run_id)    # one run's seconds
 
     rerun = benchlab.rerun("spec_tree")    # the runs that are a study's results, and their metrics
@@ -48,7 +48,7 @@ def rerun(
     Args:
         study: name.
         source: see :func:`open`.
-        profile: name; ``None``: the largest of which a run counts.
+        profile: name; ``None``: the largest one that has a run that counts.
         target: name; ``None``: the target of the last run that counts.
 
     Raises:

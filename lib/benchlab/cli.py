@@ -24,8 +24,8 @@ from benchlab.study import PROFILES, InterventionPoint, strict
 from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import LOWERED
 
-# What takes long to import (DuckDB, Polars, scipy, Ansible, the paper's stack) is imported by the
-# commands that use it, so that the others answer at once.
+# Commands import slow modules (DuckDB, Polars, scipy, Ansible, the paper's stack) themselves, so that
+# commands that do not need them answer at once.
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,7 +62,7 @@ _TargetThatRan = Annotated[
 
 
 def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[..., None]:
-    """Give a command the arguments that say which part of which studies it is about."""
+    """Give a command the arguments that select studies and parts of them."""
 
     def with_arguments(
         study_name: Annotated[
@@ -98,7 +98,7 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
             ],
         )
 
-    # typer reads the arguments off the signature, and name and help off these
+    # typer takes the arguments from the signature, and name and help text from these two
     with_arguments.__name__, with_arguments.__doc__ = command.__name__, command.__doc__
     return with_arguments
 
@@ -150,7 +150,7 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     from benchlab.claims import audit, further, published
     from benchlab.run import sweep
 
-    # what keeps a paper from being built is reported before hours of measuring
+    # errors that would prevent building the paper are reported before hours of measuring
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
         published.check(checkout, spec)
@@ -351,7 +351,7 @@ def noise_command(
     profile: _ProfileThatRan = None,
     target_name: _TargetThatRan = None,
 ) -> None:
-    """Say how much two runs of the same point differ on your machine, and how many trials help."""
+    """Show how much two runs of the same point differ on your machine, and how many trials help."""
     from benchlab import store
     from benchlab.report import noise
     from benchlab.store import ingest, results
@@ -392,7 +392,7 @@ def export(
 
 @_typer.command("doctor")
 def doctor_command(target_name: _TargetName = "local") -> None:
-    """Say what a target can run, and for each engine that it can't, why."""
+    """Show what a target can run, and why it cannot run the other engines."""
     from benchlab import target
     from benchlab.target import doctor
 
@@ -450,7 +450,7 @@ def reference_command(
         bool, typer.Option("--kept", help="Keep its runs, as after a change of the code.")
     ] = False,
 ) -> None:
-    """For maintainers: make data/reference from your own runs, and what rests on it."""
+    """For maintainers: make data/reference from your own runs, and all that is made from it."""
     from benchlab.report import reference
 
     make = reference.renew if kept else reference.make
@@ -485,7 +485,7 @@ def teardown(
 
 @_lab.command("up")
 def lab_up(target_name: _TargetName = "lab") -> None:
-    """Make a host out of namespaces for every node that an inventory names."""
+    """Make a host of namespaces for every node of an inventory."""
     from benchlab import target
     from benchlab.target.lab import Lab
 
@@ -496,7 +496,7 @@ def lab_up(target_name: _TargetName = "lab") -> None:
 
 @_lab.command("down")
 def lab_down() -> None:
-    """Take the hosts away, with all that is on them."""
+    """Remove the hosts, with all that is on them."""
     from benchlab.run import sweep
     from benchlab.target.lab import Lab
 
@@ -506,7 +506,7 @@ def lab_down() -> None:
 
 
 def _show_curves(title: str, batches: list[Batch], todo: Collection[str]) -> None:
-    """Show the curves whose trials are in batches, and how many of these are still to be run."""
+    """Show the curves whose trials are in batches, and how many of the trials are left to run."""
     curves = defaultdict(list)
     for batch in batches:
         for trial in batch.trials:
@@ -532,7 +532,7 @@ def _show_curves(title: str, batches: list[Batch], todo: Collection[str]) -> Non
 def _rerun(
     checkout: Repo, opened: "Store", name: str, profile: str | None, target_name: str | None = None
 ) -> "Rerun | None":
-    """Return the rerun of a study to judge, if there is any."""
+    """Return the rerun of a study to judge, or ``None`` if there is none."""
     from benchlab.store import results
 
     if not study.load(checkout, name).is_rerun:
@@ -550,7 +550,7 @@ def _show_why(
     claim: str,
     chosen: tuple[str | None, str | None],
 ) -> None:
-    """Show one claim of these studies, with everything that its verdict rests on."""
+    """Show one claim of these studies, with all that its verdict depends on."""
     from benchlab.claims.judge import judge
     from benchlab.report import why
 
@@ -568,7 +568,7 @@ def _show_why(
 
 
 def _gate(rerun: "Rerun") -> str:
-    """Say how many runs and points of a study passed the gate."""
+    """Return a line: how many runs and points of a study passed the gate."""
     from benchlab.report import gate
 
     found = gate.summary(rerun)
@@ -579,7 +579,7 @@ def _gate(rerun: "Rerun") -> str:
 
 
 def _show_summary(judged: "dict[str, list[Judgement]]") -> None:
-    """Say how many claims of each study have which verdict."""
+    """Print for each study how many claims have which verdict."""
     from benchlab.report import verdicts
 
     for study_name, judgements in judged.items():
@@ -613,26 +613,26 @@ def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
 
 
 def app() -> None:
-    """Run the command line: one line and exit code 1 for every error that a user can act on."""
-    # ended by a terminal that closes or by a service manager, benchlab takes everything down, too
+    """Run the command line; an error that a user can act on is one line and exit code 1."""
+    # a closed terminal and a service manager end benchlab like Ctrl-C, so that it cleans up
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         _typer()
     except BenchlabError as error:
-        # neither wrapped nor read as markup: one line is what scripts and people grep for
+        # not wrapped and not read as markup: scripts and people grep for the one line
         Console(stderr=True).print(
             f"benchlab: {error}", style="red", highlight=False, markup=False, soft_wrap=True
         )
         sys.exit(1)
     except SystemExit as ended:
-        if ended.code == 130:  # what typer makes of Ctrl-C
+        if ended.code == 130:  # typer's exit code for Ctrl-C
             Console(stderr=True).print("benchlab: stopped; finished runs are kept", style="red")
         raise
 
 
 def _say(line: str) -> None:
-    """Print a line as it is, neither wrapped nor read as markup."""
+    """Print a line unchanged: not wrapped and not read as markup."""
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -641,6 +641,6 @@ def _show(title: str, frame: "pl.DataFrame") -> None:
     for name, dtype in frame.schema.items():
         table.add_column(name, justify="right" if dtype.is_numeric() else "left")
     for row in frame.iter_rows():
-        # programs' messages have brackets of their own, which are no markup
+        # messages of programs may have brackets, which are no markup
         table.add_row(*("" if value is None else escape(str(value)) for value in row))
     console.print(table)

@@ -1,7 +1,8 @@
-"""Everything that benchlab raises on purpose.
+"""The errors that benchlab raises on purpose.
 
 A message is one line: it names the thing, the set it belongs to, and the valid choices. The command
-line prints it as it is and exits with 1; anything else that escapes is a bug and keeps its traceback.
+line prints it unchanged and exits with 1. Any other exception that escapes is a bug and keeps its
+traceback.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ class BenchlabError(Exception):
 
 
 class UnknownName(BenchlabError):
-    """A name that is not in the set it was looked up in."""
+    """A name that is not in the set in which it was looked up."""
 
     def __init__(self, kind: str, name: str, choices: Iterable[str]):
         super().__init__(f"unknown {kind} {name!r}; choose one of: {', '.join(sorted(choices))}")
@@ -31,13 +32,14 @@ class TargetError(BenchlabError):
 
 
 class ProvisionError(BenchlabError):
-    """A playbook that failed; the message names the host, the task and its error."""
+    """A playbook that failed; the message names the host, the task and the task's error."""
 
 
 class EngineError(BenchlabError):
     """An engine that did not start, stop, answer, or take a setting.
 
-    ``code`` is the server's own for it: MySQL's number or the SQL state of PostgreSQL, if it gave one.
+    ``code`` is the server's error code: MySQL's number or the SQL state of PostgreSQL; ``None`` if the
+    server gave none.
     """
 
     def __init__(self, message: str, code: int | str | None = None):
@@ -46,23 +48,23 @@ class EngineError(BenchlabError):
 
 
 class DatasetError(BenchlabError):
-    """A dataset that cannot be made, or that engines answer differently from."""
+    """A dataset that cannot be made, or on which engines answer differently."""
 
 
 class DatasetTooLarge(DatasetError):
-    """A dataset that an engine's disk has no space for; the message says how much it would take."""
+    """A dataset too large for an engine's disk; the message says how much space it needs."""
 
 
 class RunFailed(BenchlabError):
-    """A run that cannot count; the rest of the plan goes on."""
+    """A run that does not count; the rest of the plan continues."""
 
 
 class NotebookError(BenchlabError):
-    """A notebook that broke off; its executed copy shows where."""
+    """A notebook that stopped with an error; its executed copy shows where."""
 
 
 class ParseError(BenchlabError):
-    """Text that is not what the program in question prints; the message names program and line."""
+    """Output of a program that cannot be parsed; the message names program and line."""
 
 
 class StoreError(BenchlabError):

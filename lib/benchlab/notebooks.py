@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 from benchlab.errors import NotebookError
 
-#: A kernel warns of its own port at every start and calls its shutdown an error.
+#: A kernel logs a warning about its port at every start, and an error at its shutdown.
 _ARGUMENTS = ["--log-level=CRITICAL"]
 
 
@@ -17,19 +17,19 @@ def execute_copy(
     root: Path,
     stdout: TextIO | None = None,
 ) -> None:
-    """Execute a notebook with parameters through papermill; the executed copy is kept.
+    """Execute a notebook with parameters through papermill, and keep the executed copy.
 
     Args:
-        template: the notebook; it stays as it is.
-        executed: where the copy goes.
+        template: the notebook; it is not changed.
+        executed: path of the copy.
         parameters: replace the defaults of the cell tagged ``parameters``.
         root: working directory of the kernel.
-        stdout: gets what the cells print, as they print it.
+        stdout: receives what the cells print, while they run.
 
     Raises:
         NotebookError: a cell failed, or the kernel died.
     """
-    # two seconds to import, which most commands do not need
+    # the import takes two seconds, and most commands do not need it
     import papermill
     from nbclient.exceptions import DeadKernelError
 
@@ -44,11 +44,11 @@ def execute_copy(
             progress_bar=False,
             stdout_file=stdout,
             extra_arguments=_ARGUMENTS,
-            # on Ctrl-C, or the cell that is under way would go on for seconds
+            # for Ctrl-C: otherwise the running cell would continue for seconds
             shutdown_kernel="immediate",
         )
     except KeyboardInterrupt:
-        # the kernel dies of it, too, and the task left waiting for it would print that at the end
+        # the kernel ends, too; the task that still waits for it would print an error at exit
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise
     except (papermill.PapermillExecutionError, DeadKernelError) as error:

@@ -9,14 +9,15 @@ import polars as pl
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 
-#: A cell such as `1,663 [1,580–1,702]`, `±3 %` or `≥ 0.9`: no letters but those of an exponent.
+#: A cell such as `1,663 [1,580–1,702]`, `±3 %` or `≥ 0.9`: no letter but the `e` of an exponent.
 NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()/…*†]*")
 
 
-#: Significant digits of ratios and correlations, for reading.
+#: Significant digits that ratios and correlations are shown with.
 DIGITS = 3
 
-#: A float below or above these has an exponent, since nobody counts its zeros; no count of bytes has.
+#: A float below or above these is shown with an exponent, as its zeros are hard to count. No count of
+#: bytes is that large.
 _SMALLEST, _LARGEST = 1e-9, 1e16
 
 
@@ -28,8 +29,8 @@ def rounded(*names: str) -> list[pl.Expr]:
 def number(value: float | None, decimals: int | None = None) -> str:
     """Text of one number; without `decimals`, a float keeps three significant digits or more.
 
-    Such a float has an exponent where it is very small or large, as the ends of an interval of two
-    trials that differ may be.
+    Such a float is shown with an exponent if it is very small or large. The ends of an interval may
+    be: that of two trials that differ is wide.
     """
     if value is None:
         return NOTHING
@@ -55,8 +56,8 @@ def percent(value: float | None, decimals: int = 0) -> str:
 def column_texts(column: pl.Series) -> list[str]:
     """Cells of one table column; all floats of a column share their number of decimals.
 
-    The largest value decides on the decimals; a value that they would print as 0 keeps three
-    significant digits of its own.
+    The largest value determines the decimals. A value that they would show as 0 keeps three
+    significant digits instead.
     """
     values = column.to_list()
     if column.dtype == pl.Boolean:
@@ -72,7 +73,7 @@ def column_texts(column: pl.Series) -> list[str]:
 
 
 def is_numeric(column: pl.Series, texts: Sequence[str]) -> bool:
-    """Whether a column is set flush right: numbers, or text that holds nothing but numerals."""
+    """Whether a column is aligned right: numbers, or text that has only numerals."""
     if column.dtype.is_numeric():
         return True
     shown = [text for text in texts if text not in {NOTHING, "—", "-", "n/a", ""}]
@@ -87,7 +88,7 @@ def _cell(value: float | None, decimals: int) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Decimals that leave three significant digits of `value`, none of an integer part cut off."""
+    """Decimals that show three significant digits of `value`, and all digits of its integer part."""
     if value == 0 or not math.isfinite(value):
         return 0
     return max(0, 2 - math.floor(math.log10(abs(value))))

@@ -1,4 +1,4 @@
-"""Where things lie: the folders of one checkout, and nothing else."""
+"""The paths of one checkout's folders."""
 
 import os
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ class Repo:
 
     @property
     def notebooks(self) -> Path:
-        """Run templates, analysis notebooks and the explorer's start."""
+        """Run templates, analysis notebooks, and the notebook to start exploring with."""
         return self.root / "notebooks"
 
     @property
     def data(self) -> Path:
-        """Everything measured; ``BENCHLAB_DATA`` puts it elsewhere (tests, a larger disk)."""
+        """Everything measured; ``BENCHLAB_DATA`` overrides the path (tests, a larger disk)."""
         return Path(os.environ.get("BENCHLAB_DATA", self.root / "data"))
 
     @property
@@ -47,17 +47,17 @@ class Repo:
 
     @property
     def plans(self) -> Path:
-        """What was to be run, one file per plan."""
+        """The plans, one file each."""
         return self.raw / "plans"
 
     @property
     def answers(self) -> Path:
-        """What an engine answered otherwise than it should, beside what it should."""
+        """Wrong answers of engines, each beside the expected one."""
         return self.raw / "answers"
 
     @property
     def targets(self) -> Path:
-        """What provisioning found out about each target, one JSON file each."""
+        """What provisioning found on each target, one JSON file each."""
         return self.data / "targets"
 
     @property
@@ -67,22 +67,22 @@ class Repo:
 
     @property
     def reference(self) -> Path:
-        """The reference result set that the analysis notebooks are held to."""
+        """The reference result set that the analysis notebooks are compared with."""
         return self.root / "data" / "reference"
 
     @property
     def simulated(self) -> Path:
-        """What was simulated from the reference's spreads."""
+        """Results of simulations that use the reference's spreads."""
         return self.root / "data" / "simulated"
 
     @property
     def build(self) -> Path:
-        """Where the paper is put."""
+        """Output folder of the paper."""
         return self.root / "paper" / "build"
 
 
 def find() -> Repo:
-    """Return the checkout around the working directory, else the one this package lies in.
+    """Return the checkout around the working directory, else the one that holds this package.
 
     Raises:
         BenchlabError: neither is a benchlab checkout.

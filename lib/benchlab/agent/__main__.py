@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 if not __package__:
-    # Run as a folder, "python3 -I .../benchlab_agent": imported again under the folder's name, as
-    # the package it is.
+    # The folder was run as a program, "python3 -I .../benchlab_agent": import it as a package, under
+    # the folder's name.
     folder = Path(__file__).resolve().parent
     sys.path[:] = [path for path in sys.path if path != str(folder)] + [str(folder.parent)]
     sys.exit(importlib.import_module(f"{folder.name}.__main__").main())
@@ -33,7 +33,7 @@ from .system import NOT_ALONE, alone
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     main = argparse.ArgumentParser(
         prog="benchlab-agent",
         description="Hold the envelope, run an engine inside it, sample the kernel. Needs root.",
@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def call(options: argparse.Namespace) -> dict[str, Any]:
-    """Do what was requested; its result. `client` never returns: the program takes its place."""
+    """Run the requested verb and return its result; `client` executes its program and never returns."""
     if options.command == "speed":
         return measured()
     envelope = Envelope(options.etc)
@@ -160,13 +160,13 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
     if not shutil.which(argv[0]):
         raise AgentError(f"client: cannot execute {argv[0]}: no such program")
     envelope.enter("client")
-    # Python ignores it, and the program would inherit that: it ends with who reads its output
+    # Python ignores SIGPIPE, and the program would inherit that; it must end with its output's reader
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execvp(NOT_ALONE[0], [*NOT_ALONE, *argv])
 
 
 def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
-    """Let calls that change the host wait for each other; those that only ask need not."""
+    """Return a lock that serialises calls which change the host; none for calls that only read."""
     asks_only = options.command in ("client", "speed") or options.verb in (
         "status",
         "snapshots",
@@ -182,17 +182,17 @@ def _overrides(options: argparse.Namespace) -> dict[str, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand; the exit code."""
+    """Run one subcommand and return the exit code."""
     options = parser().parse_args(argv)
     try:
         if os.geteuid() != 0:
             raise AgentError("must run as root: cgroups, mounts and other users' processes need it")
         if options.command == "observe":
-            from .observe import observe  # tarfile and tempfile double the time of every other call
+            from .observe import observe  # tarfile and tempfile would double the time of other calls
 
             observe(sys.stdin.buffer, sys.stdout.buffer)
         elif options.command == "intervene":
-            from .intervene import intervene  # like the observers
+            from .intervene import intervene  # here, like observe
 
             intervene(Envelope(options.etc), sys.stdin.fileno(), sys.stdout)
         elif options.command == "engine" and options.verb == "log":

@@ -1,19 +1,19 @@
 """Control groups: one interface over cgroup v1 and v2.
 
-Three groups: the parent (``benchlab``), which carries the CPU and memory limits, and in it
-``engine`` and ``client``. An engine of several services has a group for each in ``engine``, without
-limits, which counts the service's CPU time.
+There are three groups: the parent (``benchlab``) has the CPU and memory limits, and contains ``engine``
+and ``client``. If an engine has several services, each has a group in ``engine``, without limits, to
+count the service's CPU time.
 
-v1 (each controller its own hierarchy below the root; kernel: Documentation/admin-guide/cgroup-v1/):
-  * The disk limit stands in the *root* group of blkio. The v1 throttle is flat: a limit of a parent
-    does not bind its children, and buffered writeback and the file system's journal are issued by
-    kernel threads, which live in the root group. So the limit and the engine have to be there, too:
-    no blkio groups are made, and joining moves a process to blkio's root.
+v1 (each controller has its own hierarchy; kernel: Documentation/admin-guide/cgroup-v1/):
+  * The disk limit is set in the *root* group of blkio. The v1 throttle is flat: a parent's limit does
+    not apply to its children. Kernel threads issue buffered writeback and the file system's journal,
+    and they are in the root group. So the limit and the engine must be there, too: no blkio groups are
+    made, and joining moves a process to blkio's root.
   * ``memory.oom_control`` counts a kill in the victim's own group, not in its parent.
-  * A v2 hierarchy without controllers, beside v1 (at ``unified``), gives per-group pressure.
+  * A v2 hierarchy without controllers beside v1 (at ``unified``) gives pressure per group.
 
 v2 (one hierarchy; kernel: Documentation/admin-guide/cgroup-v2.rst):
-  * The disk limit is ``io.max`` of the engine's group, which binds its buffered writeback as well.
+  * The disk limit is ``io.max`` of the engine's group, which limits its buffered writeback, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .config import NO_DISK_LIMITS, AgentError
 from .system import wait_until, write
 
 CHILDREN = ("engine", "client")
-#: Short, so that a small quota is many short pauses and not a few long ones (the kernel's default
+#: Short, so that a small quota causes many short pauses and not a few long ones (the kernel's default
 #: is 100 ms).
 CPU_PERIOD_US = 20_000
 REMOVE_TIMEOUT_S = 10.0
@@ -37,7 +37,7 @@ _V1_UNLIMITED = 1 << 62
 
 
 def open_cgroups(root: Path, name: str) -> CgroupsV1 | CgroupsV2:
-    """The host's cgroups. Raises AgentError where no cgroup file system is mounted at root."""
+    """Return the host's cgroups. Raises AgentError if no cgroup file system is mounted at root."""
     if (root / "cgroup.controllers").exists():
         return CgroupsV2(root, name)
     if any((root / controller / "cgroup.procs").exists() for controller in CgroupsV1.CONTROLLERS):
@@ -48,12 +48,12 @@ def open_cgroups(root: Path, name: str) -> CgroupsV1 | CgroupsV2:
 
 
 def whole_quota(cores: float) -> float:
-    """Cores, as a quota of whole microseconds gives them."""
+    """Return the cores that a quota in whole microseconds gives."""
     return round(cores * CPU_PERIOD_US) / CPU_PERIOD_US
 
 
 class _Cgroups:
-    """What both versions share: the folders, and the processes in them."""
+    """The common part of both versions: the folders, and the processes in them."""
 
     version: int
 
@@ -61,13 +61,13 @@ class _Cgroups:
         self.root, self.name = root, name
 
     def parents(self) -> list[Path]:
-        """The parent's folder, in each hierarchy that it has one in."""
+        """Return the parent's folder in each hierarchy that has one."""
         raise NotImplementedError
 
     def create(self) -> bool:
-        """Make the groups; False where all were there.
+        """Make the groups; return False if all existed.
 
-        Raises AgentError where the host does not allow it.
+        Raises AgentError if the host does not allow it.
         """
         missing = [folder for folder in self._folders() if not folder.is_dir()]
         for folder in missing:
@@ -81,9 +81,9 @@ class _Cgroups:
         return all(folder.is_dir() for folder in self._folders())
 
     def remove(self, empty: Callable[[], object]) -> None:
-        """Remove the groups, as far as they are there; ``empty`` ends what is in one.
+        """Remove the groups that exist; ``empty`` ends the processes in them.
 
-        Raises AgentError, after all were tried, naming those left.
+        Tries all groups, then raises AgentError that names those left.
         """
         left: list[str] = []
 
@@ -106,7 +106,7 @@ class _Cgroups:
             raise AgentError(f"cgroups still in use: {', '.join(left)}")
 
     def join(self, child: str, service: str | None = None) -> None:
-        """Move the calling process (all of its threads) into a child group, or a service's in it."""
+        """Move the calling process with all its threads into a child group, or a service's group."""
         joined = self._joined(child)
         if service:
             of_service = self._counting() / child / service
@@ -123,7 +123,7 @@ class _Cgroups:
                 raise
 
     def pids(self, child: str) -> list[int]:
-        """The processes in a child group of any hierarchy, and in groups below it."""
+        """Return the processes in a child group of any hierarchy, and in groups below it."""
         found: set[int] = set()
         for parent in self.parents():
             for path in (parent / child).rglob("cgroup.procs"):
@@ -131,14 +131,14 @@ class _Cgroups:
         return sorted(found)
 
     def services(self) -> list[str]:
-        """The engine's services that have groups."""
+        """Return the engine's services that have groups."""
         return sorted(path.name for path in self._service_folders())
 
     def all_pids(self) -> list[int]:
         return sorted({pid for child in CHILDREN for pid in self.pids(child)})
 
     def _folders(self) -> list[Path]:
-        """Every folder, parents before children."""
+        """Return all folders, parents before children."""
         groups = [
             folder
             for parent in self.parents()
@@ -151,7 +151,7 @@ class _Cgroups:
         return [path for path in engine.iterdir() if path.is_dir()] if engine.is_dir() else []
 
     def _counting(self) -> Path:
-        """The parent's folder in the hierarchy that counts CPU time."""
+        """Return the parent's folder in the hierarchy that counts CPU time."""
         raise NotImplementedError
 
     def _joined(self, child: str) -> list[Path]:
@@ -159,7 +159,7 @@ class _Cgroups:
 
 
 class CgroupsV1(_Cgroups):
-    """Controllers in hierarchies of their own; the disk limit in the root group of blkio."""
+    """Version 1: a hierarchy per controller; the disk limit is in the root group of blkio."""
 
     version = 1
     CONTROLLERS = ("cpu", "cpuacct", "memory")
@@ -171,13 +171,13 @@ class CgroupsV1(_Cgroups):
     }
 
     def parents(self) -> list[Path]:
-        """The parent's folder in each hierarchy that it has one in."""
+        """See :meth:`_Cgroups.parents`."""
         return [
             self.root / hierarchy / self.name for hierarchy in (*self.CONTROLLERS, *self._unified())
         ]
 
     def create(self) -> bool:
-        """Make the groups; False where all were there."""
+        """Make the groups; return False if all existed."""
         for controller in (*self.CONTROLLERS, "blkio"):
             if not (self.root / controller / "cgroup.procs").exists():
                 raise AgentError(
@@ -186,21 +186,21 @@ class CgroupsV1(_Cgroups):
         return super().create()
 
     def set_cpu(self, cores: float | None) -> None:
-        """Limit engine and client together to so many cores; None removes the limit."""
+        """Limit engine and client together to a number of cores; None removes the limit."""
         cpu = self._group("cpu")
         write(cpu / "cpu.cfs_period_us", str(CPU_PERIOD_US))
         write(cpu / "cpu.cfs_quota_us", str(-1 if cores is None else round(cores * CPU_PERIOD_US)))
 
     def cpu_limit(self) -> float | None:
-        """Cores in force; None where unlimited."""
+        """Return the limit in cores; None if unlimited."""
         cpu = self._group("cpu")
         quota = _integer(cpu / "cpu.cfs_quota_us")
         return None if quota < 0 else quota / _integer(cpu / "cpu.cfs_period_us")
 
     def set_memory(self, limit: int | None) -> None:
-        """Page cache of the children counts.
+        """Limit the memory of engine and client together, page cache included; None removes the limit.
 
-        Raises AgentError where more than limit is in use (the kernel refuses).
+        Raises AgentError if more than limit is in use (the kernel refuses it).
         """
         memory = self._group("memory")
         try:
@@ -210,27 +210,27 @@ class CgroupsV1(_Cgroups):
                 raise
             used = _integer(memory / "memory.usage_in_bytes")
             raise AgentError(_limit_below_use(memory, limit, used)) from error
-        # The envelope has no swap: with 0, the limit's reclaim never swaps. (A memory.memsw limit
-        # would do that as well, but is then met first, and current kernels count no failcnt there.)
+        # The envelope has no swap: with 0, reclaim because of the limit never swaps. (A memory.memsw
+        # limit has the same effect, but is then reached first, and current kernels do not count that
+        # in failcnt.)
         for child in ("", *CHILDREN):
             write(memory / child / "memory.swappiness", "0")
 
     def memory_limit(self) -> int | None:
-        """Bytes in force; None where unlimited."""
+        """Return the limit in bytes; None if unlimited."""
         limit = _integer(self._group("memory") / "memory.limit_in_bytes")
         return None if limit >= _V1_UNLIMITED else limit
 
     def set_disk(self, device: str, limits: dict[str, int | None]) -> None:
-        """Set the device's limits; None removes one.
+        """Set the device's limits; None removes a limit.
 
-        The first write of any of them also makes the kernel begin to count the device (it does so
-        lazily).
+        The first write of any limit also makes the kernel start to count the device's I/O.
         """
         for name, file in self._THROTTLE.items():
             write(self.root / "blkio" / file, f"{device} {limits[name] or 0}")
 
     def disk_limits(self, device: str) -> dict[str, int | None]:
-        """What is in force for the device, by the names of DISK_LIMITS; None where unlimited."""
+        """Return the device's limits, by the names of DISK_LIMITS; None if unlimited."""
         limits = dict(NO_DISK_LIMITS)
         for name, file in self._THROTTLE.items():
             for line in (self.root / "blkio" / file).read_text().splitlines():
@@ -240,11 +240,11 @@ class CgroupsV1(_Cgroups):
         return limits
 
     def cpu_usage_us(self, child: str) -> int:
-        """CPU time that the group has used, and those below it; ``engine/<service>`` is a service's."""
+        """Return the CPU time of a group and its children in µs; ``engine/<service>`` for a service."""
         return _integer(self._group("cpuacct") / child / "cpuacct.usage") // 1000
 
     def throttled(self) -> dict[str, int]:
-        """How long and how often CPU quotas have paused the envelope, and the load by itself."""
+        """Return how long and how often quotas paused the envelope, and how often the client."""
         stat, client = (
             _flat(folder / "cpu.stat")
             for folder in (self._group("cpu"), self._group("cpu") / "client")
@@ -255,10 +255,10 @@ class CgroupsV1(_Cgroups):
         }
 
     def memory(self) -> dict[str, int | None]:
-        """Bytes in use (page cache included), the limit, and what it led to.
+        """Return the bytes in use (page cache included), the limit, and its effects.
 
-        That is how often it was met, processes killed, faults that had to read, and refaults: pages
-        read again soon after they were dropped for want of room.
+        The effects are how often the limit was reached, processes killed, major faults (those that had
+        to read), and refaults: pages that were evicted and soon read again.
         """
         memory = self._group("memory")
         return {
@@ -274,11 +274,11 @@ class CgroupsV1(_Cgroups):
         }
 
     def disk_source(self) -> Path:
-        """The file that disk() reads bytes from."""
+        """Return the file that disk() reads the bytes from."""
         return self.root / "blkio" / "blkio.throttle.io_service_bytes"
 
     def disk(self, device: str) -> dict[str, int]:
-        """Bytes and operations as the throttle counts them (before the block layer merges any)."""
+        """Return bytes and operations that the throttle counts, before the block layer merges any."""
         bytes_, ios = (
             self._by_direction(file, device) for file in ("io_service_bytes", "io_serviced")
         )
@@ -290,7 +290,7 @@ class CgroupsV1(_Cgroups):
         }
 
     def pressure(self) -> Path | None:
-        """The folder with the engine's *.pressure files, where the kernel keeps them."""
+        """Return the folder with the engine's *.pressure files; None if the kernel has none."""
         folder = self.root / "unified" / self.name / "engine"
         return folder if (folder / "cpu.pressure").exists() else None
 
@@ -316,7 +316,7 @@ class CgroupsV1(_Cgroups):
 
 
 class CgroupsV2(_Cgroups):
-    """One hierarchy; the disk limit on the engine's group."""
+    """Version 2: one hierarchy; the disk limit is on the engine's group."""
 
     version = 2
     CONTROLLERS = ("cpu", "memory", "io")
@@ -328,37 +328,37 @@ class CgroupsV2(_Cgroups):
     }
 
     def parents(self) -> list[Path]:
-        """The parent's folder in each hierarchy that it has one in."""
+        """See :meth:`_Cgroups.parents`."""
         return [self.root / self.name]
 
     def create(self) -> bool:
-        """Make the groups and give them the controllers; False where all of it was there."""
+        """Make the groups and enable their controllers; return False if there was nothing to do."""
         offered = (self.root / "cgroup.controllers").read_text().split()
         if missing := [controller for controller in self.CONTROLLERS if controller not in offered]:
             raise AgentError(
                 f"cgroup v2 controllers missing at {self.root}: {', '.join(missing)}; "
                 f"offered: {', '.join(offered)}"
             )
-        # A group hands controllers to its children before they have processes; it may then have
-        # none of its own (the no-internal-process rule), which the parent never has.
+        # A group that enables controllers for its children may not have processes itself (the
+        # no-internal-process rule). The parent never has any.
         changed = self._delegate(self.root)
         changed |= super().create()
         return self._delegate(self._parent) or changed
 
     def set_cpu(self, cores: float | None) -> None:
-        """Limit engine and client together to so many cores; None removes the limit."""
+        """Limit engine and client together to a number of cores; None removes the limit."""
         quota = "max" if cores is None else str(round(cores * CPU_PERIOD_US))
         write(self._parent / "cpu.max", f"{quota} {CPU_PERIOD_US}")
 
     def cpu_limit(self) -> float | None:
-        """Cores in force; None where unlimited."""
+        """Return the limit in cores; None if unlimited."""
         quota, period = (self._parent / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
 
     def set_memory(self, limit: int | None) -> None:
-        """Page cache of the children counts. Raises AgentError where more than limit is in use.
+        """Limit the memory of engine and client together, page cache included; None removes the limit.
 
-        The kernel would not refuse that but kill the engine.
+        Raises AgentError if more than limit is in use: the kernel would accept it and kill the engine.
         """
         used = _integer(self._parent / "memory.current")
         if limit is not None and used > limit:
@@ -369,17 +369,17 @@ class CgroupsV2(_Cgroups):
         write(self._parent / "memory.max", "max" if limit is None else str(limit))
 
     def memory_limit(self) -> int | None:
-        """Bytes in force; None where unlimited."""
+        """Return the limit in bytes; None if unlimited."""
         limit = (self._parent / "memory.max").read_text().strip()
         return None if limit == "max" else int(limit)
 
     def set_disk(self, device: str, limits: dict[str, int | None]) -> None:
-        """Set the device's limits for the engine; None removes one."""
+        """Set the device's limits for the engine; None removes a limit."""
         words = (f"{key}={limits[name] or 'max'}" for name, key in self._IO_MAX.items())
         write(self._parent / "engine" / "io.max", f"{device} {' '.join(words)}")
 
     def disk_limits(self, device: str) -> dict[str, int | None]:
-        """What is in force for the device, by the names of DISK_LIMITS; None where unlimited."""
+        """Return the device's limits, by the names of DISK_LIMITS; None if unlimited."""
         entry = _nested(self._parent / "engine" / "io.max", device)
         return {
             name: None if entry.get(key, "max") == "max" else int(entry[key])
@@ -387,21 +387,21 @@ class CgroupsV2(_Cgroups):
         }
 
     def cpu_usage_us(self, child: str) -> int:
-        """CPU time that the group has used, and those below it; ``engine/<service>`` is a service's."""
+        """Return the CPU time of a group and its children in µs; ``engine/<service>`` for a service."""
         return _flat(self._parent / child / "cpu.stat")["usage_usec"]
 
     def throttled(self) -> dict[str, int]:
-        """How long and how often CPU quotas have paused the envelope, and the load by itself."""
+        """Return how long and how often quotas paused the envelope, and how often the client."""
         stat, client = (
             _flat(folder / "cpu.stat") for folder in (self._parent, self._parent / "client")
         )
         return {"total_throttled_us": stat["throttled_usec"], **_paused(stat, client)}
 
     def memory(self) -> dict[str, int | None]:
-        """Bytes in use (page cache included), the limit, and what it led to.
+        """Return the bytes in use (page cache included), the limit, and its effects.
 
-        That is how often it was met, processes killed, faults that had to read, and refaults: pages
-        read again soon after they were dropped for want of room.
+        The effects are how often the limit was reached, processes killed, major faults (those that had
+        to read), and refaults: pages that were evicted and soon read again.
         """
         events = _flat(self._parent / "memory.events")
         return {
@@ -414,12 +414,12 @@ class CgroupsV2(_Cgroups):
         }
 
     def disk_source(self) -> Path:
-        """The file that disk() reads bytes from."""
+        """Return the file that disk() reads the bytes from."""
         return self._parent / "engine" / "io.stat"
 
     def disk(self, device: str) -> dict[str, int]:
-        """Bytes and operations of the engine's group."""
-        # A device without any I/O of the group has no line, or one without keys.
+        """Return bytes and operations of the engine's group."""
+        # a device without I/O of the group has no line, or a line without keys
         entry = _nested(self.disk_source(), device)
         return {
             "read_bytes": int(entry.get("rbytes", 0)),
@@ -429,7 +429,7 @@ class CgroupsV2(_Cgroups):
         }
 
     def pressure(self) -> Path | None:
-        """The folder with the engine's *.pressure files, where the kernel keeps them."""
+        """Return the folder with the engine's *.pressure files; None if the kernel has none."""
         folder = self._parent / "engine"
         return folder if (folder / "cpu.pressure").exists() else None
 
@@ -454,7 +454,7 @@ def _limit_below_use(group: Path, limit: int | None, used: int) -> str:
 
 
 def _paused(stat: dict[str, int], client: dict[str, int]) -> dict[str, int]:
-    """Periods of the CPU quota in which the group ran, and at whose end it had to pause."""
+    """Return how many periods of the CPU quota the groups ran in, and in how many they had to pause."""
     return {
         "nr_periods": stat["nr_periods"],
         "nr_throttled": stat["nr_throttled"],
@@ -464,7 +464,7 @@ def _paused(stat: dict[str, int], client: dict[str, int]) -> dict[str, int]:
 
 
 def _faults(stat: Path, prefix: str = "") -> dict[str, int]:
-    """Return the faults of the group and all below it, which v1 reports with a prefix.
+    """Return the faults of a group and those below it; v1 has a prefix before the keys.
 
     Kernels before 5.9 count the refaults of files and of other memory together.
     """
@@ -480,14 +480,14 @@ def _integer(path: Path) -> int:
 
 
 def _flat(path: Path) -> dict[str, int]:
-    """ "key value" lines."""
+    """Parse lines of the form "key value"."""
     return {
         key: int(value) for key, value in (line.split() for line in path.read_text().splitlines())
     }
 
 
 def _nested(path: Path, key: str) -> dict[str, str]:
-    """The entry of one key in "key name=value name=value" lines; empty where it has none."""
+    """Parse one key's line of "key name=value name=value" lines; empty if the key has none."""
     for line in path.read_text().splitlines():
         fields = line.split()
         if fields and fields[0] == key:

@@ -1,6 +1,6 @@
-"""The agent's configuration: JSON files that the Ansible roles write, checked when they are read.
+"""The agent's configuration: JSON files that the Ansible roles write; the agent checks them.
 
-``ETC/envelope.json`` describes the envelope, ``ETC/engines/<engine>.json`` one engine each (ETC:
+``ETC/envelope.json`` describes the envelope, and each ``ETC/engines/<engine>.json`` one engine (ETC is
 /etc/benchlab).
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 
 ETC = Path("/etc/benchlab")
 
-#: The limits of the envelope's disk. None as a value: not limited.
+#: The limits of the envelope's disk; the value None means not limited.
 DISK_LIMITS = ("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops")
 NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
 
-# the name of a cgroup, which may not be that of a file there
+# the name of a cgroup, which must not equal the name of a file of its parent
 _SERVICE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBER = (int, float)
@@ -38,12 +38,12 @@ class NoSuchUser(AgentError):
 
 @dataclass(frozen=True)
 class Roots:
-    """Where the kernel shows itself; tests put recorded trees here."""
+    """The kernel's file systems; tests use recorded trees instead."""
 
     cgroup: Path = Path("/sys/fs/cgroup")
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
-    #: Where a host of the lab shows its machine's; elsewhere there is none.
+    #: The machine's /proc as a host of the lab sees it; exists only there.
     machine_proc: Path = Path("/run/benchlab-machine/proc")
 
 
@@ -66,20 +66,20 @@ class EnvelopeConfig:
 
     @property
     def disk_limits(self) -> dict[str, int | None]:
-        """By the names of DISK_LIMITS."""
+        """The disk limits, by the names of DISK_LIMITS."""
         return {name: getattr(self, name) for name in DISK_LIMITS}
 
     @property
     def snapshots(self) -> Path:
-        """Where the engines' snapshots lie: not on the envelope's disk."""
+        """Folder of the engines' snapshots, which is not on the envelope's disk."""
         return self.home / "snapshots"
 
 
 @dataclass(frozen=True)
 class Service:
-    """A program of an engine, started in the foreground; it answers once its port is listened on.
+    """A program of an engine, started in the foreground; it is ready when it listens on its port.
 
-    metrics: URL of its counters in Prometheus' text format, where it has one.
+    metrics: URL of its counters in Prometheus' text format; None if it has none.
     """
 
     name: str
@@ -90,10 +90,10 @@ class Service:
 
 @dataclass(frozen=True)
 class LogDiskConfig:
-    """A disk for the log alone, as large as the envelope's: see :mod:`.log_disk`.
+    """A disk for the log only, as large as the envelope's: see :mod:`.log_disk`.
 
-    folder: the log's, in the data directory; write_delay_ms: what each write takes in addition;
-    bytes_per_s: None where they are not paced.
+    folder: the log's folder in the data directory; write_delay_ms: the delay of each write;
+    bytes_per_s: the bandwidth of writes, None if it is not limited.
     """
 
     folder: str
@@ -103,7 +103,7 @@ class LogDiskConfig:
 
 @dataclass(frozen=True)
 class Variant:
-    """The services of an engine, in the order of their start; the last one is what clients reach."""
+    """The services of an engine, in the order of their start; clients connect to the last one."""
 
     services: list[Service]
     env: dict[str, Any]
@@ -114,7 +114,7 @@ class Variant:
 class EngineConfig:
     """How one engine is run: its own user, data directory, port, and services per variant.
 
-    fixed_memory_bytes: held for it in addition to the envelope's memory while it runs.
+    fixed_memory_bytes: added to the envelope's memory while it runs.
     """
 
     engine: str
@@ -137,7 +137,7 @@ class EngineConfig:
     def account(self) -> pwd.struct_passwd:
         """The engine's user.
 
-        Raises AgentError where it does not exist or is root: stop kills whatever the user runs.
+        Raises AgentError if it does not exist or is root: stop kills all processes of the user.
         """
         try:
             account = pwd.getpwnam(self.user)
@@ -152,7 +152,7 @@ class EngineConfig:
         return account
 
     def variant(self, name: str) -> Variant:
-        """The variant of this name. Raises AgentError for an unknown one."""
+        """Return the variant of this name. Raises AgentError if it is unknown."""
         if name not in self.variants:
             raise AgentError(
                 f"engine {self.engine}: unknown variant {name!r}; "
@@ -207,7 +207,7 @@ def load_envelope(etc: Path) -> EnvelopeConfig:
 
 
 def engine_names(etc: Path) -> list[str]:
-    """The engines that this host can run (a refused one has only a <engine>.refused.json)."""
+    """Return the engines that this host can run; a refused one has only a <engine>.refused.json."""
     names = (path.name for path in (etc / "engines").glob("*.json"))
     return sorted(
         name.removesuffix(".json") for name in names if not name.endswith(".refused.json")
@@ -237,8 +237,8 @@ def load_engine(etc: Path, name: str, envelope: EnvelopeConfig) -> EngineConfig:
     if not _is_argv(values["ready"]):
         raise AgentError(f"{path}: ready must be a non-empty list of strings")
     config = EngineConfig(**values)
-    # restore and wipe remove these folders: they must lie where nothing but benchlab's own data
-    # does.
+    # restore and wipe delete these folders, so they must be inside the folders that hold only
+    # benchlab's data
     if envelope.mount not in config.data_dir.parents:
         raise AgentError(
             f"{path}: data_dir {config.data_dir} must lie in the mount {envelope.mount}"
@@ -274,7 +274,7 @@ def _read(path: Path, record: type, types: dict[str, Any]) -> dict[str, Any]:
         raise AgentError(f"{path}: unknown key {_choices(unknown)}; valid: {_choices(types)}")
     for name, value in values.items():
         allowed = types[name]
-        # bool is an int to Python, but never a number here.
+        # in Python a bool is an int, but here it is never a number
         if not isinstance(value, allowed) or (isinstance(value, bool) and allowed is not bool):
             raise AgentError(f"{path}: {name} has a wrong type: {value!r}")
         if name in _PATHS and not Path(value).is_absolute():
@@ -288,7 +288,7 @@ def _read(path: Path, record: type, types: dict[str, Any]) -> dict[str, Any]:
 def _variant(where: str, entry: Any, port: int) -> Variant:
     """Check a variant: services, each with name, start, port and perhaps metrics; env; log_disk.
 
-    An older benchlab gave one start and no services; what it left must be taken down, too.
+    An older benchlab wrote `start` and no services; its engines must be taken down, too.
     """
     if isinstance(entry, dict) and entry.keys() == {"start", "env"}:
         services = [{"name": "engine", "start": entry["start"], "port": port}]

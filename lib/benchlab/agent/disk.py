@@ -26,7 +26,7 @@ class Mount:
 
 
 def mounts_at(proc: Path, point: Path) -> list[Mount]:
-    """What is mounted at this very path, lowest first."""
+    """Return the mounts at exactly this path, lowest first."""
     found = []
     for line in (proc / "self" / "mountinfo").read_text().splitlines():
         # id parent MAJ:MIN root point options [fields...] - type source superblock-options:
@@ -48,12 +48,12 @@ class Loop:
 
     path: Path  # /dev/loopN
     device: str  # MAJ:MIN
-    backing_file: str  # ends in " (deleted)" where the file is gone
+    backing_file: str  # ends in " (deleted)" if the file was deleted
     direct_io: bool
 
 
 def loops(sys: Path) -> list[Loop]:
-    """The loop devices that have a file."""
+    """Return the loop devices that have a file."""
     found = []
     for folder in sorted(sys.glob("block/loop*/loop")):
         try:
@@ -66,12 +66,12 @@ def loops(sys: Path) -> list[Loop]:
                 )
             )
         except FileNotFoundError:
-            continue  # detached since
+            continue  # detached meanwhile
     return found
 
 
 def make_ext4(file: Path, size: int) -> None:
-    """A sparse file with a fully initialised ext4 (nothing is left to a background thread)."""
+    """Make a sparse file with an ext4 that is fully initialised, with no work left for later."""
     with file.open("wb") as image:
         image.truncate(size)
     options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
@@ -79,26 +79,26 @@ def make_ext4(file: Path, size: int) -> None:
 
 
 def attach(sys: Path, file: Path) -> Loop:
-    """The loop device that a file is on from now, without a cache of its own."""
+    """Attach a file to a loop device with direct I/O, and return the device."""
     path = Path(run("losetup", "--find", "--show", "--direct-io=on", file).strip())
     return next(loop for loop in loops(sys) if loop.path == path)
 
 
 def detach(sys: Path, loop: Loop) -> None:
-    """Take the file off a loop device. Raises AgentError where it is still in use."""
+    """Detach a loop device from its file. Raises AgentError if it is still in use."""
     run("losetup", "--detach", loop.path)
-    # losetup succeeds at once for a device in use, which then goes with its last user.
+    # losetup succeeds at once for a device in use, which is then detached after its last use
     if not wait_until(lambda: loop not in loops(sys), DETACH_TIMEOUT_S):
         raise AgentError(f"{loop.path} is still in use")
 
 
 def mount(device: Path, point: Path) -> None:
-    """Mount an ext4."""
+    """Mount an ext4 file system."""
     run("mount", "-t", "ext4", "-o", "nodiscard", device, point)
 
 
 def unmount(proc: Path, point: Path) -> None:
-    """Unmount what was mounted there last. Raises AgentError that names who keeps it busy."""
+    """Unmount the topmost mount at a path. Raises AgentError that names processes that use it."""
     reason = ""
 
     def unmounted() -> bool:
@@ -116,7 +116,7 @@ def unmount(proc: Path, point: Path) -> None:
 
 
 def holders(proc: Path, folder: Path) -> list[str]:
-    """Who keeps a mount busy, by an open file, a working directory or a program in it."""
+    """Describe processes that use a mount: their open file, working directory or program is there."""
     found = {}
     for pattern in ("cwd", "exe", "fd/*"):
         for link in proc.glob(f"[0-9]*/{pattern}"):
@@ -130,7 +130,10 @@ def holders(proc: Path, folder: Path) -> list[str]:
 
 
 def delete_tree(folder: Path) -> bool:
-    """Delete a folder, out of sight first, so that none half deleted is taken for a whole one."""
+    """Delete a folder; it is renamed first, so that a partly deleted one is not taken as complete.
+
+    Returns whether the folder existed.
+    """
     there = folder.exists()
     doomed = folder.with_name(f".{folder.name}.deleted")
     if there:
@@ -143,7 +146,7 @@ def delete_tree(folder: Path) -> bool:
 
 
 def move_tree(source: Path, target: Path) -> None:
-    """Move a folder to another file system, under a hidden name until it is whole."""
+    """Move a folder to another file system, under a hidden name until it is complete."""
     partial = target.with_name(f".{target.name}.partial")
     delete_tree(partial)
     try:

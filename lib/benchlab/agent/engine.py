@@ -20,10 +20,10 @@ LOG_READ_BYTES = 64 << 20
 
 
 class Engine:
-    """The verbs on one engine; each returns what it prints."""
+    """The verbs on one engine; each returns the object that the agent prints."""
 
     def __init__(self, name: str, envelope: Envelope) -> None:
-        """Raises AgentError for an unknown or refused engine, and where its user is missing."""
+        """Raises AgentError if the engine is unknown or refused, or its user does not exist."""
         self.envelope = envelope
         self.config = load_engine(envelope.etc, name, envelope.config)
         self.name, self.proc = name, envelope.roots.proc
@@ -34,8 +34,8 @@ class Engine:
     def start(self, variant: str) -> dict[str, Any]:
         """Start the engine and wait until it answers.
 
-        "changed": False where it runs with this variant already. Raises AgentError, and leaves
-        nothing running, where it dies or does not become ready in time.
+        "changed" is False if it runs with this variant already. If it dies or does not become ready in
+        time, it is killed and AgentError is raised.
         """
         log_disk = self.config.variant(variant).log_disk
         self.envelope.require_up()
@@ -55,7 +55,7 @@ class Engine:
         began = time.monotonic()
         self._snapshots.touched()
         self.envelope.hold_memory(self.config.fixed_memory_bytes)
-        self._log_disk.detach()  # that of an engine that ended by itself
+        self._log_disk.detach()  # the log disk of an engine that ended without a stop
         if log_disk:
             self._log_disk.attach(log_disk)
         try:
@@ -66,10 +66,10 @@ class Engine:
         return {**self.status(), "changed": True, "ready_s": _since(began)}
 
     def stop(self) -> dict[str, Any]:
-        """Stop the engine; returns when its last process is gone and its port is closed.
+        """Stop the engine; return when its last process has ended and its port is closed.
 
-        "killed": True where stop_signal was not enough within stop_timeout_s. Raises AgentError
-        where even SIGKILL is not, or where the port stays open.
+        "killed" is True if stop_signal did not end it within stop_timeout_s. Raises AgentError if
+        SIGKILL does not end it either, or if the port stays open.
         """
         began, port = time.monotonic(), self.config.port
         running = bool(self._services.living())
@@ -89,11 +89,11 @@ class Engine:
         }
 
     def cold(self, variant: str, restore: str | None = None) -> dict[str, Any]:
-        """Stop, restore a snapshot if requested, drop the caches, start: nothing is warm after it.
+        """Stop, restore a snapshot if requested, drop the caches, start: all caches are cold then.
 
-        The disk limits are lifted and stay so: what follows is no measurement yet. Returns start()'s
-        result with the seconds of each step, the log's size before it as "log_begin", and what the data
-        directory of the stopped engine takes of the disk as "data_dir_bytes".
+        The disk limits are lifted and stay lifted, as the measurement has not started yet. Returns
+        start()'s result with the seconds of each step, the log's size before it as "log_begin", and the
+        disk space of the stopped engine's data directory as "data_dir_bytes".
         """
         self.config.variant(variant)
         log_begin = self.status()["log_bytes"]
@@ -111,7 +111,7 @@ class Engine:
         seconds["sync"] = _since(began)
         data_dir_bytes = disk_usage(self.config.data_dir)
         began = time.monotonic()
-        # Page cache, dentries, inodes: Documentation/admin-guide/sysctl/vm.rst. Only clean ones go.
+        # 3: page cache, dentries and inodes, clean ones only (Documentation/admin-guide/sysctl/vm.rst)
         write(self.proc / "sys" / "vm" / "drop_caches", "3\n")
         seconds["drop_caches"] = _since(began)
         started = self.start(variant)
@@ -128,7 +128,7 @@ class Engine:
     def snapshot(self, key: str) -> dict[str, Any]:
         """Copy the data directory of the stopped engine.
 
-        Raises AgentError where the key has a snapshot already.
+        Raises AgentError if the key has a snapshot already.
         """
         self._require_down()
         began = time.monotonic()
@@ -136,9 +136,9 @@ class Engine:
         return {"engine": self.name, "changed": True, **taken, "snapshot_s": _since(began)}
 
     def restore(self, key: str) -> dict[str, Any]:
-        """Put a snapshot in the place of the data directory of the stopped engine.
+        """Replace the data directory of the stopped engine by a snapshot.
 
-        "changed": False where it lies there and has not been started since.
+        "changed" is False if the snapshot is there already and the engine was not started since.
         """
         self._snapshots.path(key)
         self.envelope.require_up()
@@ -148,14 +148,14 @@ class Engine:
         return {"engine": self.name, "changed": changed, "key": key, "restore_s": _since(began)}
 
     def snapshots(self) -> dict[str, Any]:
-        """Key, bytes on disk and time of each whole snapshot."""
+        """Return key, bytes on disk and time of each complete snapshot."""
         return {"engine": self.name, "snapshots": self._snapshots.list()}
 
     def status(self) -> dict[str, Any]:
-        """Whether it runs, with which variant, processes and port.
+        """Return whether the engine runs, with which variant, processes and port.
 
-        "pid" is that of the service on the port, null where any service has ended; "services" has each
-        service's, null for one that has.
+        "pid" is that of the service on the port, null if any service has ended. "services" has each
+        service's pid, null for a service that has ended.
         """
         living = self._services.living()
         variant, services = self._services.recorded(living)
@@ -177,11 +177,11 @@ class Engine:
         }
 
     def metrics(self) -> dict[str, str]:
-        """The counters of each service that has a page of them, as it prints them.
+        """Return service → its counters in Prometheus' text format, for each service that has any.
 
-        Raises AgentError where one that should does not answer.
+        Raises AgentError if the engine does not run, or if such a service does not answer.
         """
-        from .metrics import page  # urllib doubles the time of every other call
+        from .metrics import page  # urllib would double the time of other calls
 
         variant, _ = self._services.recorded(self._services.living())
         if variant is None:
@@ -193,9 +193,9 @@ class Engine:
         }
 
     def log(self, begin: int) -> bytes:
-        """What has been logged since the log was so many bytes long; its last LOG_BYTES at most.
+        """Return the log after its first ``begin`` bytes, at most its last LOG_BYTES.
 
-        Longer lines than LOG_LINE_BYTES are cut: servers log a failed statement whole.
+        Lines longer than LOG_LINE_BYTES are cut: servers log a failed statement in full.
         """
         if not self.config.log.exists():
             return b""
@@ -209,7 +209,7 @@ class Engine:
         return b"".join(cut)[-LOG_BYTES:]
 
     def wipe(self) -> dict[str, Any]:
-        """Stop the engine, delete its data directory and its snapshots. The log is kept."""
+        """Stop the engine, and delete its data directory and its snapshots. The log is kept."""
         changed = self.stop()["changed"]
         return {"engine": self.name, "changed": self._snapshots.wipe() or changed}
 

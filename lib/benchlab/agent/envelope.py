@@ -1,8 +1,8 @@
-"""The envelope: a host made as small as an instance type.
+"""The envelope: a host limited to the size of an instance type.
 
-The engines' data lies on an ext4 file system on a loop device, whose bandwidth and operations are
-limited by cgroup; CPU and memory of engine and client together are limited on the parent group.
-With ``enforce: false`` there is neither file system nor limit, only the groups, for accounting.
+The engines' data is on an ext4 file system on a loop device, whose bandwidth and operations are limited
+by cgroup. The parent group limits CPU and memory of engine and client together. With
+``enforce: false`` there is no file system and no limit, only the groups, to count what is used.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _DELETED = " (deleted)"
 
 
 class Envelope:
-    """The verbs on the envelope that ETC/envelope.json describes; each returns what it prints."""
+    """The verbs on the envelope of ETC/envelope.json; each returns the object that the agent prints."""
 
     def __init__(self, etc: Path = ETC, roots: Roots | None = None) -> None:
-        """Raises AgentError for a bad configuration, and on a host without cgroups."""
+        """Raises AgentError if the configuration is wrong or the host has no cgroups."""
         self.etc, self.roots = etc, roots or Roots()
         self.config = load_envelope(etc)
         self.cgroups = open_cgroups(self.roots.cgroup, self.config.cgroup)
@@ -57,9 +57,9 @@ class Envelope:
     # The verbs
 
     def up(self) -> dict[str, Any]:
-        """Bring everything but the disk limits into force, reusing what is there of it.
+        """Bring everything but the disk limits into force, and reuse what exists.
 
-        Returns the status, and "changed": False where all of it was in force.
+        Returns the status with "changed", which is False if everything was in force already.
         """
         config = self.config
         for folder in (config.home, config.snapshots, config.mount):
@@ -76,11 +76,11 @@ class Envelope:
         return {"changed": changed, **self.status()}
 
     def limit(self, on: bool, overrides: dict[str, int] | None = None) -> dict[str, Any]:
-        """Put the disk limits into force, or take them out.
+        """Set the disk limits, or lift them.
 
-        overrides replace configured limits by the names of DISK_LIMITS; 0 is no limit. Without
-        "enforce" there are none. The CPU limit is put back, too: an intervention that was killed
-        may have left it lowered.
+        overrides: limits that replace configured ones, by the names of DISK_LIMITS; 0 is no limit.
+        Without "enforce" there are no disk limits. The CPU limit is restored, too, as a killed
+        intervention may have left it lowered.
         """
         self.require_up()
         changed = self._hold_cpu()
@@ -96,8 +96,7 @@ class Envelope:
     def down(self, wipe: bool = False) -> dict[str, Any]:
         """Take everything down, from any half-built state; wipe deletes image and snapshots, too.
 
-        Each step is tried whatever became of the others. Raises AgentError that names all that
-        failed.
+        Each step is tried, even if others failed. Raises AgentError that names all that failed.
         """
         errors: list[str] = []
         changed = False
@@ -126,7 +125,7 @@ class Envelope:
         return {"changed": changed, **self.status()}
 
     def status(self) -> dict[str, Any]:
-        """What is in force, as the kernel has it; the configuration only says where to look."""
+        """Return what is in force, read from the kernel; the configuration only says where to look."""
         config, mounts = self.config, self._mounts()
         loop = next(iter(self._loops()), None)
         exists = self.cgroups.exists()
@@ -158,9 +157,9 @@ class Envelope:
     # For the other subcommands
 
     def hold_memory(self, fixed: int) -> bool:
-        """Put the memory limit into force, with so many bytes in addition; False where it was.
+        """Set the memory limit to the envelope's plus ``fixed`` bytes; return False if it was in force.
 
-        Raises AgentError where more is in use.
+        Raises AgentError if more memory than the limit is in use.
         """
         limit = None
         if self.config.enforce and self.config.memory_bytes is not None:
@@ -171,18 +170,18 @@ class Envelope:
         return True
 
     def rates(self) -> dict[str, Any]:
-        """The limits of what flows, as the kernel has them: "cores", and those of DISK_LIMITS."""
+        """Return the limits of rates, as read from the kernel: "cores", and those of DISK_LIMITS."""
         disk = self.cgroups.disk_limits(self._device()) if self.config.enforce else NO_DISK_LIMITS
         return {"cores": self.cgroups.cpu_limit(), **disk}
 
     def set_rates(self, rates: dict[str, Any]) -> None:
-        """Set the limits of rates(); None removes one. Without "enforce" there is only "cores"."""
+        """Set the limits of rates(); None removes a limit. Without "enforce" only "cores" is set."""
         self.cgroups.set_cpu(rates["cores"])
         if self.config.enforce:
             self.cgroups.set_disk(self._device(), {name: rates[name] for name in NO_DISK_LIMITS})
 
     def require_up(self) -> None:
-        """Raises AgentError where the groups or, if enforced, the file system are not there."""
+        """Raise AgentError if the groups or, with "enforce", the file system do not exist."""
         if not self.cgroups.exists():
             raise AgentError(
                 f"the envelope is not up (no cgroup {self.config.cgroup}): run 'envelope up' first"
@@ -193,21 +192,21 @@ class Envelope:
             )
 
     def enter(self, child: str, service: str | None = None) -> None:
-        """Put the calling process into a group, or a service's in it; give it all its open files."""
+        """Move the calling process into a group, or a service's, and raise its open-file limit."""
         self.cgroups.join(child, service)
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         if self.config.enforce and self.config.cores is not None:
-            # Programs size their thread pools by the CPUs they may run on, which a quota alone does
-            # not tell them.
+            # programs size their thread pools by the CPUs that they may run on, and do not see a
+            # quota there
             allowed = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, allowed[: max(1, math.ceil(self.config.cores))])
 
     def disk_device(self) -> str | None:
-        """MAJ:MIN of the device that holds the data.
+        """Return MAJ:MIN of the device that holds the data.
 
-        That is the loop device, or without "enforce" whatever is below the mount. None where it is
-        not up, or where the file system has no block device of its own (overlay, btrfs).
+        It is the loop device or, without "enforce", the device of the mount folder's file system. None
+        if it does not exist, or if the file system has no block device (overlay, btrfs).
         """
         if self.config.enforce:
             return next((loop.device for loop in self._loops()), None)
@@ -219,7 +218,7 @@ class Envelope:
 
     @contextmanager
     def unthrottled(self) -> Iterator[None]:
-        """Lift the disk limits for a while (copying data is no measurement), then restore them."""
+        """Lift the disk limits for the time of a copy, which is not measured, then restore them."""
         device = self.disk_device() if self.config.enforce else None
         in_force = self.cgroups.disk_limits(device) if device else NO_DISK_LIMITS
         if in_force == NO_DISK_LIMITS:
@@ -234,7 +233,7 @@ class Envelope:
     # Steps up
 
     def _hold_cpu(self) -> bool:
-        """The configured CPU limit; False where it was in force."""
+        """Set the configured CPU limit; return False if it was in force already."""
         cores = self.config.cores if self.config.enforce else None
         if self.cgroups.cpu_limit() == (cores and whole_quota(cores)):
             return False
@@ -242,17 +241,17 @@ class Envelope:
         return True
 
     def _fixed_memory(self) -> int:
-        """What the engines that run have in addition to the envelope's memory."""
+        """Return the memory of running engines that is added to the envelope's."""
         fixed = 0
         for name in engine_names(self.etc):
-            with suppress(AgentError):  # one that cannot be started does not run
+            with suppress(AgentError):  # an engine that cannot be started does not run
                 engine = load_engine(self.etc, name, self.config)
                 if processes_of(self.roots.proc, engine.account.pw_uid):
                     fixed += engine.fixed_memory_bytes
         return fixed
 
     def _mount(self) -> bool:
-        """Image, loop device and mount; False where our image was mounted already."""
+        """Make image, loop device and mount; return False if the image was mounted already."""
         config = self.config
         mounts = self._mounts()
         if self._is_up(mounts):
@@ -260,7 +259,7 @@ class Envelope:
             return False
         if len(self._our_mounts()) < len(mounts):
             raise AgentError(f"{config.mount} is occupied: {mounts[-1].source} is mounted there")
-        self._unmount()  # what is left of a deleted image
+        self._unmount()  # mounts of a deleted image
         for loop in self._loops(deleted=True):
             self._detach(loop)
         attached = self._loops()
@@ -268,19 +267,19 @@ class Envelope:
             self._detach(loop)
         self._make_image()
         loop = attached[0] if attached else attach(self.roots.sys, config.image)
-        # A loop device keeps its limits when its file is detached: those of its last user may still
-        # be there.
+        # a loop device keeps its limits when its file is detached, so it may have those of its last
+        # user
         self.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
         mount(loop.path, config.mount)
         return True
 
     def _make_image(self) -> None:
-        """The image, unless one of its size is there."""
+        """Make the image, unless one of the right size exists."""
         config = self.config
         if config.image.exists():
             if config.image.stat().st_size == config.image_bytes:
                 return
-            # another size is another profile; what the engines had there is in their snapshots
+            # another profile's image, of another size; the engines' data is in their snapshots
             config.image.unlink()
         config.image.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(config.image.parent).free
@@ -361,7 +360,7 @@ class Envelope:
 
     @property
     def _image(self) -> str:
-        """The image's path as the kernel spells it."""
+        """The image's path as the kernel reports it."""
         return str(self.config.image.parent.resolve() / self.config.image.name)
 
     def _mounts(self) -> list[Mount]:
@@ -369,9 +368,9 @@ class Envelope:
         return mounts_at(self.roots.proc, point.parent.resolve() / point.name)
 
     def _our_mounts(self, deleted: bool = True) -> list[Mount]:
-        """Those of the mounts that are of our image.
+        """Return the mounts of our image.
 
-        Anything else there is somebody's data disk: left alone.
+        Another mount there is somebody's data disk and is not touched.
         """
         devices = {
             loop.device for loop in self._loops() + (self._loops(deleted=True) if deleted else [])
@@ -382,7 +381,7 @@ class Envelope:
         return bool(mounts) and mounts[-1] in self._our_mounts(deleted=False)
 
     def _loops(self, deleted: bool = False) -> list[Loop]:
-        """The loop devices on our image, or on a deleted file of its name."""
+        """Return the loop devices on our image, or on a deleted file with its name."""
         wanted = self._image + (_DELETED if deleted else "")
         return [loop for loop in loops(self.roots.sys) if loop.backing_file == wanted]
 
@@ -394,6 +393,6 @@ class Envelope:
 
 
 def _whole_pages(size: int) -> int:
-    """Bytes as the kernel rounds a memory limit: down to whole pages."""
+    """Return bytes as the kernel rounds a memory limit: down to whole pages."""
     page = resource.getpagesize()
     return size // page * page

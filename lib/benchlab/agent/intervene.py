@@ -1,13 +1,13 @@
-"""Carry out a schedule of blocks, in some of which one limit of the envelope is lowered.
+"""Carry out a schedule of blocks; some blocks lower one limit of the envelope.
 
 The caller writes the schedule as one JSON line, a list of ``{"limit", "factor", "duration_s"}``
-(``limit``: "cores", one of DISK_LIMITS, or null for a block in which all limits are as they were), and
-reads the header: the limits in force. The first block begins with whatever the caller writes next;
-from then on only this host's clock counts. A line is printed for every block that came to its end.
+(``limit``: "cores", one of DISK_LIMITS, or null for a block that changes no limit), and reads the
+header: the limits in force. The first block starts when the caller writes anything more. From then on
+only this host's clock counts. A line is printed for every block that was completed.
 
-At the begin of every block all limits are written, changed or not: the kernel begins to count anew
-with each writing, and blocks must differ in nothing but a limit. The limits are put back at the end,
-on a signal, and when standard input ends, be it because the caller was killed.
+At the start of every block all limits are written, changed or not: each write resets the kernel's
+count, and blocks must differ in nothing but a limit. The limits are restored at the end, on a signal,
+and when standard input ends, which it also does if the caller is killed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def intervene(envelope: Envelope, source: int, out: TextIO) -> None:
-    """Carry out the schedule that comes from the file descriptor ``source``.
+    """Carry out the schedule from the file descriptor ``source``.
 
-    Raises AgentError for a limit that is not in force or was changed by somebody else meanwhile, and
-    on a signal. Where ``source`` ends early this is no error: the blocks printed are those carried out.
+    Raises AgentError if a limit is not in force or was changed by somebody else meanwhile, and on a
+    signal. It is no error if ``source`` ends early: the printed blocks are those that were completed.
     """
     envelope.require_up()
     keep_time()
@@ -67,16 +67,16 @@ def intervene(envelope: Envelope, source: int, out: TextIO) -> None:
 
 
 class _Held:
-    """The envelope's limits, as they were found and as they were last set from here."""
+    """The envelope's limits: those found at the start, and those set last."""
 
     def __init__(self, envelope: Envelope) -> None:
         self.envelope = envelope
         self.found = self.last = envelope.rates()
-        #: What can be lowered: without a quota the host's own CPUs are the limit.
+        #: The limits that can be lowered; without a quota, the limit of cores is the host's CPUs.
         self.in_force = {**self.found, "cores": self.found["cores"] or float(os.cpu_count() or 1)}
 
     def lowered(self, block: Limits) -> Limits:
-        """The limits of a block. Raises AgentError where its limit is not in force."""
+        """Return the limits of a block. Raises AgentError if its limit is not in force."""
         name, factor = block["limit"], block["factor"]
         if name is None:
             return self.found
@@ -86,7 +86,7 @@ class _Held:
         return {**self.found, name: lowered}
 
     def set(self, limits: Limits) -> None:
-        """Raises AgentError where the limits are not those last set: nothing is changed then."""
+        """Set limits. Raises AgentError, and sets nothing, if somebody else changed the limits."""
         with alone(self.envelope.etc):
             if (now := self.envelope.rates()) != self.last:
                 raise AgentError(f"somebody else changed the limits from {self.last} to {now}")
@@ -94,7 +94,7 @@ class _Held:
             self.envelope.set_rates(limits)
 
     def put_back(self) -> None:
-        """Put back what was found, unless the envelope was taken down or set anew meanwhile."""
+        """Restore the limits found, unless the envelope was taken down or changed meanwhile."""
         with alone(self.envelope.etc):
             try:
                 self.envelope.require_up()
@@ -119,7 +119,7 @@ def _schedule(line: bytes) -> list[Limits]:
 
 
 def _line(source: int) -> bytes:
-    """One line, and not a byte more: the next one must still be seen by select."""
+    """Read one line, and not a byte more: select must still see the next byte."""
     read = b""
     while not read.endswith(b"\n") and (byte := os.read(source, 1)):
         read += byte
@@ -127,7 +127,7 @@ def _line(source: int) -> bytes:
 
 
 def _ends_within(source: int, timeout_s: float) -> bool:
-    """Wait; True as soon as the source ends."""
+    """Wait for the timeout; return True at once if the source ends."""
     deadline = time.monotonic() + timeout_s
     while (left := deadline - time.monotonic()) > 0:
         readable, _, _ = select.select([source], [], [], left)

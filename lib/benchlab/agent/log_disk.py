@@ -1,9 +1,9 @@
-"""The disk of an engine's log: one of its own, on which each write takes a while longer.
+"""A separate disk for an engine's log, on which each write is delayed.
 
-It shows on one host what a remote log does to an engine. A file is behind nbdkit's filters: they hold
-each write for a fixed time, whatever its size, and may pace all of them to a bandwidth. nbdfuse shows
-it as a file again; a loop device and ext4 make a file system of it. The engine's log folder moves
-there before a start and back after a stop, so that snapshots hold it as ever.
+It shows on one host how a remote log affects an engine. nbdkit serves an image file through filters:
+they delay each write by a fixed time, whatever its size, and may limit the bandwidth of all writes.
+nbdfuse mounts the result as a file, on which a loop device has an ext4 file system. The engine's log
+folder moves there before a start and back after a stop, so that snapshots contain it as usual.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ START_TIMEOUT_S = 10.0
 
 
 class LogDisk:
-    """The log disk of one engine: there from :meth:`attach` to :meth:`detach`."""
+    """The log disk of one engine; it exists from :meth:`attach` to :meth:`detach`."""
 
     def __init__(self, engine: EngineConfig, envelope: Envelope) -> None:
         self.engine, self.envelope, self.roots = engine, envelope, envelope.roots
@@ -44,19 +44,19 @@ class LogDisk:
 
     @property
     def attached(self) -> bool:
-        """Whether anything of it is there."""
+        """Whether any part of it exists."""
         return self.folder.exists()
 
     def attach(self, config: LogDiskConfig) -> None:
         """Make the disk, as large as the envelope's, and move the engine's log folder there.
 
-        Raises AgentError, and leaves the folder where it was, where that cannot be done.
+        Raises AgentError, and leaves the folder in its place, if that fails.
         """
         log = self.engine.data_dir / config.folder
         there = self.mount / config.folder
         try:
             self._make(config)
-            self.moved_from.write_text(str(log))  # first: a log that was moved is always found
+            self.moved_from.write_text(str(log))  # before the move, so that a moved log is always found
             move_tree(log, there)
             log.symlink_to(there)
         except BaseException:
@@ -64,9 +64,9 @@ class LogDisk:
             raise
 
     def detach(self) -> bool:
-        """Move the log folder back, and remove the disk; False where there was none.
+        """Move the log folder back, and remove the disk; return False if there was none.
 
-        A log that cannot be read any more is lost, as that of a broken disk is.
+        A log that cannot be read any more is lost, as on a broken disk.
         """
         if not self.attached:
             return False
@@ -74,9 +74,9 @@ class LogDisk:
             log = Path(self.moved_from.read_text())
             if log.is_symlink():
                 log.unlink()
-            if not log.exists():  # it is there where the move has not come to its end
+            if not log.exists():  # it still exists if the move was not completed
                 with suppress(AgentError, OSError):
-                    self.slow.stat()  # a broken disk's files may still be in the page cache
+                    self.slow.stat()  # fails for a broken disk, whose files may be in the page cache
                     move_tree(self.mount / log.name, log)
         self._remove()
         return True
@@ -92,7 +92,7 @@ class LogDisk:
         mount(loop.path, self.mount)
 
     def _serve(self, config: LogDiskConfig) -> None:
-        """Show the image as a slow file, by processes that end when it is unmounted."""
+        """Mount the image as a slow file; the processes for it end when it is unmounted."""
         filters, parameters = ["--filter=delay"], [f"wdelay={config.write_delay_ms}ms"]
         if config.bytes_per_s is not None:
             filters.append("--filter=rate")

@@ -1,4 +1,4 @@
-"""How long an engine's durable writes to its log take: probed at rest, traced under load."""
+"""Latency of an engine's durable writes to its log: probed while it is idle, traced under load."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from .config import AgentError, EngineConfig
 
-#: What a commit of a small transaction makes durable: one page of the log.
+#: A commit of a small transaction makes one page of the log durable.
 _PROBE_BYTES = 8192
 _PROBE_S = 0.25
 _PROBE_FILE = "benchlab-probe"
 
-#: Buckets of the histograms are 0.1 ms wide; what takes 10 ms or longer is in the last one.
+#: Buckets of the histograms are 0.1 ms wide; the last one has everything from 10 ms.
 _BUCKETS = "0, 10000, 100"
 
-#: $1 is the device of the log's file system, so that no other engine of this kernel is counted: not the
-#: standby's in a lab. A flush lasts from a process's first write since its last sync to its next one's
-#: end. Syscall tracepoints have the number of an open file alone, hence the walk to its name.
+#: $1 is the device of the log's file system. It excludes other engines of this kernel, such as a lab's
+#: standby. A flush lasts from a thread's first write after its last sync to the end of its next sync.
+#: Syscall tracepoints have only the number of an open file, so the script looks up its folder's name.
 _SCRIPT = """
 tracepoint:syscalls:sys_enter_pwrite64 /comm == "{program}"/ {
   $slot = curtask->files->fdt->fd + args->fd; $file = *$slot;
@@ -66,8 +66,8 @@ END {
 }
 """
 
-#: bpftrace looks for both where they are by default; in a mount namespace of its own they are gone
-#: with it.
+#: bpftrace expects both file systems at their default paths. It runs in its own mount namespace, so
+#: these mounts end with it.
 _WITH_TRACEFS = """
 [ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing
 [ -e /sys/kernel/debug/tracing/events ] || mount -t debugfs debugfs /sys/kernel/debug
@@ -77,9 +77,10 @@ exec "$@"
 
 
 def probe(engine: EngineConfig, folder: str) -> dict[str, float]:
-    """When it was probed, and the median time in which 8 KiB became durable in the log's folder.
+    """Return the time of the probe, and the median time to make 8 KiB in the log's folder durable.
 
-    A file that was written before is written anew, as segments of a log are.
+    The probe overwrites a file that was written before, as engines overwrite segments of a log.
+    ``t`` is in Unix seconds, ``durable_write_ns`` in nanoseconds.
     """
     path, page = _log(engine, folder) / _PROBE_FILE, bytes(_PROBE_BYTES)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -100,9 +101,9 @@ def probe(engine: EngineConfig, folder: str) -> dict[str, float]:
 
 
 def trace(engine: EngineConfig, folder: str) -> None:
-    """Trace writes and syncs of the log's files by system call, until SIGINT; never returns.
+    """Trace system calls that write and sync the log's files, until SIGINT; never returns.
 
-    Prints bpftrace's JSON: each second the time, histograms in µs, and sums. Raises AgentError where
+    Prints bpftrace's JSON: each second the time, histograms in µs, and sums. Raises AgentError if
     bpftrace is not installed.
     """
     if not shutil.which("bpftrace"):
@@ -115,14 +116,14 @@ def trace(engine: EngineConfig, folder: str) -> None:
         .replace("{folder}", folder)
         .replace("{buckets}", _BUCKETS)
     )
-    # the kernel's own number of a device has 20 bits of minor, user space's has them in two parts
+    # in the kernel a device number has the minor in the low 20 bits, in user space it is split
     number = str(os.major(device) << 20 | os.minor(device))
     command = ["bpftrace", "-f", "json", "-e", script, number]
     os.execvp("unshare", ["unshare", "--mount", "sh", "-ec", _WITH_TRACEFS, "sh", *command])
 
 
 def _log(engine: EngineConfig, folder: str) -> Path:
-    """The folder with the log's files. Raises AgentError where it is not there."""
+    """Return the folder with the log's files. Raises AgentError if it does not exist."""
     path = (engine.data_dir / folder).resolve()
     if not path.is_dir():
         raise AgentError(f"engine {engine.engine}: no folder {path}")

@@ -10,8 +10,8 @@ TIMEOUT_S = 10.0
 
 
 def page(who: str, url: str) -> str:
-    """What the service answers. Raises AgentError, naming who and url, where it does not."""
-    # no proxy of the environment: it is a service of this host
+    """Return the service's answer. Raises AgentError that names ``who`` and ``url`` if it has none."""
+    # without the environment's proxy, as the service is on this host
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=TIMEOUT_S) as answer:

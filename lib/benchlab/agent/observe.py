@@ -1,12 +1,12 @@
-"""Run observers side by side until standard input ends, then hand over what they captured.
+"""Run observers at the same time until standard input ends, then return their captures.
 
 The caller writes one JSON line, a list of
 ``{"file", "command": argv, "then": argv, "environment": {...}, "stop_signal"}``, and keeps the pipe
-open for as long as it wants to watch. When the pipe closes, be it because the caller was killed, the
+open as long as it observes. When the pipe closes, which it also does if the caller is killed, the
 observers are stopped, and a tar archive of the captures goes to standard output. With ``then`` the
-capture is the output of that second program, run in the same folder after the first has ended.
+capture is the output of that second program, which runs in the same folder after the first has ended.
 
-Observers keep their time, whatever they watch (``system.keep_time``), and none outlives the agent.
+Observers have real-time priority (``system.keep_time``), and none outlives the agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .system import NOT_ALONE, keep_time, take_turns
 STOP_TIMEOUT_S = 10.0
 THEN_TIMEOUT_S = 120.0
 
-#: File of the archive that says which observers failed, and how; absent when none did.
+#: File of the archive that says which observers failed, and how; absent if none failed.
 REPORT = "observers.json"
 
 
@@ -41,7 +41,7 @@ class _Observer:
 
 
 def observe(source: BinaryIO, target: BinaryIO) -> None:
-    """Observe until ``source`` ends; write the archive to ``target``."""
+    """Observe until ``source`` ends, then write the archive to ``target``."""
     wanted = json.loads(source.readline())
     folder = Path(tempfile.mkdtemp(prefix="benchlab-observe-"))
     report: dict[str, str] = {}

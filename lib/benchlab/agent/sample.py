@@ -1,8 +1,7 @@
-"""Sample the kernel's counters of the envelope on an absolute schedule, one JSON line a tick.
+"""Sample the kernel's counters of the envelope on an absolute schedule, one JSON line per tick.
 
-The first line is {"header": {...}}: what is sampled, and from where. All counters are cumulative,
-as the kernel gives them; a reader takes differences. The kernel's files are read in the order of
-the keys of a line.
+The first line is {"header": {...}}: what is sampled, and from where. All counters are cumulative, as
+in the kernel; a reader takes differences. The kernel's files are read in the order of a line's keys.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from .system import stat_fields
 
 RESOURCES = ("cpu", "io", "memory")
 _STOP = (signal.SIGTERM, signal.SIGINT)
-_SECTOR = 512  # of /sys/dev/block/*/stat, whatever the device's own: Documentation/block/stat.rst
+_SECTOR = 512  # of /sys/dev/block/*/stat, for every device: Documentation/block/stat.rst
 
 
 class Sampler:
     """Reads one sample at a time.
 
-    Where nothing is enforced there is no throttle to count for it: the disk is then the whole
-    device below the data directory, which others may use, too; without such a device "disk" is
-    null. "psi" is null without PSI.
+    Without "enforce" no throttle counts the I/O. Then "disk" is the I/O of the whole device below the
+    data directory, which others may use, too, or null without such a device. "psi" is null if the
+    kernel has no PSI.
     """
 
     def __init__(self, envelope: Envelope) -> None:
-        """Raises AgentError where the envelope is not up."""
+        """Raises AgentError if the envelope is not up."""
         envelope.require_up()
         self.envelope, self.cgroups = envelope, envelope.cgroups
         self.device = envelope.disk_device()
@@ -51,7 +50,7 @@ class Sampler:
         )
 
     def header(self, interval_s: float) -> dict[str, Any]:
-        """What is sampled, from where, under which limits."""
+        """Return the header: what is sampled, from where, and the limits in force."""
         status = self.envelope.status()
         psi = next(iter(self.pressure.values()), None)
         return {
@@ -68,7 +67,7 @@ class Sampler:
         }
 
     def sample(self) -> dict[str, Any]:
-        """All counters, as of now."""
+        """Read all counters."""
         return {
             "t": round(time.time(), 6),
             "cpu": {
@@ -96,7 +95,7 @@ class Sampler:
         return _device_stat(self.disk_source) if self.disk_source else None
 
     def _network(self) -> dict[str, int | None]:
-        """Bytes over the host's links together; their speed is null unless all of them report it."""
+        """Return the total bytes and speed of the host's links; the speed is null if one has none."""
         speeds = [_speed(link) for link in self.links]
         return {
             **{
@@ -107,7 +106,7 @@ class Sampler:
         }
 
     def _pressure_files(self) -> dict[str, Path]:
-        """The engine group's where the kernel keeps them, else the whole host's."""
+        """Return the pressure files of the engine's group if the kernel has them, else the host's."""
         if folder := self.cgroups.pressure():
             return {name: folder / f"{name}.pressure" for name in RESOURCES}
         files = {name: self.envelope.roots.proc / "pressure" / name for name in RESOURCES}
@@ -120,26 +119,29 @@ class Sampler:
 
 
 class KernelThreads:
-    """CPU time that the kernel's own threads use: the host's, but mostly the engine's doing.
+    """CPU time of the kernel's threads: it is the host's, but mostly caused by the engine.
 
-    A loop device's thread, to name one, takes 0.4 cores where an engine reads 3,000 pages a second.
+    For example, a loop device's thread uses 0.4 cores if an engine reads 3,000 pages a second.
     """
 
     _PARENT = "2"  # kthreadd
-    _STIME = 12  # of stat_fields(); these threads have no other time
+    _STIME = 12  # index in stat_fields(); these threads have no user time
 
     def __init__(self, proc: Path) -> None:
-        """All of the host's, read below ``proc``."""
+        """Count all kernel threads of the host, read from ``proc``."""
         self.proc = proc
         self.ticks: dict[str, int] = {}
         self.used = 0
 
     def used_us(self) -> int | None:
-        """Time used since the first call by threads that two calls in turn saw; null: not visible."""
+        """Return the CPU time since the first call in µs; None if the threads are not visible.
+
+        A thread's time between two calls counts if both calls saw the thread.
+        """
         parent = self.proc / self._PARENT
         try:
             if (parent / "comm").read_text() != "kthreadd\n":
-                return None  # in a namespace of processes
+                return None  # not the host's pid namespace
             threads = (parent / "task" / self._PARENT / "children").read_text().split()
         except OSError:
             return None
@@ -154,14 +156,14 @@ class KernelThreads:
 
 
 def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
-    """Sample until SIGTERM or SIGINT, at begin + n * interval; a tick that was missed is left out.
+    """Sample until SIGTERM or SIGINT, at start + n * interval; missed ticks are skipped.
 
-    Raises AgentError where the envelope is taken down meanwhile (all lines up to there are out).
+    Raises AgentError if the envelope is taken down meanwhile; all lines until then are written.
     """
     if interval_s <= 0:
         raise AgentError(f"--interval must be above 0 s, not {interval_s:g}")
     sampler = Sampler(envelope)
-    # Blocked, so that they are waited for below and never cut a line in half.
+    # blocked, so that sigtimedwait below receives them and they never interrupt a line
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     print(json.dumps(sampler.header(interval_s)), file=out, flush=True)
     tick, began = 0, time.monotonic()
@@ -177,7 +179,7 @@ def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
 
 
 def _psi(path: Path) -> dict[str, int]:
-    """Stall time, {"some_us": n, "full_us": n}: Documentation/accounting/psi.rst.
+    """Return stall times, {"some_us": n, "full_us": n}: Documentation/accounting/psi.rst.
 
     Kernels before 5.13 have no "full" for cpu.
     """
@@ -186,10 +188,10 @@ def _psi(path: Path) -> dict[str, int]:
 
 
 def _host(path: Path) -> dict[str, int]:
-    """CPU time that anybody has used on the host, and tasks that run or are ready to.
+    """Return the host's used CPU time, and its number of running and runnable tasks.
 
-    Documentation/filesystems/proc.rst. What the hypervisor gave to others counts as used, that of
-    niced programs does not: it gives way.
+    Source: Documentation/filesystems/proc.rst. Time that the hypervisor gave to other machines counts
+    as used. Time of niced programs does not, as they yield to others.
     """
     lines = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
     user, _nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, lines["cpu"].split())
@@ -201,13 +203,13 @@ def _host(path: Path) -> dict[str, int]:
 
 
 def _links(root: Path) -> list[Path]:
-    """The network interfaces with a device, without one all but loopback (a host in a namespace)."""
+    """Return the interfaces with a device; if there are none (in a namespace), all but loopback."""
     every = [path for path in sorted(root.iterdir()) if path.name != "lo"] if root.is_dir() else []
     return [path for path in every if (path / "device").exists()] or every
 
 
 def _speed(link: Path) -> int | None:
-    """Bytes per second each way; many virtual interfaces report none, or -1."""
+    """Return bytes per second in each direction; None for virtual interfaces that report none or -1."""
     try:
         mbit = int((link / "speed").read_text())
     except OSError:
@@ -216,7 +218,7 @@ def _speed(link: Path) -> int | None:
 
 
 def _device_stat(path: Path) -> dict[str, int]:
-    """Requests as the device gets them (after merging): Documentation/block/stat.rst."""
+    """Return the device's I/O, requests counted after merging: Documentation/block/stat.rst."""
     fields = [int(word) for word in path.read_text().split()]
     return {
         "read_bytes": fields[2] * _SECTOR,

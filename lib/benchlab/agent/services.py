@@ -1,7 +1,7 @@
 """The services of an engine: processes of its own user, started in order, stopped in reverse.
 
-Whatever runs as the engine's own user *is* the engine: that holds when the pid file is lost, when
-a main process has died before its children, and when something has left the cgroup.
+Every process of the engine's own user *is* the engine. This also holds if the pid file is lost, if a
+main process has died before its children, or if a process has left the cgroup.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .config import AgentError, EngineConfig, Service, Variant
 from .envelope import Envelope
 from .system import Process, kill_all, listener, process, processes_of, send, wait_until
 
-#: A readiness probe that hangs is killed and tried again.
+#: A readiness probe that takes longer is killed and tried again.
 PROBE_TIMEOUT_S = 10.0
 PROBE_INTERVAL_S = 0.1
 LOG_LINES = 8
@@ -26,14 +26,14 @@ class Services:
     """The processes of one engine."""
 
     def __init__(self, config: EngineConfig, envelope: Envelope) -> None:
-        """Raises AgentError where the engine's user is missing."""
+        """Raises AgentError if the engine's user does not exist."""
         self.config, self.envelope = config, envelope
         self.account, self.proc = config.account, envelope.roots.proc
 
     def start(self, variant: str) -> None:
         """Start each service once the one before it answers, and wait for the last.
 
-        Raises AgentError, and leaves nothing running, where one dies or does not answer in time.
+        If a service dies or does not answer in time, all are killed and AgentError is raised.
         """
         for folder in (self.config.log.parent, self.config.pid_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
@@ -44,11 +44,11 @@ class Services:
             raise
 
     def stop(self) -> bool:
-        """Stop what runs; False where stop_signal was not enough within stop_timeout_s."""
+        """Stop the engine; return False if stop_signal did not end it within stop_timeout_s."""
         signalled: set[int] = set()
 
         def gone() -> bool:
-            # Children that have outlived the main process get one signal as well.
+            # children that outlive the main process get one signal, too
             new = set(self._next_to_stop()) - signalled
             send(new, signal.Signals[self.config.stop_signal])
             signalled.update(new)
@@ -61,20 +61,20 @@ class Services:
         return in_time
 
     def kill(self) -> None:
-        """SIGKILL to all that runs. Raises AgentError where it outlives that."""
+        """Send SIGKILL to all processes. Raises AgentError if one outlives it."""
         kill_all(
             self.proc, lambda: [one.pid for one in self.living()], f"engine {self.config.engine}"
         )
         self.config.pid_file.unlink(missing_ok=True)
 
     def living(self) -> list[Process]:
-        """All processes of the engine's user."""
+        """Return all living processes of the engine's user."""
         return processes_of(self.proc, self.account.pw_uid)
 
     def recorded(self, living: list[Process]) -> tuple[str | None, dict[str, Process | None]]:
-        """The variant that was started, and each service's process; None for one that has ended.
+        """Return the started variant, and each service's process; None for a service that has ended.
 
-        (None, {}) where none of them lives.
+        Returns (None, {}) if none of them lives.
         """
         try:
             record = json.loads(self.config.pid_file.read_text())
@@ -85,7 +85,7 @@ class Services:
         return (record["variant"], found) if any(found.values()) else (None, {})
 
     def _next_to_stop(self) -> list[int]:
-        """The service started last of those that live, or all without a parent within the engine."""
+        """Return the living service started last; if none, those with parents outside the engine."""
         living = self.living()
         _, services = self.recorded(living)
         if mains := [one.pid for one in services.values() if one]:
@@ -95,7 +95,7 @@ class Services:
 
 
 class _Start:
-    """A start under way: what all services share, and those that have been started."""
+    """A start in progress: the data that all services share, and the services started so far."""
 
     def __init__(self, services: Services, variant: str) -> None:
         self.config, self.envelope = services.config, services.envelope
@@ -140,7 +140,7 @@ class _Start:
                     f"engine {self.config.engine}: cannot start {service.start[0]}: {error.strerror}"
                 ) from None
             except subprocess.SubprocessError:
-                # preexec_fn's own exception is lost in the child; its reasons are all checked here.
+                # preexec_fn's exception is lost in the child process
                 raise AgentError(
                     f"engine {self.config.engine}: cannot enter the envelope as user {self.config.user}"
                 ) from None
@@ -151,14 +151,14 @@ class _Start:
             self.config.pid_file.write_text(json.dumps(record) + "\n")
 
     def _become_engine(self, service: Service) -> None:
-        """In the child, before exec: into the envelope while still root, then the engine's user."""
+        """Run in the child before exec: enter the envelope as root, then become the engine's user."""
         self.envelope.enter("engine", service.name if self._grouped else None)
         os.setgroups([])
         os.setgid(self.account.pw_gid)
         os.setuid(self.account.pw_uid)
 
     def _environment(self, variant: Variant) -> dict[str, str]:
-        """The same on every host, however the agent was called."""
+        """Return the services' environment, which is the same on every host and for every caller."""
         return {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG": "C.UTF-8",
@@ -189,7 +189,10 @@ class _Start:
                 raise AgentError(f"{who} ended {how} before it was ready; {self._log_tail()}")
 
     def _answer(self, service: Service) -> str | None:
-        """None where the service answers, on the engine's port to the probe; else what is amiss."""
+        """Return None if the service answers, else the reason.
+
+        On the engine's port the probe must succeed; on another port a process must listen.
+        """
         if service.port == self.config.port:
             said = self._probe()
             return said and f"probe {self.config.ready[0]}: {said}"
@@ -197,9 +200,9 @@ class _Start:
         return None if listens else f"service {service.name}: nobody listens on {service.port}"
 
     def _probe(self) -> str | None:
-        """None where the engine answers, else what the probe said.
+        """Return None if the engine answers, else the probe's message.
 
-        It runs as the engine's user, outside the group.
+        The probe runs as the engine's user, outside the group.
         """
         try:
             done = subprocess.run(
@@ -229,7 +232,7 @@ class _Start:
         return f"exit code {done.returncode}, {said}"
 
     def _log_tail(self) -> str:
-        """The last lines that this start has logged, on one line."""
+        """Return the last lines that this start has logged, joined into one line."""
         with self.config.log.open("rb") as log:
             log.seek(0, os.SEEK_END)
             log.seek(max(self.log_begin, log.tell() - 64 * 1024))

@@ -1,4 +1,4 @@
-"""Copies of an engine's data directory, by key."""
+"""Snapshots: copies of an engine's data directory, by key."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Snapshots:
-    """The snapshots of one engine, which has to be down for all that is done here."""
+    """The snapshots of one engine; it must be down for every method that copies or deletes."""
 
     def __init__(self, config: EngineConfig, envelope: Envelope) -> None:
         self.config, self.envelope = config, envelope
 
     def list(self) -> list[dict[str, Any]]:
-        """Key, bytes on disk and time of each whole snapshot."""
+        """Return key, bytes on disk and time of each complete snapshot."""
         return [_describe(path) for path in self._whole()]
 
     def path(self, key: str) -> Path:
-        """Where a snapshot lies. Raises AgentError where there is none of this key."""
+        """Return the folder of a snapshot. Raises AgentError if the key has none."""
         path = self._path(key)
         if not path.is_dir():
             known = ", ".join(one.name for one in self._whole()) or "none"
@@ -35,7 +35,7 @@ class Snapshots:
         return path
 
     def take(self, key: str) -> dict[str, Any]:
-        """Copy the data directory. Raises AgentError where the key has a snapshot already."""
+        """Copy the data directory. Raises AgentError if the key has a snapshot already."""
         target = self._path(key)
         if target.exists():
             raise AgentError(f"engine {self.config.engine} has a snapshot {key!r} already")
@@ -44,7 +44,7 @@ class Snapshots:
         return _describe(target)
 
     def restore(self, key: str) -> bool:
-        """Put a snapshot in the place of the data directory; False where it lies there untouched."""
+        """Replace the data directory by a snapshot; return False if it is that snapshot, unchanged."""
         source, data_dir = self.path(key), self.config.data_dir
         try:
             if self._restored.read_text().split() == [key, str(data_dir.stat().st_ino)]:
@@ -52,24 +52,24 @@ class Snapshots:
         except FileNotFoundError:
             pass
         self.touched()
-        # First gone, then copied: the envelope's disk need not hold the data twice.
+        # delete before the copy, so that the envelope's disk need not hold the data twice
         delete_tree(data_dir)
         self._copy(source, data_dir)
         self._restored.write_text(f"{key} {data_dir.stat().st_ino}\n")
         return True
 
     def touched(self) -> None:
-        """The data directory is no untouched copy of a snapshot any more."""
+        """Record that the data directory is no longer an unchanged copy of a snapshot."""
         self._restored.unlink(missing_ok=True)
 
     def wipe(self) -> bool:
-        """Delete the data directory and all snapshots; False where there were none."""
+        """Delete the data directory and all snapshots; return False if there was nothing to delete."""
         self.touched()
         return delete_tree(self.config.data_dir) | delete_tree(self.config.snapshot_root)
 
     @property
     def _restored(self) -> Path:
-        """Names the snapshot that the data directory is an untouched copy of; else it is not there."""
+        """File with the key of the snapshot that the data directory equals; absent if there is none."""
         return self.config.data_dir.with_name(f".{self.config.engine}.restored")
 
     def _whole(self) -> list[Path]:
@@ -85,7 +85,7 @@ class Snapshots:
         return self.config.snapshot_root / key
 
     def _copy(self, source: Path, target: Path) -> None:
-        """Copy a folder under a hidden name, and give it its own when it is whole and on disk."""
+        """Copy a folder under a hidden name, and rename the copy when it is complete and on disk."""
         if not source.is_dir():
             raise AgentError(f"engine {self.config.engine}: no folder {source}")
         partial = target.with_name(f".{target.name}.partial")
@@ -98,12 +98,12 @@ class Snapshots:
 
 
 def disk_usage(folder: Path) -> int:
-    """Bytes that the files below a folder take, as du counts them."""
+    """Return the bytes on disk of all files below a folder, as du counts them."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
 
 
 def _describe(snapshot: Path) -> dict[str, Any]:
-    # st_ctime is set by the rename that completed it.
+    # the rename that completed the snapshot has set st_ctime
     return {
         "key": snapshot.name,
         "bytes": disk_usage(snapshot),

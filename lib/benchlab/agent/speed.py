@@ -1,7 +1,7 @@
-"""How fast the host is right now, by a piece of work that is always the same.
+"""The host's present speed, measured with a fixed piece of work.
 
-A virtual machine shares memory and cores with others that it cannot see; their work may slow it down by
-half for minutes, and no counter of its kernel reports it.
+A virtual machine shares memory and cores with others that it cannot see. Their work may halve its speed
+for minutes, and no counter of its kernel shows that.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import statistics
 import time
 
-#: Larger than the caches that a core has for itself; copied in about a thousandth of a second.
+#: Bytes to copy: larger than a core's private caches; one copy takes about 1 ms.
 _SIZE = 8 << 20
 
-#: Long enough that an interrupt of the kernel, or a process that wakes up, is a small part.
+#: Long enough that a kernel interrupt or a process that wakes up is a small part of it.
 _SECONDS = 0.25
 
 
 def measured() -> dict[str, float]:
-    """When it was measured, and the median CPU time in which a core copied 8 MiB.
+    """Return the time of the measurement, and the median CPU time in which a core copied 8 MiB.
 
-    CPU time, so that it does not count while another process has the core.
+    ``t`` is in Unix seconds, ``memory_copy_ns`` in nanoseconds. CPU time excludes the time in which
+    another process has the core.
     """
     source, target = bytes(_SIZE), bytearray(_SIZE)
-    target[:] = source  # the first copy waits for the kernel to hand out the pages
+    target[:] = source  # the first copy waits for the kernel to allocate the pages
     took = []
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:

@@ -15,21 +15,21 @@ from pathlib import Path
 
 from .config import AgentError
 
-#: Before a program's argv: whoever started it takes it along when they are killed. The kernel looks
-#: at the thread that did so, prctl(2), PR_SET_PDEATHSIG.
+#: Prefix of a program's argv: the program is killed when the thread that started it ends; prctl(2),
+#: PR_SET_PDEATHSIG.
 NOT_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")
 
 POLL_S = 0.02
-#: A killed process that waits for its disk goes only when its I/O is done.
+#: A killed process that waits for its disk ends only when its I/O is done.
 KILL_TIMEOUT_S = 30.0
 
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h
 
 
 def run(*argv: str | Path) -> str:
-    """Run a program to its end; its stdout.
+    """Run a program to its end and return its stdout.
 
-    Raises AgentError with its last line of stderr where it fails.
+    Raises AgentError with its last line of stderr if it fails.
     """
     words = [str(word) for word in argv]
     try:
@@ -45,7 +45,7 @@ def run(*argv: str | Path) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write to a kernel file in one write(2).
+    """Write text to a kernel file in one write(2).
 
     Raises AgentError that names file, text and the kernel's reason.
     """
@@ -56,7 +56,7 @@ def write(path: Path, text: str) -> None:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """True as soon as the condition holds, False where it does not within the timeout."""
+    """Return True as soon as the condition holds, False if it does not within the timeout."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:
@@ -67,9 +67,9 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 @contextlib.contextmanager
 def alone(etc: Path) -> Iterator[None]:
-    """Hold the host: whoever changes it waits for the others.
+    """Lock the host, so that only one process changes it at a time.
 
-    A restore or start that a killed caller has left under way comes to its end before it is undone.
+    So a restore or start whose caller was killed completes before it is undone.
     """
     if not etc.is_dir():
         yield
@@ -83,18 +83,18 @@ def alone(etc: Path) -> Iterator[None]:
 
 
 def keep_time() -> None:
-    """Let the calling thread, and what it starts, run as soon as its time has come, under any load.
+    """Give the calling thread and its children real-time priority, so that they wake up on time.
 
-    A load that takes all CPUs and switches a quarter of a million times a second has kept ordinary
-    processes outside its group from waking up for 20 s (Linux 6.18). Where the kernel does not allow
-    it, nothing changes.
+    A load that used all CPUs and switched tasks 250,000 times a second has kept ordinary processes
+    outside its group from waking up for 20 s (Linux 6.18). If the kernel does not allow the priority,
+    nothing changes.
     """
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def take_turns() -> None:
-    """Undo :func:`keep_time`: wait for a CPU as ordinary processes do."""
+    """Undo :func:`keep_time`: use the scheduling of ordinary processes."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
@@ -107,15 +107,15 @@ class Process:
 
     pid: int
     parent: int
-    #: Clock ticks after boot; with the pid it names a process for good (pids are used again).
+    #: Clock ticks after boot; identifies a process together with the pid, as pids are reused.
     start_ticks: int
 
 
 def stat_fields(proc: Path, pid: int | str) -> list[str] | None:
-    """The fields behind the name in /proc/PID/stat, state first; None where it is gone.
+    """Return the fields after the name in /proc/PID/stat, state first; None if the process is gone.
 
-    pid (comm) state ppid ... stime(15) ... num_threads(20) ... starttime(22) ...; comm may hold spaces
-    and parentheses: proc_pid_stat(5).
+    pid (comm) state ppid ... stime(15) ... num_threads(20) ... starttime(22) ...; comm may contain
+    spaces and parentheses: proc_pid_stat(5).
     """
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -124,10 +124,10 @@ def stat_fields(proc: Path, pid: int | str) -> list[str] | None:
 
 
 def process(proc: Path, pid: int) -> Process | None:
-    """The living process of this pid, or None.
+    """Return the living process of this pid, or None.
 
-    A zombie has no memory, files or ports left: it is not living. But the main thread of a process is
-    shown as one, too, while other threads run on or are still ending.
+    A zombie has no memory, files or ports left, so it is not living. But the main thread of a process
+    is shown as a zombie, too, while other threads still run or are ending.
     """
     fields = stat_fields(proc, pid)
     if fields is None:
@@ -138,7 +138,7 @@ def process(proc: Path, pid: int) -> Process | None:
 
 
 def processes_of(proc: Path, uid: int) -> list[Process]:
-    """The living processes whose real user is uid."""
+    """Return the living processes whose real user is uid."""
     found = []
     for entry in proc.iterdir():
         if not entry.name.isdigit():
@@ -154,17 +154,17 @@ def processes_of(proc: Path, uid: int) -> list[Process]:
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to those that are still there."""
+    """Send a signal to the processes that still exist."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def kill_all(proc: Path, pids: Callable[[], list[int]], what: str) -> int:
-    """SIGKILL, again and again (a process may fork meanwhile), until none is left.
+    """Send SIGKILL until no process is left; it is repeated, as a process may fork meanwhile.
 
-    A process leaves its cgroup before it has ended: each that was seen is waited for by itself.
-    Returns how many were seen. Raises AgentError that names each one that outlives KILL_TIMEOUT_S.
+    A process leaves its cgroup before it has ended, so each process seen is waited for. Returns how
+    many were seen. Raises AgentError that names each process left after KILL_TIMEOUT_S.
     """
     seen: dict[int, Process] = {}
 
@@ -184,7 +184,7 @@ def kill_all(proc: Path, pids: Callable[[], list[int]], what: str) -> int:
 
 
 def describe(proc: Path, pid: int) -> str:
-    """ "pid 12 (postgres)"."""
+    """Return a process's pid and name, such as "pid 12 (postgres)"."""
     try:
         return f"pid {pid} ({(proc / str(pid) / 'comm').read_text().strip()})"
     except OSError:
@@ -195,7 +195,7 @@ def describe(proc: Path, pid: int) -> str:
 
 
 def listener(proc: Path, port: int) -> str | None:
-    """Who listens on a TCP port, on any address: "pid 12 (postgres)"; None where it is free."""
+    """Return who listens on a TCP port, on any address: "pid 12 (postgres)"; None if it is free."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         path = proc / "net" / table
@@ -213,7 +213,7 @@ def listener(proc: Path, port: int) -> str | None:
 
 
 def _open_files(process: Path) -> Iterator[str]:
-    """Yield what a process has open; nothing of one that is gone, or is not ours to see."""
+    """Yield the targets of a process's open files; none if it is gone or not readable."""
     with contextlib.suppress(OSError):
         for link in (process / "fd").iterdir():
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The files of a run's folder, each held to the hash that the run's record was closed over."""
+"""The files of a run's folder, each compared with its hash in the run's record."""
 
 import hashlib
 from functools import cache
@@ -6,22 +6,22 @@ from pathlib import Path
 
 from benchlab.errors import ParseError
 
-#: One row a transaction, where a driver records them; read in place, as it may be gigabytes.
+#: One row per transaction, if the driver records them; read in place, as it may have gigabytes.
 TRANSACTIONS = "transactions.parquet"
 
 
 def sha256(path: Path) -> str:
-    """Return a file's hash in hexadecimal digits; it is read in parts, however large it is."""
+    """Return a file's hash in hexadecimal digits; the file is read in parts, as it may be large."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def verified(folder: Path, name: str, expected: str) -> Path:
-    """Return the path of a run's file, if its content has the expected hash.
+    """Return the path of a run's file after checking that its content has the expected hash.
 
     Raises:
-        ParseError: it is gone, cannot be read, or was changed. The message names folder and file in
-            one line.
+        ParseError: the file is missing, cannot be read, or was changed. The message is one line that
+            names folder and file.
     """
     path = folder / name
     try:
@@ -35,6 +35,6 @@ def verified(folder: Path, name: str, expected: str) -> Path:
     return path
 
 
-@cache  # a session asks for the same gigabytes again and again
+@cache  # a session reads the same gigabytes many times
 def _sha256(path: Path, mtime_ns: int) -> str:
     return sha256(path)

@@ -14,7 +14,7 @@ from benchlab.study.strict import problem
 
 
 class _Format(BaseModel):
-    """What every version of the record has."""
+    """The field that every version of the record has."""
 
     record_version: int
 
@@ -26,7 +26,7 @@ def finished(raw: Path) -> Iterator[Path]:
 
 
 def unfinished(raw: Path) -> list[Path]:
-    """Return the folders that a killed rerun left."""
+    """Return the folders of runs that were killed."""
     runs = (path for path in sorted(raw.glob("*-*")) if path.is_dir())
     return [path for path in runs if not (path / RECORD_NAME).exists()]
 
@@ -35,7 +35,7 @@ def read(folder: Path) -> Record:
     """Read a finished run's record.
 
     Raises:
-        ParseError: it is damaged, or another folder's.
+        ParseError: the record is damaged, or is that of another folder.
         BenchlabError: a newer benchlab wrote it, and this one cannot read it.
     """
     path = folder / RECORD_NAME
@@ -47,7 +47,7 @@ def read(folder: Path) -> Record:
         raise ParseError(f"{folder.name}: {RECORD_NAME} is no record: {problem(error)}") from error
 
 
-@cache  # a record never changes, and a sweep asks for all of them after every batch
+@cache  # a record never changes, and a sweep reads all of them after every batch
 def _read(path: Path, mtime_ns: int) -> Record:
     content = path.read_bytes()
     version = _Format.model_validate_json(content).record_version
@@ -58,7 +58,7 @@ def _read(path: Path, mtime_ns: int) -> Record:
         )
     record = Record.model_validate(upgraded(json.loads(content)))
     if version < RECORD_VERSION:
-        # its trial is recognised by its content, in whatever form that was written down
+        # keys are recomputed from the upgraded trial, as those of the file are hashes of an older form
         keys = {"trial_key": record.trial.key, "point_key": record.trial.point.key}
         record = record.model_copy(update=keys)
     if record.run_id != path.parent.name:
@@ -70,9 +70,9 @@ def latest_status(raw: Path, target: str, without: Collection[str] = ()) -> dict
     """Return the status of the last run of every trial key on a target.
 
     Args:
-        raw: where run folders lie. One whose record is damaged is nobody's last run.
-        target: the target.
-        without: names of run folders that do not count either.
+        raw: folder of the run folders. A folder whose record is damaged is ignored.
+        target: name of the target.
+        without: names of run folders to ignore, too.
 
     Raises:
         BenchlabError: see :func:`read`.

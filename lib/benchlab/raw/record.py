@@ -1,7 +1,7 @@
 """Run folders: what programs printed during a run, byte for byte, and the record that closes it.
 
-A run is finished exactly when its folder holds ``run.json``, which is written last and atomically. A
-folder without it is what a killed rerun left; it is shown as such and never counted.
+A run is finished if and only if its folder has ``run.json``, which is written last and atomically. A
+folder without it is that of a killed run; it is shown as unfinished and never counted.
 """
 
 import json
@@ -23,37 +23,37 @@ from benchlab.study.roles import LOAD, PRIMARY
 
 # History of the record's format:
 # 1: first
-# 2: a trial may have an intervention, which an older benchlab would overlook
-# 3: datasets that are not sysbench's; requests that are due at times of their own
-# 4: a dataset names its kind; drivers other than sysbench, several scripts; nodes and their roles, in
-#    place of whether there was one host or two
-# 5: `prewarm` in place of `read_in`, as a start and as a phase; in settings.json `requested` in place
-#    of `asked`
-# 6: a run may go on until it is steady, of which an older benchlab would not know
+# 2: a trial may have an intervention, which an older benchlab would ignore
+# 3: datasets other than sysbench's; requests at planned times (an open loop)
+# 4: a dataset names its kind; drivers other than sysbench, several scripts; nodes and their roles
+#    instead of whether there was one host or two
+# 5: `prewarm` instead of `read_in`, as a start and as a phase; `requested` instead of `asked` in
+#    settings.json
+# 6: a run may continue until it is steady, which an older benchlab does not know
 # 7: an intervention may be single writes or checks; a service's counters for Prometheus
 RECORD_VERSION = 7
 RECORD_NAME = "run.json"
 
-#: Capture of the rate at which transactions are due, and of the peak that it is a share of.
+#: Capture of the rate at which transactions are due, and of the peak of which it is a share.
 RATE = "rate.json"
 
 #: Capture of the requested settings, and of the values that the server reports.
 SETTINGS = "settings.json"
 
-#: Capture of how the server carries out the workload's query, where it has one.
+#: Capture of the server's plan of the workload's query, if the workload has one.
 PLAN = "plan.json"
 
-#: In the error of a run during which the kernel's OOM killer ended a process of engine or load.
+#: Part of the error of a run in which the kernel's OOM killer ended a process of engine or load.
 OUT_OF_MEMORY = "the kernel killed a process for want of memory"
 
-#: Capture of how many rows each table had before the run, where its tables say so.
+#: Capture of each table's number of rows before the run, if known without a scan.
 CARDINALITIES = "cardinalities.json"
 
 Status = Literal["ok", "failed", "refused"]
 
 
 class Code(BaseModel):
-    """Which benchlab made a run."""
+    """The version of benchlab that made a run."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -77,11 +77,11 @@ class Record(BaseModel):
     trial: Trial
     target: str
     nodes: dict[str, tuple[str, ...]]
-    """Node → its roles; the first is the one that clients connect to."""
+    """Node → its roles; clients connect to the first node."""
     started: datetime
     ended: datetime
     phases: dict[str, tuple[float, float]]
-    """Name → begin and end in Unix seconds."""
+    """Name → start and end in Unix seconds."""
     files: dict[str, str]
     """Name → SHA-256 of every other file of the folder."""
     code: Code
@@ -92,13 +92,13 @@ class Record(BaseModel):
         return len(self.nodes) == 1
 
     def captured(self, node: str, name: str) -> str:
-        """Return the file of the folder that holds a node's capture."""
+        """Return the path, in the folder, of a node's capture."""
         if self.record_version < 4 and node == "load":
             return f"client-{name}"
         return captured(self.nodes, node, name)
 
     def line(self) -> str:
-        """Return the run in one line, for people who watch."""
+        """Return the run's outcome in one line, to be shown as progress."""
         point = self.trial.point
         rule = "" if point.envelope.name == DEFAULT_ENVELOPE else f" [{point.envelope.name}]"
         share = point.share_of_peak
@@ -114,7 +114,7 @@ class Record(BaseModel):
 
 
 def captured(nodes: Iterable[str], node: str, name: str) -> str:
-    """Return the file for a node's capture: the first node's have no folder of their own."""
+    """Return the path of a node's capture: the first node's captures have no subfolder."""
     return name if node == next(iter(nodes)) else f"{node}/{name}"
 
 
@@ -130,17 +130,17 @@ class RunFolder:
         self.path.mkdir(parents=True)
 
     def write(self, name: str, content: bytes, node: str | None = None) -> None:
-        """Keep what a program printed, on a node or (``None``) for the run as a whole."""
+        """Store what a program printed on a node, or (``None``) for the whole run."""
         path = self.path / (captured(self.nodes, node, name) if node else name)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
 
     def write_json(self, name: str, content: Any, node: str | None = None) -> None:
-        """Keep what a server answered, as JSON; see :meth:`write`."""
+        """Store content as JSON; see :meth:`write`."""
         self.write(name, json.dumps(content, indent=1, default=str).encode(), node)
 
     def finish(self, status: Status, error: str | None = None) -> Record:
-        """Close the folder: hash every file, write the record last and atomically."""
+        """Close the folder: hash every file, then write the record atomically."""
         files = {
             str(path.relative_to(self.path)): sha256(path)
             for path in sorted(self.path.rglob("*"))
@@ -173,10 +173,10 @@ class RunFolder:
 
 
 def upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an older version's record in the form of this one."""
+    """Return an older version's record in the form of the current version."""
     match content:
         case {"trial": {"point": {"dataset": dict(dataset)}}} if content["record_version"] < 4:
-            # there were two kinds, which differ in their keys
+            # version 3 had two kinds, which differ in their keys
             kind = "spec_tree" if "operators" in dataset else "sysbench_oltp"
             dataset.setdefault("kind", kind)
     if "single_host" in content:
@@ -190,7 +190,7 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def code() -> Code:
-    """Return version, commit and whether the checkout differs from it; unknown outside of git."""
+    """Return version, commit, and whether the checkout differs from it; the last two need git."""
     folder = Path(benchlab.__file__).parent
 
     def git(*arguments: str) -> str | None:

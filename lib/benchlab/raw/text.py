@@ -1,4 +1,4 @@
-"""What the parsers of captures share: whole lines, and errors that name the line."""
+"""Helpers for parsers of captures: whole lines, and errors that name the line."""
 
 from typing import NoReturn
 
@@ -11,12 +11,12 @@ def fail(program: str, line: int, problem: str) -> NoReturn:
 
 
 def whole_lines(program: str, text: str, truncated_ok: bool = False) -> list[str]:
-    """Return the lines that end in a newline, without it.
+    """Return the lines that end in a newline, without the newline.
 
-    Only ``\\n`` ends a line: a process may have any other character in its name.
+    Only ``\\n`` ends a line: the name of a process may have any other character.
 
     Raises:
-        ParseError: there is no text, or its last line has no end, and ``truncated_ok`` is False.
+        ParseError: the text is empty, or its last line has no newline, and ``truncated_ok`` is False.
     """
     *lines, rest = text.split("\n")
     if not truncated_ok and not lines:
@@ -27,5 +27,5 @@ def whole_lines(program: str, text: str, truncated_ok: bool = False) -> list[str
 
 
 def shown(line: str) -> str:
-    """Return a line as an error message quotes it."""
+    """Return a line as error messages quote it."""
     return repr(line if len(line) <= 120 else line[:117] + "...")

@@ -1,4 +1,4 @@
-"""Targets: the nodes that a run uses, how they are reached, and what provisioning made of them."""
+"""Targets: the nodes that a run uses, how they are reached, and what provisioning found on them."""
 
 from benchlab.target.deployment import Deployment, Node
 from benchlab.target.inventory import instance_type, load, names

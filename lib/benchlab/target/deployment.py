@@ -1,4 +1,4 @@
-"""Deployments: the nodes that a run uses, and which roles each of them has."""
+"""Deployments: the nodes that a run uses, and the roles of each."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,7 +10,7 @@ class Node(Host):
     """A host of a deployment."""
 
     roles: tuple[str, ...]
-    """Such as ``db.primary``, ``db.standby``, ``app``, ``load``; the inventory's groups."""
+    """The inventory's groups of the host: ``db.primary``, ``db.standby``, ``app``, ``load``, ..."""
 
     @property
     def is_database(self) -> bool:
@@ -24,17 +24,17 @@ class Node(Host):
 
 
 class Deployment(BaseModel):
-    """Roles on nodes, and whether to limit the nodes: what an inventory says."""
+    """An inventory: the nodes with their roles, and whether to limit them."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     nodes: tuple[Node, ...]
-    """Each node once: those of the database first, those of the load last."""
+    """Each node once: database nodes first, load nodes last."""
     instance: str | None
     enforce: bool
     is_lab: bool = False
-    """Whether its nodes are hosts that :mod:`benchlab.target.lab` makes of this machine."""
+    """Whether its nodes are hosts that :mod:`benchlab.target.lab` makes on this machine."""
 
     def having(self, *roles: str) -> tuple[Node, ...]:
         """Return the nodes that have one of these roles, in the order of the roles."""
@@ -43,7 +43,7 @@ class Deployment(BaseModel):
 
     @property
     def databases(self) -> tuple[Node, ...]:
-        """The nodes that engines may run on, and that the envelope limits."""
+        """The nodes that engines may run on; the envelope limits them."""
         return tuple(node for node in self.nodes if node.is_database)
 
     @property

@@ -1,4 +1,4 @@
-"""The doctor: what a target can run, and for each engine that it can't, why."""
+"""The doctor: what a target can run, and why it cannot run the other engines."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from benchlab.target import Deployment, Node, preflight
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     usable: bool
@@ -20,7 +20,7 @@ class Finding:
 
 
 def examine(repo: Repo, on: Deployment) -> list[Finding]:
-    """Look at rights, kernel, observers, profiles and engines; changes nothing on the target."""
+    """Check rights, kernel, observers, profiles and engines; nothing changes on the target."""
     findings = [_root(node) for node in on.nodes]
     if not all(finding.usable for finding in findings):
         return _named(on, findings)
@@ -42,7 +42,7 @@ def _named(on: Deployment, of_nodes: list[Finding]) -> list[Finding]:
 
 
 def _on(on: Deployment, node: Node, found: Finding) -> Finding:
-    """Name the node of a finding, where there are several."""
+    """Name the node of a finding, if the target has several nodes."""
     return found if len(on.nodes) == 1 else replace(found, what=f"{node.name}: {found.what}")
 
 

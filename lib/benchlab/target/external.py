@@ -1,8 +1,8 @@
-"""Servers that somebody else runs: a managed database, a cluster. Only their address is known.
+"""Servers that somebody else runs: a managed database, a cluster.
 
-Nothing is provisioned, started, stopped or limited there. The address and login are a DSN, in an
-environment variable or under that variable's name in ``benchlab_dsn`` of the inventory, which Ansible
-Vault encrypts; they are kept in memory only.
+benchlab knows only their address and login, and does not provision, start, stop or limit them. Address
+and login are a DSN. It is in an environment variable, or in the inventory's ``benchlab_dsn`` under that
+variable's name, encrypted by Ansible Vault. benchlab keeps it in memory only.
 """
 
 import os
@@ -20,7 +20,7 @@ from benchlab.target.deployment import Deployment, Node
 from benchlab.target.provisioned import EngineFound, Provisioned
 from benchlab.target.session import Session
 
-#: Scheme of a DSN → port and name of its protocol.
+#: Scheme of a DSN → its default port and its protocol.
 _PROTOCOLS = {
     "postgresql": (5432, "postgres"),
     "postgres": (5432, "postgres"),
@@ -29,7 +29,7 @@ _PROTOCOLS = {
 
 _EXAMPLE = "such as postgresql://user:password@host:5432/database"
 
-#: Names the dataset in a database, which then is loaded only once.
+#: Table with the key of the dataset that the database holds, so that it is loaded only once.
 _MARK = "benchlab_dataset"
 
 
@@ -45,7 +45,7 @@ class External(Session):
 
     @property
     def roles(self) -> dict[str, tuple[str, ...]]:
-        """See :attr:`Session.roles`: no node of the deployment is the database's."""
+        """See :attr:`Session.roles`; roles of the database are left out, as it runs on no node."""
         roles = {
             node: tuple(role for role in had if not is_database(role))
             for node, had in self.deployment.roles.items()
@@ -53,10 +53,10 @@ class External(Session):
         return {node: left for node, left in roles.items() if left}
 
     def cold(self, variant: str, restore: str | None = None) -> dict[str, dict]:
-        """Make sure that the server is the one that was planned, with its dataset; nothing restarts.
+        """Check that the server has the planned version and the dataset; nothing restarts.
 
         Raises:
-            EngineError: it is not.
+            EngineError: it has another version or other tables.
         """
         del variant
         version = self.engine.version()
@@ -69,13 +69,13 @@ class External(Session):
         return {}
 
     def start(self, variant: str) -> None:
-        """Somebody else has."""
+        """Do nothing: somebody else started the server."""
 
     def stop(self) -> None:
-        """Somebody else may."""
+        """Do nothing: benchlab may not stop the server."""
 
     def status(self) -> dict:
-        """Whether it answers."""
+        """Return ``pid``: 0 if the server answers, else ``None``."""
         try:
             self.engine.version()
         except EngineError:
@@ -83,11 +83,11 @@ class External(Session):
         return {"pid": 0}
 
     def settle(self) -> None:
-        """See :meth:`Session.settle`; by the rights that the owner of the tables has."""
+        """See :meth:`Session.settle`; only updates statistics, with the rights of the tables' owner."""
         self.engine.analyze()
 
     def snapshots(self) -> set[str]:
-        """Key of the dataset that is in the database, if there is one."""
+        """Return the key of the dataset in the database; empty if it has none."""
         if _MARK not in self.engine.tables():
             return set()
         return {row["dataset_key"] for row in self.engine.query(f"SELECT dataset_key FROM {_MARK}")}
@@ -98,10 +98,10 @@ class External(Session):
         self.engine.query(f"INSERT INTO {_MARK} VALUES ('{key}')")
 
     def restore(self, key: str) -> None:
-        """Make sure that the database holds a dataset, or nothing if an empty one is requested.
+        """Check that the database holds a dataset, or no tables if an empty one is requested.
 
         Raises:
-            EngineError: it holds something else, which is not ours to delete.
+            EngineError: it holds something else, which benchlab may not delete.
         """
         tables = self.engine.tables()
         if key.startswith("empty-") and not tables:
@@ -116,16 +116,16 @@ class External(Session):
         )
 
     def log(self, node: Node | None = None) -> bytes:
-        """Nothing: it is somebody else's."""
+        """Return nothing: the log is not accessible."""
         del node
         return b""
 
     def limit(self, envelope: Envelope) -> None:
-        """Nothing here limits it."""
+        """Do nothing: benchlab cannot limit the server."""
 
 
 def open_session(provisioned: Provisioned, engine: str) -> Session:
-    """Return an engine of a provisioned deployment, whoever runs its server."""
+    """Return a session of an engine, which may be external."""
     kind = External if provisioned.engines[engine].external else Session
     return kind(provisioned, engine)
 
@@ -152,7 +152,8 @@ def endpoint_of(variable: str, cls: type[Engine]) -> Endpoint:
     """Return where the DSN of an environment variable says that a server is.
 
     Raises:
-        TargetError: it is not set, or is no DSN of the engine's protocol. The message never holds it.
+        TargetError: it is not set, or is no DSN of the engine's protocol. The message never shows
+            the DSN.
     """
     dsn = os.environ.get(variable)
     if not dsn:
@@ -184,9 +185,9 @@ def endpoint_of(variable: str, cls: type[Engine]) -> Endpoint:
 
 
 def provide(repo: Repo, deployment: Deployment, variables: Iterable[str]) -> None:
-    """Put DSNs of the inventory into the environment, for this process and those that it starts.
+    """Put DSNs of the inventory into the environment of this process, which its children inherit.
 
-    What is set there already stays.
+    Variables that are set already keep their values.
 
     Raises:
         TargetError: the inventory's vault cannot be opened.

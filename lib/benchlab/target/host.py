@@ -1,4 +1,4 @@
-"""Run commands on a host of the target: on this machine, or over ssh with the user's own client."""
+"""Run commands on a host of the target: on this machine, or over the user's own ssh client."""
 
 import os
 import shlex
@@ -14,25 +14,25 @@ from pydantic import BaseModel, ConfigDict
 
 from benchlab.errors import TargetError
 
-#: The system's own Python, whatever is first in a user's path.
+#: Run with the system's own Python, not with the first one of the user's path.
 AGENT = ("/usr/bin/python3", "-I", "/usr/local/lib/benchlab/benchlab_agent")
 
-#: What the agent works from; role ``envelope`` writes it on every host.
+#: Configuration that the agent needs; role ``envelope`` writes it on every host.
 _ENVELOPE = "/etc/benchlab/envelope.json"
 
-#: ssh's own exit code, for whatever keeps it from running the command (ssh(1), EXIT STATUS).
+#: Exit code of ssh itself if an error keeps it from running the command (ssh(1), EXIT STATUS).
 _SSH_FAILED = 255
 
-#: ssh's last word where the local port of a tunnel is taken (OpenSSH's ssh.c).
+#: ssh's last line if the local port of a tunnel is taken (OpenSSH's ssh.c).
 _PORT_TAKEN = "Could not request local forwarding."
 _PORTS_TRIED = 5
 
-#: A host that is gone is noticed within a minute, and never asked for a password.
+#: ssh notices within a minute that a host is gone, and never asks for a password.
 _SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15")
 
 
 class Unreachable(TargetError):
-    """A host that ssh cannot get onto."""
+    """A host that ssh cannot connect to."""
 
 
 class NoRoot(TargetError):
@@ -46,9 +46,9 @@ class Host(BaseModel):
 
     name: str
     address: str = "127.0.0.1"
-    """Where ssh finds it."""
+    """Address that ssh connects to."""
     peer_address: str = "127.0.0.1"
-    """Where the target's other nodes find it."""
+    """Address that the target's other nodes connect to."""
     connection: Literal["local", "ssh"] = "local"
     user: str | None = None
     port: int = 22
@@ -68,9 +68,9 @@ class Host(BaseModel):
         """Run a command to its end and return what it printed.
 
         Raises:
-            Unreachable: ssh did not get onto the host; the message ends with ssh's reason.
+            Unreachable: ssh did not connect to the host; the message ends with ssh's reason.
             NoRoot: this user may not run it as root.
-            TargetError: it failed; the message is the last line that it wrote to its error output.
+            TargetError: it failed; the message ends with the last line of its error output.
         """
         argv = self.argv(*command)
         try:
@@ -91,7 +91,7 @@ class Host(BaseModel):
         return done.stdout
 
     def popen(self, *command: str, **streams) -> subprocess.Popen:
-        """Start a command and return its process on this side."""
+        """Start a command and return the local process: sudo, ssh or the command itself."""
         return subprocess.Popen(self.argv(*command), **streams)
 
     def agent(self, *command: str, timeout_s: float = 600) -> bytes:
@@ -99,10 +99,10 @@ class Host(BaseModel):
         return self.run(*AGENT, *command, timeout_s=timeout_s)
 
     def provisioned(self) -> bool:
-        """Whether the agent is there, and what it works from.
+        """Whether the host has the agent and its configuration.
 
         Raises:
-            Unreachable, NoRoot: that cannot be known.
+            Unreachable, NoRoot: the host cannot be checked.
         """
         try:
             self.run("test", "-e", AGENT[-1], "-a", "-e", _ENVELOPE)
@@ -113,25 +113,25 @@ class Host(BaseModel):
         return True
 
     def read(self, path: str | Path) -> bytes:
-        """Return the content of a file of the host."""
+        """Return the content of a file on the host."""
         if self.connection == "local" and os.access(path, os.R_OK):
             return Path(path).read_bytes()
         return self.run("cat", str(path))
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write a file of the host, in a folder that is made if need be."""
+        """Write a file on the host; its folder is made if it does not exist."""
         script = 'mkdir -p "$1" && cat > "$1/$2"'
         self.run("sh", "-c", script, "sh", str(path.parent), path.name, stdin=content)
 
     def empty(self, folder: Path) -> None:
-        """Make a folder of the host, or delete all that is in it."""
+        """Make an empty folder on the host; an existing folder is deleted first."""
         self.run("sh", "-c", 'rm -rf "$1" && mkdir -p "$1"', "sh", str(folder))
 
     def fetch(self, folder: Path, to: Path) -> list[Path]:
-        """Copy the files of a folder of the host to a folder here; return the copies by their names.
+        """Copy a folder of the host to a local folder; return the copied files, sorted by name.
 
         Raises:
-            TargetError: they cannot be read.
+            TargetError: the files cannot be read.
         """
         unpack = ("tar", "-C", str(to), "--no-same-owner", "-x")
         with self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent:
@@ -141,14 +141,14 @@ class Host(BaseModel):
         return sorted(path for path in to.iterdir() if path.is_file())
 
     def tunnel(self, address: str, port: int) -> "Tunnel":
-        """Open a way from here to an address that this host can connect to.
+        """Open a connection from this machine to an address that this host can connect to.
 
         Raises:
-            Unreachable: ssh did not get onto the host.
+            Unreachable: ssh did not connect to the host.
         """
         if self.connection == "local":
             return Tunnel(address, port)
-        # ssh takes no port 0, and whatever connects somewhere may take a free port before ssh does
+        # ssh accepts no port 0, and another program may take a free port before ssh does
         for _ in range(_PORTS_TRIED):
             tunnel, said = self._open_tunnel(address, port, _unused_port())
             if tunnel is not None:
@@ -160,11 +160,11 @@ class Host(BaseModel):
     def _open_tunnel(self, address: str, port: int, local: int) -> tuple["Tunnel | None", str]:
         """Return the tunnel from a local port, or why ssh did not open it."""
         way = f"127.0.0.1:{local}:{address}:{port}"
-        # a connection of its own: a shared one would keep the way open for whoever shares it
+        # its own connection: a shared one would keep the tunnel open as long as others use it
         alone = ("ControlPath=none", "ExitOnForwardFailure=yes")
         with tempfile.TemporaryFile() as errors:
             ssh = subprocess.Popen(
-                # ends, like the observers, when the pipe to it is closed, be it by a kill -9
+                # ends, like the observers, when its input pipe is closed, also by a kill -9
                 [*self._ssh(*alone), "-L", way, self._destination, "echo open; exec cat"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -192,23 +192,23 @@ class Host(BaseModel):
 
 
 class Tunnel:
-    """Where on this machine an address is found that a host sees; there as long as this object is."""
+    """A local address that leads to an address behind a host; open while this object exists."""
 
     def __init__(self, address: str, port: int, ssh: subprocess.Popen | None = None):
         self.address, self.port, self._ssh = address, port, ssh
         if ssh is not None:
-            # Popen keeps itself, and with it the pipe, for as long as its process lives
+            # Popen keeps itself and the pipe alive as long as its process lives
             weakref.finalize(self, ssh.stdin.close)
 
     @property
     def closed(self) -> bool:
-        """Whether the way was lost."""
+        """Whether the connection was lost."""
         return self._ssh is not None and self._ssh.poll() is not None
 
 
 @cache
 def _sockets() -> Path:
-    """A folder of this user alone: whoever holds the socket of a connection speaks for the host."""
+    """Return the folder of ssh's sockets, for this user only: a socket gives access to its host."""
     folder = Path(tempfile.gettempdir()) / f"benchlab-ssh-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.lstat().st_uid != os.getuid():

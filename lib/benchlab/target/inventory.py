@@ -1,6 +1,6 @@
-"""Inventories: what a target's nodes are, how they are reached, and which roles they have.
+"""Inventories: a target's nodes, how they are reached, and which roles they have.
 
-A group that has no groups in it is a role: ``db_primary`` is ``db.primary``.
+A group without child groups is a role: ``db_primary`` is ``db.primary``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def names(repo: Repo) -> list[str]:
-    """Names of all targets of this checkout, sorted."""
+    """Return the names of all targets of this checkout, sorted."""
     return sorted(path.name for path in repo.inventories.iterdir() if path.is_dir())
 
 
@@ -33,7 +33,7 @@ def load(repo: Repo, name: str) -> Deployment:
 
     Raises:
         UnknownName: no such inventory.
-        TargetError: no node has the load, several are the primary, or a host has no role.
+        TargetError: no node has the role ``load``, several are the primary, or a host has no role.
     """
     manager, variables = _inventory(repo, name)
     roles = _roles(manager)
@@ -77,7 +77,8 @@ def dsns(repo: Repo, name: str) -> dict[str, str]:
     """Return the variable ``benchlab_dsn`` of an inventory, decrypted: name → DSN.
 
     Raises:
-        TargetError: it is encrypted, and ``ANSIBLE_VAULT_PASSWORD_FILE`` does not open it.
+        TargetError: it is encrypted, and cannot be decrypted with the password file that
+            ``ANSIBLE_VAULT_PASSWORD_FILE`` names.
     """
     from ansible.errors import AnsibleError
 
@@ -115,7 +116,7 @@ def _folder(repo: Repo, name: str) -> Path:
 
 
 def _inventory(repo: Repo, name: str) -> tuple[InventoryManager, VariableManager]:
-    # half a second to import, which no run notebook needs
+    # the import takes half a second, and no run notebook needs it
     from ansible.inventory.manager import InventoryManager
     from ansible.parsing.dataloader import DataLoader
     from ansible.vars.manager import VariableManager

@@ -1,9 +1,9 @@
-"""The lab: hosts made of namespaces of this machine, for deployments of more nodes than machines.
+"""The lab: hosts made of namespaces on one machine, for deployments of several nodes.
 
-Each host has a network address, processes, cgroups, mounts and an sshd of its own, and this machine's
-files below a layer of its own, which is gone with it. All share this machine's kernel, page cache, CPU
-and disk: a lab shows that a deployment works, and how it behaves inside its envelopes, not what as many
-machines would do.
+Each host has its own network address, processes, cgroups, mounts and sshd. It sees this machine's files
+through an overlay, which is removed with the host. All hosts share this machine's kernel, page cache,
+CPU and disk. So a lab shows that a deployment works, and how it behaves inside its envelopes, but not
+the performance of separate machines.
 """
 
 import os
@@ -21,24 +21,25 @@ from pathlib import Path
 from benchlab.errors import TargetError
 from benchlab.target.deployment import Deployment
 
-#: Where the hosts of ``inventories/lab`` lie.
+#: Folder of the hosts of ``inventories/lab``.
 FOLDER = Path("/var/lib/benchlab-lab")
 
 _BRIDGE = "benchlab-lab"
 _CGROUP = Path("/sys/fs/cgroup")
 
-#: Hierarchies of cgroup v1 of which a host sees a part as the whole; blkio's limits stand in its root.
+#: Hierarchies of cgroup v1 in which a host sees its own group as the root. blkio is not among them, as
+#: its limits are set in its root.
 _HIERARCHIES = ("cpu", "cpuacct", "memory", "unified")
 
 _NAMESPACES = ("unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child")
 
-#: With these a host ends with the process that made it.
+#: A host started with this prefix ends with the process that made it.
 _TIED = ("setpriv", "--pdeathsig", "KILL")
 
-#: The longest that anything is waited for here.
+#: Timeout of every wait in this module.
 _TIMEOUT_S = 60
 
-#: A name of an interface has at most 15 characters.
+#: An interface name has at most 15 characters, of which 3 are the prefix ``bl-``.
 _LONGEST_NAME = 12
 
 
@@ -51,18 +52,18 @@ class LabHost:
 
     @property
     def cable(self) -> str:
-        """This machine's end of its cable."""
+        """The name of this machine's end of the host's cable (veth pair)."""
         return f"bl-{self.name}"
 
     @property
     def groups(self) -> list[Path]:
-        """What it sees as the roots of the cgroup hierarchies that it has for itself."""
+        """The cgroups that the host sees as roots of their hierarchies."""
         roots = [_CGROUP] if _unified() else [_CGROUP / name for name in _HIERARCHIES]
         return [root / f"benchlab-lab-{self.name}" for root in roots if root.is_dir()]
 
     @property
     def pid(self) -> int | None:
-        """The process that holds its namespaces, if it lives."""
+        """The process that holds the host's namespaces; ``None`` if it has ended."""
         with suppress(FileNotFoundError):
             pid = int((self.folder / "pid").read_text())
             if str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text():
@@ -70,7 +71,7 @@ class LabHost:
         return None
 
     def pids(self) -> list[int]:
-        """Return its processes, as this machine numbers them."""
+        """Return the host's processes: their pids on this machine."""
         if not (holder := self.pid):
             return []
         own = Path(f"/proc/{holder}/ns/pid_for_children").readlink()
@@ -82,7 +83,7 @@ class LabHost:
         return found
 
     def loops(self) -> list[str]:
-        """Return the loop devices on its images."""
+        """Return the loop devices on the host's images."""
         found = []
         for image in self.folder.glob("disk/*.img"):
             said = _run("losetup", "--associated", str(image))
@@ -90,14 +91,14 @@ class LabHost:
         return found
 
     def start(self, address: str, keys: Path, base: Path, tied: bool) -> None:
-        """Start it and plug it in.
+        """Start the host and connect it to the bridge.
 
         Raises:
-            TargetError: this machine can make no such host.
+            TargetError: the host cannot be made on this machine.
         """
         for part in ("layer", "root", "disk"):
             (self.folder / part).mkdir(parents=True)
-        self._remove_groups()  # those that a killed lab left
+        self._remove_groups()  # groups of a killed lab
         for group in self.groups:
             group.mkdir()
         script = files("benchlab.target").joinpath("lab_host.sh").read_text()
@@ -125,10 +126,10 @@ class LabHost:
         _ip(f"link set {self.cable} master {_BRIDGE} up")
 
     def answers(self, address: str) -> bool:
-        """Whether its sshd is up.
+        """Whether the host's sshd is up.
 
         Raises:
-            TargetError: it has ended.
+            TargetError: the host has ended.
         """
         if not self.pid:
             raise self._ended()
@@ -138,7 +139,7 @@ class LabHost:
         return False
 
     def end(self) -> None:
-        """Kill it, and take away all that it has on this machine."""
+        """Kill the host, and remove all that it has on this machine."""
         if holder := self.pid:
             everything = [Path(f"/proc/{pid}") for pid in self.pids()]
             os.kill(holder, signal.SIGKILL)
@@ -170,18 +171,18 @@ class Lab:
 
     @property
     def hosts(self) -> list[LabHost]:
-        """Those that were made and not yet taken away."""
+        """The hosts that were made and not yet removed."""
         return [LabHost(path.name, path) for path in sorted(self.folder.glob("hosts/*/"))]
 
     def up(self, deployment: Deployment, tied: bool = False) -> None:
         """Make a host for every node of a deployment, with the node's name and address.
 
         Args:
-            deployment: whose addresses are in one network of 24 bits, of which this machine gets .1.
-            tied: whether the hosts end with this process, whatever ends it.
+            deployment: its addresses are in one /24 network, in which this machine gets ``.1``.
+            tied: whether the hosts end with this process, also if it is killed.
 
         Raises:
-            TargetError: there are such hosts already, or this machine can make none.
+            TargetError: the lab has hosts already, or this machine cannot make them.
         """
         require_root()
         if self.hosts:
@@ -199,7 +200,7 @@ class Lab:
             raise
 
     def down(self) -> bool:
-        """Take all hosts and their network away; return whether there was anything."""
+        """Remove all hosts and their network; return whether there was anything to remove."""
         if not self.folder.exists():
             return False
         require_root()
@@ -213,7 +214,7 @@ class Lab:
         addresses = {node.name: node.address for node in deployment.nodes}
         self._write_keys(list(addresses.values()))
         base = self._base()
-        _unplug(_BRIDGE)  # what a killed lab left
+        _unplug(_BRIDGE)  # the bridge of a killed lab
         _ip(f"link add {_BRIDGE} type bridge")
         network, _, _ = deployment.nodes[0].address.rpartition(".")
         _ip(f"address add {network}.1/24 dev {_BRIDGE}")
@@ -236,7 +237,10 @@ class Lab:
         (self.keys / "known").write_text("".join(f"{one} {public}" for one in addresses))
 
     def _base(self) -> Path:
-        """Return a folder with the sshd that hosts need, if this machine has none, and gets none."""
+        """Return a folder with sshd's files for the hosts; empty if this machine has an sshd.
+
+        No sshd is installed on this machine itself.
+        """
         base, packages = self.folder / "base", self.folder / "packages"
         base.mkdir()
         if Path("/usr/sbin/sshd").exists():
@@ -248,7 +252,7 @@ class Lab:
         for package in packages.glob("*.deb"):
             _run("dpkg-deb", "--extract", str(package), str(base))
         for name in ("bin", "lib", "lib64", "sbin"):
-            # links into /usr on the machine below, which a folder would hide
+            # links into /usr in the lower layer, which a folder would hide
             if (base / name).is_dir():
                 shutil.copytree(base / name, base / "usr" / name, dirs_exist_ok=True, symlinks=True)
                 shutil.rmtree(base / name)
@@ -257,15 +261,16 @@ class Lab:
 
 @contextmanager
 def made(deployment: Deployment, install: Callable[[], None]) -> Iterator[None]:
-    """Hold the hosts of a deployment that is a lab: those that are up, or made for it and then gone.
+    """Provide the hosts of a lab: those that are up, or else new ones, which are removed at the end.
 
     Args:
-        deployment: a lab, or any other, to which nothing is done.
-        install: brings what hosts need onto this machine, whose files they see; called before they are
-            made.
+        deployment: if it is not a lab, nothing is done.
+        install: installs on this machine what the hosts need, as they see its files; called before
+            hosts are made.
 
     Raises:
-        TargetError: this machine can make none, or those that are up are of another inventory.
+        TargetError: this machine cannot make hosts, or the hosts that are up belong to another
+            inventory.
     """
     lab = Lab()
     if not deployment.is_lab:
@@ -280,7 +285,7 @@ def made(deployment: Deployment, install: Callable[[], None]) -> Iterator[None]:
             )
         yield
         return
-    lab.down()  # what a killed one left
+    lab.down()  # hosts of a killed lab
     install()
     lab.up(deployment, tied=True)
     try:
@@ -290,10 +295,10 @@ def made(deployment: Deployment, install: Callable[[], None]) -> Iterator[None]:
 
 
 def require_root() -> None:
-    """Make sure that hosts can be made.
+    """Check that this process may make hosts.
 
     Raises:
-        TargetError: this is not root.
+        TargetError: it does not run as root.
     """
     if os.geteuid():
         raise TargetError("lab: root is needed: use sudo")
@@ -304,7 +309,7 @@ def _unified() -> bool:
 
 
 def _lives(entry: Path) -> bool:
-    """Whether a process is there and no zombie, whose parent may be anybody."""
+    """Whether a process exists and is not a zombie; it may be a child of any process."""
     with suppress(OSError):
         return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
@@ -321,8 +326,8 @@ def _removed(group: Path) -> bool:
 
 
 def _unplug(link: str) -> None:
-    """Delete an interface; a cable outlives its host's end for as long as a socket there does."""
-    with suppress(TargetError):  # it may go by itself meanwhile
+    """Delete an interface; a cable outlives its host as long as a socket of the host does."""
+    with suppress(TargetError):  # it may disappear meanwhile
         _ip(f"link delete {link}")
     _wait(lambda: not Path("/sys/class/net", link).exists(), f"no interface {link}")
 

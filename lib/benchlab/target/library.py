@@ -1,4 +1,4 @@
-"""benchlab's own library, as an archive for the hosts that run a part of it."""
+"""benchlab's library as an archive, for hosts that run a part of it."""
 
 import hashlib
 import io
@@ -8,14 +8,14 @@ from pathlib import Path
 from benchlab import __version__
 from benchlab.repo import Repo
 
-#: Lists of the packages that this part needs there, in the checkout: the installer's, and its own.
+#: Lock files in the checkout: packages of the installer, and packages that the library's part needs.
 LOCKS = ("requirements-uv.lock", "requirements-tpcc.lock")
 
 _PACKAGE = Path(__file__).parents[1]
 
 
 def archive(repo: Repo) -> Path:
-    """Return the archive (tar) of the library as it is now, named by its content."""
+    """Return the path of a tar archive of the present library; the name has a hash of the content."""
     content = _content()
     path = repo.targets / f"library-{hashlib.sha256(content).hexdigest()[:12]}.tar"
     if not path.exists():
@@ -27,7 +27,7 @@ def archive(repo: Repo) -> Path:
 
 
 def _content() -> bytes:
-    """Return the archive; the same files give the same bytes."""
+    """Return the archive's bytes; the same files give the same bytes."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as made:
 
@@ -39,7 +39,7 @@ def _content() -> bytes:
         for path in sorted(_PACKAGE.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 add(f"{_PACKAGE.name}/{path.relative_to(_PACKAGE)}", path.read_bytes())
-        # which version it is, it looks up in the metadata of an installation
+        # the library reads its version from the metadata of an installation
         metadata = f"Metadata-Version: 2.1\nName: benchlab\nVersion: {__version__}\n"
         add(f"benchlab-{__version__}.dist-info/METADATA", metadata.encode())
     return written.getvalue()

@@ -1,19 +1,19 @@
-"""What a target must have before anything is started on it."""
+"""Checks of a target before anything is started on it."""
 
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
 from benchlab.target import Deployment
 from benchlab.target.host import Host
 
-#: Where the data file system's image and the snapshots lie; see role ``host``.
+#: Folder of the data file system's image and of the snapshots; see role ``host``.
 HOME = "/var/lib/benchlab"
 
 _GIB = 1 << 30
 
-#: Engines, packages and snapshots beside the data file system's image.
+#: Disk space for engines, packages and snapshots, besides the data file system's image.
 _DISK_MARGIN_BYTES = 4 * _GIB
 
-#: Memory that the rest of the system needs beside the envelope.
+#: Memory that the rest of the system needs besides the envelope.
 _MEMORY_MARGIN_BYTES = _GIB // 2
 
 
@@ -21,7 +21,7 @@ def root(deployment: Deployment) -> None:
     """Check that commands can be run as root.
 
     Raises:
-        NoRoot: on a node they cannot.
+        NoRoot: a node does not allow it.
         Unreachable: a node cannot be reached.
     """
     for node in deployment.nodes:
@@ -32,7 +32,8 @@ def check(deployment: Deployment, envelope: Envelope) -> None:
     """Check the nodes of the database for disk, memory and cores.
 
     Raises:
-        TargetError: what is missing, how much of it is there and how much is needed.
+        TargetError: something is too small; the message says how much there is and how much is
+            needed.
     """
     for node in deployment.databases:
         _size(node, envelope)
@@ -63,7 +64,7 @@ def _memory_bytes(meminfo: str) -> int:
 
 
 def _disk_bytes(node: Host) -> int:
-    """Bytes free where benchlab keeps its files, plus what they occupy already."""
+    """Return the free bytes of the disk with benchlab's files, plus the bytes of these files."""
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"

@@ -1,4 +1,4 @@
-"""Provisioning: run the playbooks through ansible-runner, and read back what they found."""
+"""Provisioning: run the playbooks through ansible-runner, and read what they found."""
 
 import json
 import os
@@ -32,7 +32,7 @@ from benchlab.target.host import Host
 
 ETC = Path("/etc/benchlab")
 
-#: Clocks further apart would put a second's sample into the wrong phase.
+#: With clocks further apart, a second's sample could count for the wrong phase.
 _CLOCKS_APART_S = 0.5
 
 
@@ -46,23 +46,23 @@ def provision(
     on_task: Callable[[str], None] = lambda name: None,
     later: Sequence[dict] = (),
 ) -> Provisioned:
-    """Install and tune the engines of a study on a target, and return what came of it.
+    """Install and tune the engines of a study on a target, and return what is there then.
 
-    Engines of other studies that will be needed later are installed with them: packages in one
-    transaction, downloads beside it. They are not tuned, so one name may mean two versions.
+    Engines that other studies need later are installed with them: packages in one transaction, and
+    downloads at the same time. They are not tuned, so an engine of the same name keeps its version.
 
     Args:
         repo: the checkout.
-        deployment: where.
-        study: which settings and variants.
-        profile_name: on which scale.
+        deployment: the target's nodes.
+        study: gives settings and variants.
+        profile_name: name of the profile, which gives the scale.
         envelope: the limits to set up.
-        engines: names.
+        engines: names of engines of the study.
         on_task: called with the name of each task as it starts.
-        later: of other studies, as :func:`engine_variables` gives them.
+        later: variables of the other studies' engines, see :func:`engine_variables`.
 
     Raises:
-        TargetError: a host's clock is another than this machine's.
+        TargetError: a host's clock differs from this machine's.
         ProvisionError: a task failed; the message names host, task and reason.
     """
     for node in deployment.nodes:
@@ -97,7 +97,7 @@ def install(
     engines: list[str],
     on_task: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Install on this machine what a lab's hosts will find there; see :func:`provision`.
+    """Install on this machine what a lab's hosts need, as they see its files; see :func:`provision`.
 
     Raises:
         ProvisionError: a task failed; the message names host, task and reason.
@@ -110,7 +110,7 @@ def install(
 def provided(deployment: Deployment, study: Study, engines: Iterable[str]) -> list[str]:
     """Return those engines of a study that a role provides on a target.
 
-    Left out are those that somebody else runs, and those whose nodes the target lacks.
+    Engines that somebody else runs are left out, and engines for whose roles the target has no node.
     """
     return [
         name
@@ -146,7 +146,7 @@ def variables(
 
 
 def _of_drivers(repo: Repo, study: Study) -> dict:
-    """Return the variables of drivers that are parts of benchlab's own library."""
+    """Return the variables of drivers that are part of benchlab's library."""
     if not any(one.driver == "tpcc" for one in study.workloads.values()):
         return {}
     return {
@@ -158,7 +158,7 @@ def _of_drivers(repo: Repo, study: Study) -> dict:
 def engine_variables(
     study: Study, profile_name: str, envelope: Envelope, engines: list[str]
 ) -> list[dict]:
-    """Return the playbooks' variables of each engine: role, initialisation, settings."""
+    """Return each engine's variables for the playbooks: role, initialisation, settings."""
     return [_engine_variables(study, profile_name, engine, envelope) for engine in engines]
 
 
@@ -189,7 +189,7 @@ def playbook(
             extravars=variables,
             envvars={
                 "ANSIBLE_CONFIG": str(repo.playbooks.parent / "ansible.cfg"),
-                # ansible-playbook lies beside this Python, whether or not its environment is active
+                # ansible-playbook is beside this Python, whose environment need not be active
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
             event_handler=on_event,
@@ -204,9 +204,9 @@ def playbook(
 
 @contextmanager
 def _signals_given_back() -> Iterator[None]:
-    """ansible-runner takes Ctrl-C for itself, to cancel the playbook, and keeps it ever after."""
+    """Restore the signal handlers: ansible-runner replaces them to cancel playbooks, and keeps them."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # where it doesn't
+        yield  # ansible-runner replaces no handler here
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -258,7 +258,7 @@ def _engine_variables(study: Study, profile_name: str, engine: str, envelope: En
 
 
 def _log_disk(engine: str, cls: type[Engine], disk: LogDisk | None) -> dict | None:
-    """Return the disk of a variant's log, as the agent's configuration has it."""
+    """Return the disk of a variant's log in the form of the agent's configuration."""
     if disk is None:
         return None
     if not cls.log_folder:
@@ -271,7 +271,7 @@ def _log_disk(engine: str, cls: type[Engine], disk: LogDisk | None) -> dict | No
 
 
 def _check_clock(host: Host) -> None:
-    """Samples carry the time of their host, the phases of a run that of this machine."""
+    """Check that a host's clock agrees: its samples have its time, a run's phases this machine's."""
     before = time.time()
     theirs = float(host.run("date", "+%s.%N"))
     apart = max(before - theirs, theirs - time.time())
@@ -287,7 +287,7 @@ def _facts(host: Host) -> dict:
 
 
 def _impossible(deployment: Deployment, role: str, nodes: Iterable[str]) -> str | None:
-    """Return why an engine of a role cannot run on nodes of these roles, or ``None``."""
+    """Return why an engine of a role cannot run on nodes of these roles; ``None`` if it can."""
     lacking = [one for one in nodes if not deployment.having(one)]
     if lacking:
         return f"{deployment.name} has no node with the role {', '.join(lacking)}"
@@ -298,7 +298,7 @@ def _impossible(deployment: Deployment, role: str, nodes: Iterable[str]) -> str 
 
 
 def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
-    """Return the engines of earlier sweeps, unless they were wiped from the target since."""
+    """Return the engines of earlier sweeps that were not wiped from the target since."""
     known = {}
     with suppress(TargetError):
         for name, earlier in provisioned(repo, deployment.name).engines.items():
@@ -314,7 +314,7 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
 def _found(
     deployment: Deployment, engine: str, role: str | None, nodes: tuple[str, ...]
 ) -> EngineFound:
-    """Return what the nodes have of an engine; one that refuses it refuses it for all."""
+    """Return what the nodes have of an engine; if one refuses it, the engine is refused."""
     what = {"engine": engine, "role": role, "nodes": nodes}
     if reason := _impossible(deployment, role or engine, nodes):
         return EngineFound(**what, version="none", refused=reason)

@@ -1,4 +1,4 @@
-"""What provisioning left of a target: its nodes, their facts, the engines that it found."""
+"""The result of provisioning a target: its nodes, their facts, and its engines."""
 
 import json
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from benchlab.target.deployment import Deployment
 
 
 class EngineFound(BaseModel):
-    """What provisioning found of one engine: ready with a version, or refused with a reason."""
+    """The state of one engine: ready with a version, or refused with a reason."""
 
     model_config = ConfigDict(frozen=True)
 
     engine: str
     role: str | None = None
     nodes: tuple[str, ...] = (PRIMARY,)
-    """Roles of the nodes that it runs on; clients connect to the first one's."""
+    """Roles of the nodes that it runs on; clients connect to the node of the first role."""
     external: str | None = None
-    """Variable with the DSN of a server that somebody else runs."""
+    """Environment variable with the DSN, for a server that somebody else runs."""
     version: str
     port: int | None = None
     refused: str | None = None
@@ -32,7 +32,7 @@ class EngineFound(BaseModel):
 
 
 class Provisioned(BaseModel):
-    """A target as provisioning left it; written by it, read by every run notebook."""
+    """A target after provisioning, which writes this; every run notebook reads it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,7 +42,7 @@ class Provisioned(BaseModel):
     engines: dict[str, EngineFound]
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:
-        """Engine → version, ``unknown`` for those that were not provisioned."""
+        """Return engine → version; ``unknown`` if it was not provisioned."""
         found = {name: engine.version for name, engine in self.engines.items()}
         return {name: found.get(name, "unknown") for name in engines}
 
@@ -56,7 +56,7 @@ class Provisioned(BaseModel):
 
 
 def provisioned(repo: Repo, name: str) -> Provisioned:
-    """Read what provisioning left.
+    """Read the result of a target's provisioning.
 
     Raises:
         TargetError: the target was never provisioned from this checkout.

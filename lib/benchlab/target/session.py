@@ -1,4 +1,4 @@
-"""What a run needs of its deployment: the engine on its nodes, the envelope, the load's nodes."""
+"""Sessions: a run's access to its engine, to the envelope, and to the nodes of the load."""
 
 import json
 import time
@@ -15,16 +15,16 @@ from benchlab.target.deployment import Deployment, Node
 from benchlab.target.host import AGENT, Tunnel
 from benchlab.target.provisioned import Provisioned
 
-#: A server that has just been started is found by the others within a second.
+#: Timeout until the other servers follow one that was just started, which takes up to a second.
 _FOLLOW_TIMEOUT_S = 30
 
 
 class Session:
     """One engine of a provisioned deployment.
 
-    An engine on several nodes is started on all of them at once, since some are ready only when others
-    are. How it is stopped is the engine's (:attr:`Engine.stops_at_once`); the first of its nodes is
-    that which clients connect to.
+    An engine on several nodes is started on all of them at once, as some become ready only when
+    others run. :attr:`Engine.stops_at_once` says whether it is stopped on all at once. Clients connect
+    to its first node.
     """
 
     def __init__(self, provisioned: Provisioned, engine: str):
@@ -37,17 +37,17 @@ class Session:
 
     @property
     def deployment(self) -> Deployment:
-        """All nodes, those without the engine among them."""
+        """All nodes, including those without the engine."""
         return self.provisioned.deployment
 
     @property
     def roles(self) -> dict[str, tuple[str, ...]]:
-        """Node → its roles, of the nodes that a run uses."""
+        """Node → its roles, for the nodes that a run uses."""
         return self.deployment.roles
 
     @property
     def primary(self) -> Node:
-        """The node with the engine that clients connect to."""
+        """The engine's node that clients connect to."""
         return self.nodes[0]
 
     @property
@@ -56,10 +56,10 @@ class Session:
         return self.deployment.load
 
     def node(self, role: str, number: int = 0) -> Node:
-        """Return one of the nodes that have a role.
+        """Return one of the nodes that have a role, counted from 0.
 
         Raises:
-            UnknownName: no node has it.
+            UnknownName: no node has the role.
         """
         nodes = self.deployment.having(role)
         if not nodes:
@@ -68,7 +68,7 @@ class Session:
         return nodes[number]
 
     def address(self, role: str, number: int = 0) -> str:
-        """Return where the other nodes find one of the nodes that have a role; see :meth:`node`."""
+        """Return the address at which other nodes reach a node with a role; see :meth:`node`."""
         return self._found_at(self.node(role, number))
 
     def _found_at(self, node: Node) -> str:
@@ -80,9 +80,9 @@ class Session:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine's server where the load finds it; queried from here by way of the load's node.
+        """The engine, with the address that the load uses; queries go through the load's node.
 
-        So it needs to listen to nobody but the load.
+        So the server needs to accept connections from the load's nodes only.
         """
         cls = self._class
         secret = self.primary.read(f"/etc/benchlab/secrets/{self.engine_name}").decode().strip()
@@ -101,23 +101,23 @@ class Session:
         return Path(json.loads(found)["data_dir"])
 
     def bring_up(self) -> None:
-        """Mount the data file systems and set up the cgroups, where they are not there."""
+        """Mount the data file systems and set up the cgroups, if they do not exist."""
         for node in self.deployment.nodes:
             node.agent("envelope", "up")
 
     def cold(self, variant: str, restore: str | None = None) -> dict[str, dict]:
         """Stop, (restore a snapshot,) drop the caches, start with a variant, wait until it answers.
 
-        The disk limits are lifted by it.
+        It lifts the disk limits.
 
         Returns:
-            Node → seconds of each step, and the size of the engine's log before it.
+            Node → what the agent returns: seconds of each step, the log's size before it in bytes, ...
 
         Raises:
             EngineError: it did not stop, start or answer; the message ends with its last log line.
         """
         if len(self.nodes) > 1:
-            self.stop()  # no node may see the others' data replaced under it
+            self.stop()  # no node may run while the others' data is replaced
         options = ["--restore", restore] if restore else []
         done = self._at_once("cold", "--variant", variant, *options)
         self._log_begin = {node: said["log_begin"] for node, said in done.items()}
@@ -130,10 +130,10 @@ class Session:
         self._wait_followed()
 
     def require_followed(self) -> None:
-        """Make sure that the servers on the other nodes follow the one that clients connect to.
+        """Check that the servers on the other nodes follow the one that clients connect to.
 
         Raises:
-            EngineError: not all of them do.
+            EngineError: not all of them follow it.
         """
         others = len(self.nodes) - 1
         if others and (following := self.engine.followers()) < others:
@@ -142,54 +142,54 @@ class Session:
             )
 
     def stop(self) -> None:
-        """Stop and wait until it is down."""
+        """Stop the engine and wait until it is down."""
         (self._at_once if self._class.stops_at_once else self._each)("stop")
 
     def status(self) -> dict:
-        """Whether it runs where clients connect to it, with which variant and processes."""
+        """Return whether the engine runs on the first node, with which variant and processes."""
         return self._verb(self.primary, "status")
 
     def settle(self) -> None:
-        """Bring a freshly loaded dataset into the state in which it is kept."""
+        """Bring a freshly loaded dataset into the state in which snapshots keep it."""
         self.engine.settle()
 
     def snapshot(self, key: str) -> None:
-        """Keep the data directories of the stopped engine under a key."""
+        """Store the data directories of the stopped engine as a snapshot with a key."""
         self._each("snapshot", key)
 
     def restore(self, key: str) -> None:
-        """Put a snapshot in the place of the stopped engine's data directories, if it is not there."""
+        """Replace the stopped engine's data directories by a snapshot, unless they are it already."""
         self._each("restore", key)
 
     def snapshots(self) -> set[str]:
-        """Keys of the snapshots that are whole on every node."""
+        """Return the keys of the snapshots that are complete on every node."""
         kept = self._each("snapshots").values()
         return set.intersection(*({one["key"] for one in said["snapshots"]} for said in kept))
 
     def log(self, node: Node | None = None) -> bytes:
-        """Return what the engine has logged since the last cold start of this session began.
+        """Return what the engine has logged since the start of this session's last cold start.
 
         Args:
-            node: where; by default where clients connect to it.
+            node: the node; by default the one that clients connect to.
         """
         node = node or self.primary
         begin = str(self._log_begin.get(node.name, 0))
         return node.agent("engine", self.engine_name, "log", "--begin", begin)
 
     def metrics(self) -> dict[str, dict[str, str]]:
-        """Node → service → its counters as it prints them for Prometheus, of those that do."""
+        """Return node → service → its counters in Prometheus' text format, if the service has any."""
         return self._each("metrics") if self.found.has_metrics else {}
 
     def probe_log(self) -> dict[str, float]:
-        """Probe how long a durable write to the log takes on the primary, at rest.
+        """Measure how long a durable write to the log takes on the primary while the engine is idle.
 
         Returns:
-            ``t``, and ``durable_write_ns`` as the agent measured it.
+            ``t``, the time in Unix seconds, and ``durable_write_ns``, the median in nanoseconds.
         """
         return self._verb(self.primary, "probe-log", "--folder", self.engine.log_folder)
 
     def limit(self, envelope: Envelope) -> None:
-        """Put the envelope's disk limits in force, until the next cold start lifts them."""
+        """Set the envelope's disk limits, until the next cold start lifts them."""
         limits = {
             "--read-bytes-per-s": envelope.read_bytes_per_s,
             "--write-bytes-per-s": envelope.write_bytes_per_s,
@@ -201,11 +201,11 @@ class Session:
             node.agent("envelope", "limit", "on", *options)
 
     def client_argv(self, command: Sequence[str], role: str = LOAD, number: int = 0) -> list[str]:
-        """Return the argument vector that runs ``command`` on a node, counted as the load."""
+        """Return the argument vector that runs ``command`` on a node, in the load's cgroup."""
         return self.node(role, number).argv(*AGENT, "client", "--", *command)
 
     def _from_here(self, endpoint: Endpoint) -> Endpoint:
-        """Return the same server as this process reaches it; a lost way is opened anew."""
+        """Return the server's address for this process; a lost tunnel is opened again."""
         if self._tunnel is None or self._tunnel.closed:
             self._tunnel = self.load[0].tunnel(endpoint.host, endpoint.port)
         here = {"host": self._tunnel.address, "port": self._tunnel.port}
@@ -222,14 +222,15 @@ class Session:
             time.sleep(0.1)
 
     def _each(self, verb: str, *options: str) -> dict[str, dict]:
-        """Run a verb of the agent on one node of the engine after the other; return each result."""
+        """Run a verb of the agent on the engine's nodes one after the other; return each result."""
         return {node.name: self._verb(node, verb, *options) for node in self.nodes}
 
     def _at_once(self, verb: str, *options: str) -> dict[str, dict]:
         """Run a verb of the agent on all nodes of the engine at once, and return each result.
 
         Raises:
-            EngineError: a node failed, the first of those that did; all that had begun have ended.
+            EngineError: a node failed; the error is the first such node's, and the verb has ended on
+                all nodes.
         """
         with ThreadPoolExecutor(len(self.nodes)) as threads:
             done = threads.map(lambda node: self._verb(node, verb, *options), self.nodes)
