@@ -188,7 +188,8 @@ def main(argv: list[str] | None = None) -> int:
         if os.geteuid() != 0:
             raise AgentError("must run as root: cgroups, mounts and other users' processes need it")
         if options.command == "observe":
-            from .observe import observe  # tarfile and tempfile would double the time of other calls
+            # here, since tarfile and tempfile would double the time of other calls
+            from .observe import observe
 
             observe(sys.stdin.buffer, sys.stdout.buffer)
         elif options.command == "intervene":

@@ -56,7 +56,8 @@ class LogDisk:
         there = self.mount / config.folder
         try:
             self._make(config)
-            self.moved_from.write_text(str(log))  # before the move, so that a moved log is always found
+            # before the move, so that a moved log is always found
+            self.moved_from.write_text(str(log))
             move_tree(log, there)
             log.symlink_to(there)
         except BaseException:

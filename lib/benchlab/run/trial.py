@@ -259,7 +259,8 @@ class _Run:
     @property
     def _warmed_s(self) -> float:
         """Seconds of load before the measured part."""
-        if self.driver.ramps_up:  # the warm-up is in the same stage, whose phases are known at its end
+        # the warm-up is in the same stage, whose phases are known at its end
+        if self.driver.ramps_up:
             return self._job.warmup_s
         begin, end = self.folder.phases.get("warmup", (0.0, 0.0))
         return end - begin

@@ -159,7 +159,8 @@ def _seen(
 def _freedom(n: int, prior: Spread | None) -> float:
     """Degrees of freedom of the variance of a ratio of two points of ``n`` trials each."""
     if prior:
-        return min(n - 1 + prior.freedom, _MANY)  # from this many on the variance is practically known
+        # from _MANY on the variance is practically known
+        return min(n - 1 + prior.freedom, _MANY)
     # Welch's are fewer than 2(n − 1), since equal spreads never look equal: on average √2 with two
     # trials and π with three (over F, the distribution of the ratio of variances); this is near both
     return 2 * (n - 1) * (1 - 0.6 / n)

@@ -93,7 +93,8 @@ def _add(adding: Writer, repo: Repo) -> Ingested:
     for folder in folders.finished(repo.raw):
         try:
             if folder.name in adding.runs:
-                folders.read(folder)  # without a record a trial is not done, even if the store has it
+                # without a record a trial is not done, even if the store has it
+                folders.read(folder)
                 continue
             tables = rows(folder)
         except ParseError as error:
