@@ -923,3 +923,10 @@ def test_procedures_of_an_engine_without_them_are_refused():
         transactions.procedures_sql("tidb")
     with pytest.raises(UnknownName):
         transactions.view_sql("oracle")
+
+
+@pytest.mark.parametrize("engine", ["mariadb", "mysql", "oceanbase"])
+def test_the_plan_of_stock_level_is_given_to_oceanbase_alone(engine):
+    created = "\n".join(transactions.procedures_sql(engine))
+    assert "/* hint */" not in created
+    assert ("USE_NL(stock)" in created) == (engine == "oceanbase")

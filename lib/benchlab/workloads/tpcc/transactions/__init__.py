@@ -13,6 +13,7 @@ from benchlab.errors import EngineError, UnknownName
 from benchlab.workloads.tpcc.transactions.base import RepeatTransaction, Transactions
 from benchlab.workloads.tpcc.transactions.calls import procedures
 from benchlab.workloads.tpcc.transactions.mysql import (
+    LOW_STOCK_HINTS,
     STOCK_ITEM,
     MySQLProcedures,
     MySQLStatements,
@@ -90,11 +91,12 @@ def procedures_sql(engine: str) -> list[str]:
         raise _without_procedures()
     if engine == "postgres":
         return list(procedures("postgres").values())
+    hint = LOW_STOCK_HINTS.get(engine, "")
     # MySQL has no CREATE OR REPLACE PROCEDURE
     return [
         statement
         for name, create in procedures(engine, "mysql").items()
-        for statement in (f"DROP PROCEDURE IF EXISTS {name}", create)
+        for statement in (f"DROP PROCEDURE IF EXISTS {name}", create.replace("/* hint */", hint))
     ]
 
 

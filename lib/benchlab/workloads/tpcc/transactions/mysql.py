@@ -45,7 +45,7 @@ STOCK_ITEM = (
 
 #: Engine → hint in the query of Stock-Level. OceanBase keeps the plan of the first call, and for some
 #: calls this plan scans the stock of the warehouse, which takes ten times as long.
-_LOW_STOCK_HINTS = {"oceanbase": "/*+ LEADING(order_line stock) USE_NL(stock) */ "}
+LOW_STOCK_HINTS = {"oceanbase": "/*+ LEADING(order_line stock) USE_NL(stock) */"}
 
 #: Type → call of its procedure.
 _CALLS = {
@@ -95,7 +95,7 @@ class MySQLStatements(MySQL, Statements[aiomysql.Connection]):
     def __init__(self, engine: str, options: Options):
         MySQL.__init__(self, engine)
         Statements.__init__(self, options)
-        self._low_stock_hint = _LOW_STOCK_HINTS.get(engine, "")
+        self._low_stock_hint = LOW_STOCK_HINTS.get(engine, "")
 
     async def _updated(
         self,

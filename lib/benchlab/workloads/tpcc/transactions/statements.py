@@ -120,7 +120,7 @@ class Statements(Transactions[ConnectionT]):
     be locked for the shortest time.
     """
 
-    #: Hint to the planner in the query of Stock-Level, with a space after it; most engines need none.
+    #: Hint to the planner in the query of Stock-Level, most engines need none.
     _low_stock_hint = ""
 
     def __init__(self, options: Options):
@@ -493,7 +493,7 @@ class Statements(Transactions[ConnectionT]):
         )
         ((low,),) = await self._rows(
             connection,
-            f"SELECT {self._low_stock_hint}COUNT(DISTINCT s_i_id) FROM order_line, stock"
+            f"SELECT {self._low_stock_hint} COUNT(DISTINCT s_i_id) FROM order_line, stock"
             " WHERE ol_w_id = %s AND ol_d_id = %s AND ol_o_id >= %s AND ol_o_id < %s"
             " AND s_w_id = %s AND s_i_id = ol_i_id AND s_quantity < %s",
             (w_id, d_id, next_o_id - ORDERS_LOOKED_AT, next_o_id, w_id, request.threshold),

@@ -11,7 +11,7 @@ BEGIN
 
     SELECT d_next_o_id INTO next_order FROM district WHERE d_w_id = p_w_id AND d_id = p_d_id;
 
-    SELECT COUNT(DISTINCT s_i_id) INTO low FROM order_line, stock
+    SELECT /* hint */ COUNT(DISTINCT s_i_id) INTO low FROM order_line, stock
     WHERE ol_w_id = p_w_id AND ol_d_id = p_d_id
         AND ol_o_id >= next_order - 20 AND ol_o_id < next_order
         AND s_w_id = p_w_id AND s_i_id = ol_i_id AND s_quantity < p_threshold;
