@@ -555,21 +555,8 @@ class Machine:
         return command.end(), command.said
 
     def leftovers(self) -> list[str]:
-        """Name whatever of benchlab is on this machine and should not outlive a command.
-
-        Python's own helpers, such as the resource tracker, end right after their program, so a process
-        is named only if it is still there a second later.
-        """
-        processes = list(_processes(self.root))
-        if processes:
-            time.sleep(1)
-            processes = [one for one in _processes(self.root) if one in processes]
-        return [*processes, *_mounts(), *_loops(), *_cgroups()]
-
-    @staticmethod
-    def mounts() -> list[str]:
-        """Name the mounts among :meth:`leftovers`."""
-        return list(_mounts())
+        """Name whatever of benchlab is on this machine and should not outlive a command."""
+        return [*_processes(self.root), *_mounts(), *_loops(), *_cgroups()]
 
     def take_away(self) -> None:
         """Take everything down; delete it, too, unless it was there before the tests."""
