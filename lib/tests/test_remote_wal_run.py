@@ -78,10 +78,10 @@ def test_standbys_are_seen_as_what_commits_wait_for(ran):
     }
 
 
-def test_a_write_of_the_slow_log_takes_what_was_requested_at_least(ran):
+def test_the_slow_log_is_slower_by_what_was_requested(ran):
     probed = {name: one for name, (one,) in samples(ran, "durable_write_ns").items()}
     assert len(probed) == 4
-    assert probed["remote"] >= 1e6  # however slow the disk is by itself, and whatever else loads it
+    assert probed["remote"] >= probed["local"] + 1e6
 
 
 def test_the_log_is_traced_where_the_kernel_allows_it(ran):
