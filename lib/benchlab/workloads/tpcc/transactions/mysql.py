@@ -44,7 +44,7 @@ STOCK_ITEM = (
 )
 
 #: Engine → hint in the query of Stock-Level. OceanBase keeps the plan of the first call, and for some
-#: calls this plan scans the stock of the warehouse, which takes ten times as long.
+#: calls this plan scans the stock of the warehouse (seekdb 1.4.0: 78 ms instead of 7 at 80 terminals).
 LOW_STOCK_HINTS = {"oceanbase": "/*+ LEADING(order_line stock) USE_NL(stock) */"}
 
 #: Type → call of its procedure.
