@@ -558,6 +558,10 @@ class Machine:
         """Name whatever of benchlab is on this machine and should not outlive a command."""
         return [*_processes(self.root), *_mounts(), *_loops(), *_cgroups()]
 
+    def mounted(self) -> bool:
+        """Whether the envelope's disk is mounted."""
+        return any(_mounts())
+
     def take_away(self) -> None:
         """Take everything down; delete it, too, unless it was there before the tests."""
         options = [] if self.provisioned_before else ["--wipe"]
@@ -593,12 +597,15 @@ def _processes(root: Path) -> Iterator[str]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name = (folder / "comm").read_text().strip()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
             theirs = folder.stat().st_uid in uids or (folder / "cwd").readlink() == root
         except OSError:
             continue  # gone
-        if state not in "ZX" and theirs:
-            yield f"process {folder.name} ({name})"
+        # Python's own, which ends a moment after the command that spawned processes
+        tracker = "multiprocessing.resource_tracker" in command
+        if state not in "ZX" and theirs and not tracker:
+            yield f"process {folder.name}: {command.strip()} ({name})"
 
 
 def _mounts() -> Iterator[str]:

@@ -246,7 +246,7 @@ def test_a_port_in_use_is_reported_with_its_holder(interrupted, faulty):
 
 def test_ctrl_c_while_provisioning(interrupted, faulty):
     sweep = faulty.start(interrupted.data, *INTERRUPTED)
-    sweep.wait_for(lambda: any("mount" in one for one in faulty.leftovers()), "the envelope")
+    sweep.wait_for(faulty.mounted, "the envelope")
     assert sweep.send(signal.SIGINT) == 130, sweep.said
     assert sweep.said == STOPPED
     nothing_is_left(faulty)
@@ -255,10 +255,11 @@ def test_ctrl_c_while_provisioning(interrupted, faulty):
 
 def test_ctrl_c_takes_everything_down_and_keeps_what_is_done(interrupted, faulty, tmp_path):
     sweep = faulty.start(interrupted.data, *INTERRUPTED)
-    sweep.begun(interrupted.trials[0], "host.json")
+    # well before the runs, which may take less time than a command takes to start
+    sweep.wait_for(faulty.mounted, "the envelope")
     second = faulty.start(tmp_path / "data", *BREAKING)
-    sweep.measured(interrupted.trials[1])
     assert second.end() == 1
+    sweep.measured(interrupted.trials[1])
     held_by = f"`benchlab {' '.join(INTERRUPTED)}`, process {sweep.process.pid}, since "
     assert second.said.startswith(f"benchlab: this machine is held by {held_by}")
     assert second.said.count("\n") == 1
@@ -283,7 +284,7 @@ def test_after_kill_9_the_rerun_cleans_up_and_does_only_the_rest(interrupted, fa
     sweep = faulty.start(interrupted.data, *INTERRUPTED)
     killed = sweep.measured(interrupted.trials[2])  # the last
     assert sweep.send(signal.SIGKILL) == -signal.SIGKILL
-    assert any("mount" in one for one in faulty.leftovers())
+    assert faulty.mounted()
     assert agent("engine", "postgres", "status")["running"]
     assert not closed(killed)
     assert interrupted.status() == {"failed": 3, "ok": 2}
