@@ -129,6 +129,7 @@ def test_an_engine_that_an_older_benchlab_left_can_be_taken_down(tmp_path):
         ({"variants": {"default": {"start": ["a"]}}}, "variant default must have services and env"),
         (services({"start": "postgres"}), "a service must have a name, start"),
         (services({"name": "../client"}), "a service must have a name, start"),
+        (services({"name": "tasks"}), "a service must have a name, start"),
         (services({}, {}), "two services have one name: server, server"),
         (services({"port": 1}), "the last service must be the one on the engine's port, 55432"),
         (services(), "the last service must be the one on the engine's port, 55432"),

@@ -21,8 +21,9 @@ ETC = Path("/etc/benchlab")
 DISK_LIMITS = ("read_bytes_per_s", "write_bytes_per_s", "read_iops", "write_iops")
 NO_DISK_LIMITS: dict[str, int | None] = dict.fromkeys(DISK_LIMITS)
 
-# the name of a cgroup, which must not equal the name of a file of its parent
-_SERVICE_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+# the name of a cgroup, which must not equal the name of a file of its parent: those of cgroup v1
+# without a dot are excluded by name
+_SERVICE_NAME = re.compile(r"(?!(tasks|notify_on_release|release_agent)$)[a-z][a-z0-9_-]*")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBER = (int, float)
 _OPTIONAL_INT = (int, type(None))
