@@ -277,7 +277,9 @@ def test_the_appendix_is_there_where_something_was_simulated(checkout, store, tm
 
 def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):
     of_study = results.open_rerun(checkout, store, NAME)
-    used = cpu.used(of_study).with_columns(engine_cpu_percent=55.0, client_cpu_percent=30.0)
+    used = cpu.used(of_study).with_columns(
+        engine_cpu_percent=55.0, client_cpu_percent=30.0, kernel_cpu_percent=5.0
+    )
     # a curve that another workload lacks leaves its view empty, and all others in their places
     other = used.filter(variant="off").with_columns(workload=pl.lit("reads"))
     chart = cpu.chart(of_study.study, pl.concat([used, other])).to_dict()
@@ -287,5 +289,5 @@ def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):
     (rows,) = chart["datasets"].values()
     bars = Counter((row["curve"], row["workload"], row["concurrency"]) for row in rows)
     assert len(bars) == 3 * 2 * 2
-    assert set(bars.values()) == {2}  # engine and load generator, no other curve's
-    assert sum(row["percent"] is not None for row in rows) == 2 * (3 * 2 + 2)
+    assert set(bars.values()) == {3}  # engine, load generator and kernel, no other curve's
+    assert sum(row["percent"] is not None for row in rows) == 3 * (3 * 2 + 2)

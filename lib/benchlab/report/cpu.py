@@ -1,4 +1,4 @@
-"""CPU of engine and load generator at every point."""
+"""CPU of engine, load generator and kernel threads at every point."""
 
 import altair as alt
 import polars as pl
@@ -11,19 +11,24 @@ from benchlab.study import DEFAULT_ENVELOPE, Study
 #: Size of all views together, in pixels.
 _WIDTH, _HEIGHT = 480, 720
 
-_USERS = {"engine_cpu_percent": "engine", "client_cpu_percent": "load generator"}
+#: Metric → who used the CPU, in the order of the bars from below.
+_USERS = {
+    "engine_cpu_percent": "engine",
+    "client_cpu_percent": "load generator",
+    "kernel_cpu_percent": "kernel threads",
+}
 
 
 def used(rerun: Rerun) -> pl.DataFrame:
-    """Return the CPU of engine and load generator at each point, in percent of the envelope's cores.
+    """Return who used the CPU at each point, in percent of the envelope's cores.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``concurrency``, ``engine_cpu_percent``,
-    ``client_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine). Medians over the trials; main
-    envelope only.
+    ``client_cpu_percent``, ``kernel_cpu_percent``, ``cpu_ms_per_transaction`` (of the engine), ``gate
+    passed``. Medians over the trials; main envelope only.
     """
     found = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
-        .group_by(POINT)
+        .group_by(*POINT, "valid")
         .agg(pl.col(*_USERS, "engine_cpu_us_per_transaction").median())
     )
     return points.in_order(with_curve(found, rerun.study), rerun.study, "concurrency").select(
@@ -34,11 +39,12 @@ def used(rerun: Rerun) -> pl.DataFrame:
         "concurrency",
         pl.col(*_USERS).round(1),
         (pl.col("engine_cpu_us_per_transaction") / 1000).alias("cpu_ms_per_transaction"),
+        points.gate_passed(),
     )
 
 
 def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
-    """CPU of engine and load generator, stacked: one row of views per curve, one column per workload.
+    """CPU by who used it, stacked: one row of views per curve, one column per workload.
 
     Args:
         study: whose labels the views have.
@@ -53,7 +59,11 @@ def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
     tidy = (
         every.join(used, on=at, how="left", maintain_order="left")
         .unpivot(on=list(_USERS), index=at, variable_name="of", value_name="percent")
-        .with_columns(points.named(study), pl.col("of").replace(_USERS))
+        .with_columns(
+            points.named(study),
+            pl.col("of").replace(_USERS),
+            rank=pl.col("of").replace_strict(list(_USERS), range(len(_USERS))),
+        )
     )
     # their sum exceeds 100 % if the load generator has cores outside the envelope, or clocks differ
     most = max(100, used.select(pl.sum_horizontal(*_USERS).max()).item() or 0)
@@ -76,9 +86,11 @@ def chart(study: Study, used: pl.DataFrame) -> alt.FacetChart:
             color=alt.Color(
                 "of:N",
                 title=None,
-                scale=alt.Scale(domain=list(_USERS.values()), range=["#333333", "#aaaaaa"]),
+                scale=alt.Scale(
+                    domain=list(_USERS.values()), range=["#333333", "#999999", "#d9d9d9"]
+                ),
             ),
-            order=alt.Order("of:N"),
+            order=alt.Order("rank:Q"),
             tooltip=["curve:N", "workload:N", "concurrency:O", "of:N", "percent:Q"],
         )
     )

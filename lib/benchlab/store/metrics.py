@@ -13,8 +13,9 @@ from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
 # Means of samples over the measured seconds on each node, and the sums of these means over the nodes;
-# one row per run. Values are added in the order of time: in the order in which threads find them, the
-# last digits would differ from query to query.
+# one row per run. Nodes that share a kernel each count all of its threads. Values are added in the
+# order of time: in the order in which threads find them, the last digits would differ from query to
+# query.
 _SAMPLED = """
     WITH of_node AS (
         SELECT run_id, node,
@@ -22,6 +23,8 @@ _SAMPLED = """
                 AS engine_cpu_us_per_s,
             avg(value ORDER BY t) FILTER (subject = 'client' AND metric = 'cpu_us_per_s')
                 AS client_cpu_us_per_s,
+            avg(value ORDER BY t) FILTER (subject = 'kernel threads' AND metric = 'cpu_us_per_s')
+                AS kernel_cpu_us_per_s,
             avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'write_bytes_per_s') / 1e3
                 AS written_kb_per_s,
             avg(value ORDER BY t) FILTER (subject = 'disk' AND metric = 'read_bytes_per_s') / 1e3
@@ -33,7 +36,9 @@ _SAMPLED = """
             AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
         GROUP BY run_id, node
     )
-    SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, node)) ORDER BY node) FROM of_node GROUP BY run_id
+    SELECT run_id, max(kernel_cpu_us_per_s) AS kernel_cpu_us_per_s,
+        sum(COLUMNS(* EXCLUDE (run_id, node, kernel_cpu_us_per_s)) ORDER BY node)
+    FROM of_node GROUP BY run_id
 """
 
 #: Query for the time that the host of each node took for the same work before and after the load of
@@ -149,11 +154,16 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         (60 * pl.col("new_orders") / pl.col("measured_s")).alias("tpmc"),
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
         (
-            (pl.col("engine_cpu_us_per_s") + pl.col("client_cpu_us_per_s"))
+            (
+                pl.col("engine_cpu_us_per_s")
+                + pl.col("client_cpu_us_per_s")
+                + pl.col("kernel_cpu_us_per_s")
+            )
             / (1e4 * pl.col("limit_cores"))
         ).alias("cpu_percent"),
         (pl.col("engine_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("engine_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("client_cpu_percent"),
+        (pl.col("kernel_cpu_us_per_s") / 1e4 / pl.col("limit_cores")).alias("kernel_cpu_percent"),
         (pl.col("client_cpu_us_per_s") / pl.col("tps")).alias("client_cpu_us_per_transaction"),
         (pl.col("written_kb_per_s") / pl.col("tps")).alias("written_kb_per_transaction"),
         (pl.col("read_kb_per_s") / pl.col("tps")).alias("read_kb_per_transaction"),

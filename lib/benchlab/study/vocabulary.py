@@ -32,9 +32,12 @@ METRICS = {
     "p999_us": Metric("99.9th percentile of the latency", "µs"),
     "latency_mean_us": Metric("mean latency", "µs"),
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
-    "cpu_percent": Metric("CPU used by engine and load generator, of the envelope's cores", "%"),
+    "cpu_percent": Metric(
+        "CPU used by engine, load generator and kernel threads, of the envelope's cores", "%"
+    ),
     "engine_cpu_percent": Metric("CPU used by the engine, of the envelope's cores", "%"),
     "client_cpu_percent": Metric("CPU used by the load generator, of the envelope's cores", "%"),
+    "kernel_cpu_percent": Metric("CPU used by kernel threads, of the envelope's cores", "%"),
     "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
     "memory_copy_us": Metric("CPU time of copying 8 MiB before or after the run", "µs"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
