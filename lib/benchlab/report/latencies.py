@@ -62,7 +62,10 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return :func:`latencies` for reading: one row per point, ``1.23 [1.10–1.38]`` per percentile."""
+    """Return :func:`latencies` for reading: one row per point, ``1.23 [1.10–1.38]`` per percentile.
+
+    The last column, ``gate passed``, says whether the point passed the gate.
+    """
     found = latencies(rerun).with_columns(
         points.named(rerun.study),
         pl.struct("ms", "ms_low", "ms_high")
@@ -72,7 +75,8 @@ def table(rerun: Rerun) -> pl.DataFrame:
     index = ["curve", "workload", "concurrency"]
     if found.is_empty():
         return pl.DataFrame(schema=dict.fromkeys((*index, *LATENCIES.values()), pl.String))
-    return found.pivot(on="percentile", index=index, values="text", maintain_order=True)
+    wide = found.pivot(on="percentile", index=[*index, "valid"], values="text", maintain_order=True)
+    return wide.select(pl.exclude("valid"), points.gate_passed())
 
 
 def chart(study: Study, latencies: pl.DataFrame, workload: str) -> alt.FacetChart:

@@ -89,7 +89,7 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
 
 def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
     """Return the medians of metrics over the trials of each point, for reading, to three digits."""
-    found = rerun.metrics.group_by(POINT).agg(pl.col(*metrics).median()).sort(POINT)
+    found = rerun.metrics.group_by(*POINT, "valid").agg(pl.col(*metrics).median()).sort(POINT)
     found = with_curve(found, rerun.study)
     return in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
@@ -97,7 +97,13 @@ def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
         "envelope",
         "concurrency",
         pl.col(*metrics).round_sig_figs(3),
+        gate_passed(),
     )
+
+
+def gate_passed() -> pl.Expr:
+    """Return the column of tables that says whether a point passed the gate, from ``valid``."""
+    return pl.col("valid").replace_strict({True: "yes", False: "no"}).alias("gate passed")
 
 
 def cost_table(rerun: Rerun) -> pl.DataFrame:

@@ -93,7 +93,7 @@ def table(rerun: Rerun, found: pl.DataFrame) -> pl.DataFrame:
         pl.col("concurrency").alias(f"{clients}, here"),
         pl.col("article", "here").round_sig_figs(4),
         pl.col("ratio").round_sig_figs(3).alias("here : article"),
-        pl.col("valid").replace_strict({True: "yes", False: "no"}).alias("gate passed"),
+        points.gate_passed(),
         note.otherwise(pl.lit("")).alias("note"),
     )
     if (shown["note"] == "").all():

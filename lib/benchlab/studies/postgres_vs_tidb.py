@@ -116,7 +116,7 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
     )
     shown = ["wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction"]
     found = with_curve(
-        per_run.group_by(POINT).agg(pl.col("checkpoints", *shown).median()), rerun.study
+        per_run.group_by(*POINT, "valid").agg(pl.col("checkpoints", *shown).median()), rerun.study
     )
     return points.in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
@@ -125,6 +125,7 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
         "concurrency",
         "checkpoints",
         pl.col(shown).round_sig_figs(3),
+        points.gate_passed(),
     )
 
 

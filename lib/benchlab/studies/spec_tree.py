@@ -27,6 +27,9 @@ STUDY = "spec_tree"
 #: Number of the trial that the article reports.
 _TRIAL_REPORTED = 3
 
+#: Variant of MySQL → the version whose defaults its file access and hash index are.
+_DEFAULTS = {"default": "8.0", "direct": "8.4 and later"}
+
 #: Alias in a plan of MariaDB → table.
 _ALIASES = {"r": "spec_relationship", "s": "specification"}
 
@@ -35,7 +38,8 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     """Return the article's table in its own form, and a row of these runs under each of its rows.
 
     A cell is ``p99 / p99.9 / throughput``, in ms and queries per second. The article reports its third
-    trial, with the greatest throughput in it; the values here are medians over all trials.
+    trial, with the greatest throughput in it; the values here are medians over all trials. Values that
+    did not pass the gate are in brackets.
     """
     theirs = published.read(repo, STUDY, "results").select(
         "engine",
@@ -46,9 +50,10 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
         pl.col("latency_p999_ms").alias("p999"),
         pl.col("throughput_max_per_s").cast(pl.Float64).alias("tps"),
         pl.lit("article").alias("of"),
+        pl.lit(value=True).alias("valid"),
     )
     ours = (
-        rerun.metrics.group_by(POINT)
+        rerun.metrics.group_by(*POINT, "valid")
         .agg(pl.col("p99_us", "p999_us", "tps").median())
         .select(
             "engine",
@@ -59,10 +64,11 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             (pl.col("p999_us") / 1000).alias("p999"),
             "tps",
             pl.lit("here").alias("of"),
+            "valid",
         )
     )
     both = pl.concat([theirs, ours]).with_columns(
-        pl.struct("p99", "p999", "tps")
+        pl.struct("p99", "p999", "tps", "valid")
         .map_elements(_cell, return_dtype=pl.String, skip_nulls=False)
         .alias("cell")
     )
@@ -87,10 +93,14 @@ def third_trial(rerun: Rerun) -> pl.DataFrame:
     Columns: ``curve``, ``layout``, ``least`` and ``greatest`` (of the ratio over connections), ``best``
     (points at which the third is the fastest of all), ``points``.
     """
-    by_point = rerun.metrics.group_by(POINT).agg(
-        pl.col("tps").filter(pl.col("trial") == _TRIAL_REPORTED).first().alias("third"),
-        pl.col("tps").median().alias("median"),
-        pl.col("tps").max().alias("most"),
+    by_point = (
+        rerun.metrics.filter("valid")
+        .group_by(POINT)
+        .agg(
+            pl.col("tps").filter(pl.col("trial") == _TRIAL_REPORTED).first().alias("third"),
+            pl.col("tps").median().alias("median"),
+            pl.col("tps").max().alias("most"),
+        )
     )
     return (
         with_curve(by_point.drop_nulls("third"), rerun.study)
@@ -117,12 +127,12 @@ def plans(rerun: Rerun) -> pl.DataFrame:
 
 
 def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
-    """Return PostgreSQL's throughput by layout and by plan, at the fewest connections.
+    """Return PostgreSQL's throughput by layout and by plan, at the fewest connections that passed.
 
     Columns: ``curve``, ``layout``, ``specifications`` (how the plan reads them), ``rows`` (that it
     reads), ``queries per s``.
     """
-    of_engine = rerun.metrics.filter(engine="postgres")
+    of_engine = rerun.metrics.filter("valid", engine="postgres")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = with_curve(fewest, rerun.study).with_columns(_layout(rerun)).group_by("curve", "layout")
     return (
@@ -135,10 +145,10 @@ def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
 def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     """Return MariaDB's throughput by how it reads the table and by the pool, at the fewest connections.
 
-    Columns: ``read``, ``small pool``, ``large pool``, ``large : small``. The last row is the article's
-    own pair, with a small pool of 128 MB.
+    Points that did not pass the gate are left out. Columns: ``read``, ``small pool``, ``large pool``,
+    ``large : small``. The last row is the article's own pair, with a small pool of 128 MB.
     """
-    of_engine = rerun.metrics.filter(engine="mariadb")
+    of_engine = rerun.metrics.filter("valid", engine="mariadb")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = {key: group["tps"].median() for key, group in fewest.group_by("workload", "variant")}
     found = [
@@ -161,10 +171,40 @@ def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     )
 
 
+def file_access(rerun: Rerun) -> pl.DataFrame:
+    """Return what MySQL's file access and hash index are worth with a small pool, by connections.
+
+    Columns: ``connections``, ``defaults of`` (the version whose defaults they are), ``queries per s``,
+    ``read from disk (kB per query)``, ``CPU of the engine (%)``, ``gate passed``. Empty if the variant
+    with the newer defaults was not run.
+    """
+    of_engine = rerun.metrics.filter(
+        pl.col("variant").is_in(list(_DEFAULTS)), engine="mysql", workload="spec_tree"
+    )
+    both = of_engine.filter(pl.col("variant").n_unique().over("concurrency") == len(_DEFAULTS))
+    medians = {
+        "tps": "queries per s",
+        "read_kb_per_transaction": "read from disk (kB per query)",
+        "engine_cpu_percent": "CPU of the engine (%)",
+    }
+    return (
+        both.group_by("concurrency", "variant", "valid")
+        .agg(pl.col(name).median().round_sig_figs(3).alias(to) for name, to in medians.items())
+        .sort("concurrency", "variant")
+        .select(
+            pl.col("concurrency").alias("connections"),
+            pl.col("variant").replace_strict(_DEFAULTS).alias("defaults of"),
+            *medians.values(),
+            points.gate_passed(),
+        )
+    )
+
+
 def _cell(row: dict[str, float | None]) -> str:
     if row["tps"] is None:
         return "N/A"
-    return f"{row['p99']:.3f} / {row['p999']:.3f} / {row['tps']:,.0f}"
+    cell = f"{row['p99']:.3f} / {row['p999']:.3f} / {row['tps']:,.0f}"
+    return cell if row["valid"] else f"({cell})"
 
 
 def _layout(rerun: Rerun) -> pl.Expr:
@@ -283,6 +323,7 @@ def section(source: Source) -> Content:
         "pool-or-plan": digits(
             pool_or_plan(repo, rerun), "small pool", "large pool", "large : small"
         ),
+        "file-access": file_access(rerun),
         "footprint": footprint.table(rerun),
     }
     return made
