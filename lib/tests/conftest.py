@@ -597,7 +597,9 @@ def _processes(root: Path) -> Iterator[str]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name = (folder / "comm").read_text().strip()
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            command = (
+                (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            )
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
             theirs = folder.stat().st_uid in uids or (folder / "cwd").readlink() == root
         except OSError:

@@ -51,6 +51,7 @@ FORESEEN = {
         },
         "profile quick does not run oceanbase default oltp_insert",
     ),
+    "a whole curve of several points": ({"test": "above", "over": SERIES, "at": "overall"}, None),
     "all of a curve": ({"test": "bound", "by": ["memory"]}, None),
     "what needs more than runs": ({"test": "none", "needs": "A lab."}, None),
 }
@@ -74,6 +75,16 @@ def test_claims_that_a_plan_cannot_decide_are_named(checkout, of_claim, case):
     instance = target.instance_type(checkout, spec.instance)
     found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
     assert found == ([expected] if expected else [])
+
+
+def test_one_number_of_clients_is_no_whole_curve(checkout, of_claim):
+    series = SERIES | {"variant": "no_full_pages"}  # `standard` runs one point of it
+    test = {"test": "ratio", "of": series, "over": series, "at": "greatest", "value": 1}
+    spec = of_claim(test)
+    instance = target.instance_type(checkout, spec.instance)
+    plan = planned(checkout, STUDY, MEASURED_PROFILE)
+    ((_, reason),) = undecidable(spec, instance, plan)
+    assert reason == "a whole curve, of which standard runs 16 clients alone"
 
 
 @pytest.mark.parametrize(("name", "is_foreseen"), [("tpcc", False), (STUDY, True)])

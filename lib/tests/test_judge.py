@@ -787,6 +787,35 @@ def test_several_metrics_are_compared_one_by_one(checkout, judged):
     assert one.reason.startswith("postgres tuned oltp_write_only latency_mean_us, ")
 
 
+def test_what_one_of_the_metrics_that_may_be_meant_turns_round_depends(checkout, judged):
+    metrics = {"metric": ["tps", "latency_mean_us"]}
+    test = {"test": "above", "of": ONE | metrics, "over": OTHER | metrics, "at": [64]}
+    judged(test | {"take": "each"}, {TUNED: HIGH, DEFAULT: LOW})
+    with editable(checkout.store) as store:
+
+        def verdict(latency: str) -> judge.Judgement:
+            store.connection.execute(f"UPDATE run SET latency_mean_us = {latency}")
+            return judge.judge(checkout, STUDY, rerun(store))[0]
+
+        lower = verdict("if(variant = 'tuned', 500, 1000) + trial")
+        assert (lower.verdict, lower.found[:4]) == ("depends", "2.00")
+        assert "; 0.50" in lower.found
+        assert " for postgres tuned oltp_write_only latency_mean_us, 16 clients" in lower.found
+        assert verdict("if(variant = 'tuned', 1000, 500) + trial").verdict == "reproduced"
+
+
+@pytest.mark.parametrize("test", [{"test": "above", "at": "overall"}, {"test": "knee"}])
+def test_one_number_of_clients_is_no_whole_curve(judged, test):
+    test = {"of": ONE | {"workload": "oltp_insert"}, **test}
+    if test["test"] == "above":
+        test["over"] = test["of"] | {"variant": "default"}
+    else:
+        test |= {"first": 64, "last": 64}
+    one = judged(test, {INSERT: AT_16_HIGH, PLAIN_INSERT: AT_16_LOW})
+    assert one.verdict == "not testable here"
+    assert one.reason.startswith("16 clients (the article's 64) alone")
+
+
 def test_one_variant_may_be_held_against_several(judged):
     test = {"test": "above", "of": ONE, "over": PLAIN | {"variant": ["default", "tuned"]}}
     # nobody can tell whether it is above itself

@@ -18,7 +18,7 @@ from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import metrics, results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.study.claims import Claim, Series, clients_here
+from benchlab.study.claims import Change, Claim, Knee, Peak, Series, clients_here
 from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 
 #: Lowest confidence at which an attribution counts; below it another answer remains possible.
@@ -124,6 +124,14 @@ class Evidence:
         """Say which of a claim's engines were run in another version than the article's."""
         engines = dict.fromkeys(series.engine for _, series in claim.series)
         return [self._other_versions[one] for one in engines if one in self._other_versions]
+
+    def other_load(self, claim: Claim) -> list[str]:
+        """Say that clients share fewer cores than in the article, if a claim is about their number."""
+        cores, theirs = self._all["limit_cores"].first(), self._instance.cores
+        if self._clients_per_core or cores == theirs:
+            return []
+        about_number = isinstance(claim.decided_by, Change | Peak | Knee)
+        return [f"{cores:g} cores for the article's {theirs}"] if about_number else []
 
     def curve(self, series: Series, metric: str | None = None) -> Curve:
         """Return the values of the trials at each of our concurrencies.

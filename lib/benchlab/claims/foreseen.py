@@ -103,7 +103,15 @@ def _reason(
         if lacking := _lacking(part, set.intersection(*sides), scale):
             who = "no profile runs" if _in_none(study, part, scale) else f"{profile} does not run"
             return f"{_clients(lacking, scale)}, which {who}"
+        if _is_of_a_whole_curve(part) and len(at := set.intersection(*sides)) == 1:
+            return f"a whole curve, of which {profile} runs {min(at):,} clients alone"
     return None
+
+
+def _is_of_a_whole_curve(test: OfCurves) -> bool:
+    """Whether a test is about a curve as a whole, so that one number of clients decides nothing."""
+    at = getattr(test, "at", None)
+    return isinstance(test, Peak | Knee) or at in ("overall", "greatest", "least")
 
 
 def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:

@@ -5,8 +5,10 @@ One function here decides each test of :mod:`benchlab.study.claims`, with the st
 
 - *reproduced*: the test holds;
 - *not reproduced*: it does not hold;
-- *inconclusive*: there are too few trials to decide; the verdict says how many would be enough;
-- *depends*: the test holds in one envelope and not in another; both findings are given;
+- *inconclusive*: there are too few trials to decide, and the verdict says how many would be enough; or
+  nothing run here contradicts the claim, and the far end of its range was not run;
+- *depends*: the test holds in one envelope and not in another, or by one of the metrics that the
+  article may have meant and not by another; both findings are given;
 - *not testable here*: the runs could not decide it whatever they measured; the reason is given.
 
 The verdicts of a rerun are one family: at most 5 % of the decided ones are expected to be wrong. So
@@ -99,6 +101,8 @@ class _Finding:
     trials_needed: int | None = None
     has_chance: bool = True
     """Whether another run might have found something else by chance."""
+    opposite: str = ""
+    """Opposite finding for what the article may have meant just as well."""
 
     @property
     def is_exact(self) -> bool:
@@ -175,13 +179,15 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     except NotTestable as reason:
         return Judgement(study_name, claim, "not testable here", reason=str(reason))
     verdict, found = _VERDICTS[finding.answer], finding.found
+    if finding.opposite:
+        verdict, found = "depends", f"{found}; {finding.opposite}"
     for envelope, other in _elsewhere(claim, evidence).items():
         if {finding.answer, other.answer} == _OPPOSITE:
             verdict, found = "depends", f"{found}; {other.found} in the envelope {envelope}"
     reasons = [finding.where] if finding.where else []
     if finding.is_open_for_one_trial:
         reasons.append("a single trial has no interval")
-    reasons += evidence.other_versions(claim)
+    reasons += evidence.counting(claim).other_load(claim) + evidence.other_versions(claim)
     return Judgement(
         study_name,
         claim,
@@ -234,12 +240,25 @@ def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
             raise missing
         extreme = min if test.take == "least" else max
         return extreme(found, key=lambda one: one.number.value)
+    if test.take == "each":
+        if missing:
+            raise missing
+        return _each(found)
     settled, order = _SETTLED_BY[test.take]
     if missing and not any(one.answer is settled for one in found):
         raise missing
     # among equal answers "any" shows the one most in favour of the claim, "every" the one least
     sign = -1 if test.take == "any" else 1
     return min(found, key=lambda one: (order.index(one.answer), sign * _margin(test, one)))
+
+
+def _each(found: list[_Finding]) -> _Finding:
+    """Return the first finding, or the first one that is open, with the first opposite one."""
+    first = next((one for one in found if one.answer is Answer.OPEN), found[0])
+    for other in found:
+        if {first.answer, other.answer} == _OPPOSITE:
+            return replace(first, opposite=f"{other.found} for {other.where}")
+    return first
 
 
 def _margin(test: OfCurves, finding: _Finding) -> float:
@@ -313,6 +332,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
 
 def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tuple[int, Estimate]:
     """Return where the ratio of two curves is greatest or least, and that ratio."""
+    _require_several(above, evidence)
     if test.at == "greatest":
         return stats.greatest_ratio(above, below, evidence.confidence)
     at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
@@ -353,6 +373,7 @@ def _position(
     test: Peak | Knee, evidence: Evidence, curve: Curve, position: stats.Position
 ) -> _Finding:
     evidence.require_whole(*_sides(test))
+    _require_several(curve, evidence)
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
         clients = words.between(test.first, test.last)
@@ -534,6 +555,18 @@ def _covered(
     return evidence.covered(curve, test.at, not_passed)
 
 
+def _require_several(curve: Curve, evidence: Evidence) -> None:
+    """Check that a curve has several numbers of clients, since one shows neither a whole nor a shape.
+
+    Raises:
+        NotTestable: it has one.
+    """
+    if len(curve) == 1:
+        raise NotTestable(
+            f"{_clients(evidence, *curve)} alone, where the claim is about a whole curve"
+        )
+
+
 def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
     """Return how far a curve covers all concurrencies at which the test's curves were run."""
     not_passed = sorted(evidence.not_passed(*_sides(test)))
@@ -556,6 +589,7 @@ def _on_the_whole(
     decide: Callable[[Estimate], Answer],
 ) -> _Finding:
     """Decide a test by the geometric mean of the ratios of two curves."""
+    _require_several(above, evidence)
     sides = [curve.values() for curve in (above, below)]
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
     where = f"on average over {_clients(evidence, *above)}"

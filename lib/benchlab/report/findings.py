@@ -56,7 +56,7 @@ def side_by_side(panels: list[alt.LayerChart]) -> alt.ConcatChart:
 def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
     """Return the headline claims of the study; if it has none, the first ones that runs decided.
 
-    Keys of each: ``claim``, ``verdict``, ``found``.
+    Keys of each: ``claim``, ``verdict``, ``found``, ``reason``.
     """
     of_runs = {one.claim.id: one for one in verdicts.of_runs(judged)}
     decided = [name for name, one in of_runs.items() if one.verdict in DECIDED]
@@ -67,6 +67,7 @@ def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
             "claim": of_runs[name].claim.claim.strip(),
             "verdict": of_runs[name].verdict,
             "found": _found(of_runs[name]),
+            "reason": of_runs[name].reason,
         }
         for name in chosen
     ]

@@ -64,9 +64,10 @@ class Series(StrictModel):
 class OfCurves(StrictModel):
     """A test of one curve or of a pair of curves, or of several of these one after the other."""
 
-    take: Literal["every", "any", "least", "greatest"] = "every"
+    take: Literal["every", "any", "each", "least", "greatest"] = "every"
     """For which of several curves it must hold: every or any of them, or the one with the least or the
-    greatest ratio."""
+    greatest ratio. With ``each`` the article leaves open which one it means: if it holds for one of
+    them and not for another, the verdict is *depends*."""
 
     @property
     def parts(self) -> list[Self]:
