@@ -94,6 +94,20 @@ def test_a_trial_that_was_repeated_counts_once_and_as_it_ended_last(checkout, me
     assert (row["n"], row["tps"]) == (2, 115.0)
 
 
+def test_planned_trials_without_a_run_are_named(checkout, close_run):
+    plan = planned(checkout)
+    plan.save(checkout)
+    of_postgres = [one for one in plan.trials if one.point.engine == "postgres"]
+    close_run(trial=of_postgres[0])
+    close_run("failed", "it died", trial=of_postgres[1])
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        found = (
+            points.not_counted(rerun(store, "quick")).group_by("status").agg(pl.col("runs").sum())
+        )
+    assert dict(found.iter_rows()) == {"failed": 1, "not run": len(plan.trials) - 2}
+
+
 # Targets: a trial has the same key on all of them
 
 

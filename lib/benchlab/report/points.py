@@ -177,10 +177,15 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 
 
 def not_counted(rerun: Rerun) -> pl.DataFrame:
-    """Return the curves with failed or refused runs, the reason and the number of such runs."""
+    """Return the curves that lack runs, with the reason and the number of such runs.
+
+    The ``status`` is *failed*, *refused*, or *not run* if a sweep was stopped before its end.
+    """
+    not_run = rerun.not_run.select("engine", "variant", status=pl.lit("not run"), error=pl.lit("–"))
+    columns = not_run.columns
     found = (
-        rerun.runs.filter(pl.col("status") != "ok")
-        .group_by("engine", "variant", "status", "error")
+        pl.concat([rerun.runs.filter(pl.col("status") != "ok").select(columns), not_run])
+        .group_by(columns)
         .agg(pl.len().alias("runs"))
     )
     return in_order(found, rerun.study, "status", "error").with_columns(engine_named(rerun.study))

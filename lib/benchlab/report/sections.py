@@ -152,6 +152,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "similar_within": similar.WITHIN,
             "speed_within": speed.WITHIN,
             "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
+            "not_run": len(rerun.not_run),
             "instance": {
                 "cores": rerun.instance.cores,
                 "memory_gib": rerun.instance.memory_bytes / GIB,

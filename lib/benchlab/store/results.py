@@ -34,6 +34,15 @@ _LAST = """
     ORDER BY ALL
 """
 
+# The planned trials of any kind that have no run.
+_NOT_RUN = """
+    SELECT * FROM planned_trial ANTI JOIN run USING (target, trial_key)
+    WHERE study = ? AND profile = ? AND target = ?
+        AND trial_key IN (SELECT trial_key FROM planned)
+    QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY planned DESC) = 1
+    ORDER BY position
+"""
+
 # The checks that runs did not pass, in the order in which they were made; see benchlab.gate.checks.
 _NOT_PASSED = """
     SELECT run_id, "check", value, found FROM gate SEMI JOIN chosen USING (run_id) WHERE NOT passed
@@ -73,6 +82,11 @@ class Rerun:
     def last(self) -> pl.DataFrame:
         """The last run of every planned trial of any kind, whatever its status."""
         return self.store.sql(_LAST, self.study.study, self.profile, self.target)
+
+    @cached_property
+    def not_run(self) -> pl.DataFrame:
+        """The planned trials of any kind without a run, as rows of ``planned_trial``: a sweep was stopped."""
+        return self.store.sql(_NOT_RUN, self.study.study, self.profile, self.target)
 
     @property
     def runs(self) -> pl.DataFrame:
