@@ -319,6 +319,8 @@ def test_reads_of_a_cached_table_have_to_be_from_its_cache(served, fetched, cach
         ),
     }
     assert outcome(of_run, checks.CACHED) == expected
+    # nobody may read the counters of an external server
+    assert outcome(of_run | {"engine_counter": pl.DataFrame()}, checks.CACHED) is None
 
 
 def second_of(line: bytes) -> tuple[int, float] | None:

@@ -15,8 +15,11 @@ from benchlab.study.roles import PRIMARY, STANDBY
 #: Setting with which :meth:`TiDB.tune` caches all tables; not a variable of the server.
 TABLE_CACHE = "table_cache"
 
+#: What names of counters on a server's own page contain. An external server's page is not read.
+SERVER = "tidb_server_"
+
 #: Counter of the reads that were served from the cache of a table.
-CACHED_READS = "tidb_server_read_from_tablecache_total"
+CACHED_READS = f"{SERVER}read_from_tablecache_total"
 
 #: Counters of the read requests that TiDB sends to its storage. In newer versions the server's own
 #: requests have the label :data:`INTERNAL`.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS, TABLE_CACHE
+from benchlab.engines.tidb import CACHED_READS, INTERNAL, SERVER, STORAGE_READS, TABLE_CACHE
 from benchlab.gate import steady
 from benchlab.observers import background
 from benchlab.study.resources import CLIENT_CPU
@@ -180,7 +180,10 @@ def _foreign_cores(used: UsedCores, nodes: list[str]) -> float | None:
 
 
 def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
-    """Return whether a server's cache of tables served the reads; ``None``: it was not to cache any."""
+    """Return whether a server's cache of tables served the reads.
+
+    ``None``: it was not to cache any, or nobody may read its counters, as those of an external server.
+    """
     settings, counters = (
         frame.select(columns).rows()
         if not (frame := tables.get(name, pl.DataFrame())).is_empty()
@@ -194,6 +197,8 @@ def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
         return None
     # a counter's series may begin or end within the run
     counted = {name: end - (begin or 0) for name, begin, end in counters if end is not None}
+    if not any(SERVER in name for name in counted):
+        return None
     served = sum(count for name, count in counted.items() if name.endswith(CACHED_READS))
     fetched = sum(
         count
