@@ -161,9 +161,16 @@ class Planner:
         return self._intervened(where, where.curve, intervention, number)
 
     def single_writes(self) -> list[Batch]:
-        """Return the points with single writes in the study's order, each a batch of one trial."""
-        blocks = self.study.single_writes
-        return [batch for block in blocks for batch in self._each(block, block.single_writes)]
+        """Return the points with single writes, each trial a batch of its own.
+
+        The points have the study's order. All have their first trial before any has its second.
+        """
+        return [
+            batch
+            for number in range(1, self._profile.trials + 1)
+            for block in self.study.single_writes
+            for batch in self._each(block, block.single_writes, number)
+        ]
 
     def outcomes(self) -> list[Batch]:
         """Return the points with checks in the study's order, each a batch of one trial."""
@@ -171,11 +178,11 @@ class Planner:
         return [batch for block in blocks for batch in self._each(block, block.outcomes)]
 
     def _each(
-        self, block: SingleWritesBlock | OutcomesBlock, intervention: Intervention
+        self, block: SingleWritesBlock | OutcomesBlock, intervention: Intervention, number: int = 1
     ) -> Iterator[Batch]:
         if self.profile_name in block.profiles:
             for curve in itertools.product(block.engines, block.variants, block.workloads):
-                yield self._intervened(block, curve, intervention)
+                yield self._intervened(block, curve, intervention, number)
 
     def _intervened(
         self,

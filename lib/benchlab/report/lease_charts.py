@@ -37,7 +37,8 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
             ("latency_ms", f"{latency} (ms)", 110),
         )
     ]
-    return alt.vconcat(*lines, *([_strip(run)] if len(run.states) else []), spacing=14)
+    views = [*lines, *([_strip(run)] if len(run.states) else [])]
+    return alt.vconcat(*views, spacing=14, title=run.label)
 
 
 def _strip(run: LeaseRun) -> alt.Chart:
@@ -70,7 +71,7 @@ def _time(run: LeaseRun, column: str = "second") -> alt.X:
 def waits(frame: pl.DataFrame) -> alt.LayerChart:
     """Distribution of the time that a write's COMMIT took, one curve per lease.
 
-    Dashed: waits that are spread evenly from 0 to the lease.
+    Dashed: waits that are spread evenly from half the lease to the whole lease.
 
     Args:
         frame: see :func:`benchlab.report.leases.waits`.
@@ -84,7 +85,7 @@ def waits(frame: pl.DataFrame) -> alt.LayerChart:
         [
             shares.select("lease", "lease_s")
             .unique(maintain_order=True)
-            .with_columns(wait_s=pl.col("lease_s") * share, share=pl.lit(float(share)))
+            .with_columns(wait_s=pl.col("lease_s") * (1 + share) / 2, share=pl.lit(float(share)))
             for share in (0, 1)
         ]
     )

@@ -22,13 +22,18 @@ from benchlab.store.results import Rerun
 #: State in which writes may change a table, as TiDB names it in ``mysql.table_cache_meta``.
 WRITE = "WRITE"
 
-_TABLES = ("run", "interval", "single_write", "table_state")
+#: State in which readers may use the cache.
+READ = "READ"
+
+_TABLES = ("run", "interval", "engine_setting", "single_write", "table_state")
 
 
 @dataclass(frozen=True)
 class LeaseRun:
     """One run with single writes; all times are seconds of its measured part."""
 
+    label: str
+    """Engine with its version, workload, clients, and length of a read lease."""
     seconds: pl.DataFrame
     """``second`` (its end), ``tps``, ``percentile``, ``latency_ms`` (at that percentile)."""
     writes: pl.DataFrame
@@ -55,17 +60,21 @@ def stored(store: Store, run_id: str) -> LeaseRun:
 
 
 def runs(rerun: Rerun) -> pl.DataFrame:
-    """Return the runs with single writes, with ``curve``, ``lease_s`` and ``every_s``.
+    """Return the runs with single writes, with ``curve``, ``lease_s``, ``writes`` and ``every_s``.
 
-    ``lease_s`` is the duration of a read lease in seconds, null if tables are not cached. ``every_s``
-    is the length in seconds of a period with one write.
+    ``lease_s`` is the duration of a read lease in seconds, null if tables are not cached. ``writes`` is
+    the number of writes into each table, ``every_s`` the length in seconds of a period with one.
     """
     leases = rerun.of_runs(metrics.LEASES, rerun.single_writes)
-    every_s = pl.col("intervention").str.json_path_match("$.every_s").cast(pl.Int64)
+    requested = [
+        pl.col("intervention").str.json_path_match(f"$.{name}").cast(pl.Int64).alias(name)
+        for name in ("writes", "every_s")
+    ]
     return (
         with_curve(rerun.single_writes, rerun.study)
         .join(leases, on="run_id", how="left")
-        .with_columns(every_s.alias("every_s"))
+        .with_columns(*requested)
+        .sort("run_id")
     )
 
 
@@ -86,19 +95,21 @@ def demonstration(rerun: Rerun) -> LeaseRun | None:
 
     One write has the greatest effect there.
     """
-    of_cached = (
-        runs(rerun).drop_nulls("lease_s").sort("tables", "every_s", descending=[False, True])
-    )
+    of_cached = runs(rerun).drop_nulls("lease_s").sort("tables", "writes", maintain_order=True)
     return None if of_cached.is_empty() else stored(rerun.store, of_cached["run_id"][0])
 
 
 def waits(rerun: Rerun) -> pl.DataFrame:
-    """Return every single write: ``run_id``, ``curve``, ``lease_s``, ``wait_s``.
+    """Return every single write of the runs with the most tables.
 
-    ``wait_s`` is the time from sending COMMIT to its answer.
+    Each table is written so rarely there that its write lease is over and it is read from the cache
+    again; in runs with a single table, writes may meet a write lease that has not ended.
+
+    Columns: ``run_id``, ``curve``, ``lease_s``, ``wait_s``, the time from sending COMMIT to its answer.
     """
+    with_most = runs(rerun).filter(pl.col("tables") == pl.col("tables").max())
     return (
-        metrics.of_single_writes(rerun.store, runs(rerun))
+        metrics.of_single_writes(rerun.store, with_most)
         .select("run_id", "curve", "lease_s", wait_s="commit_wait_s")
         .sort("lease_s", "wait_s")
     )
@@ -107,8 +118,9 @@ def waits(rerun: Rerun) -> pl.DataFrame:
 def summary(waits: pl.DataFrame) -> pl.DataFrame:
     """Return the waits of the writes under each lease.
 
-    Columns: ``lease (s)``, ``writes``, ``median (s)``, ``95th percentile (s)``, ``greatest (s)``,
-    ``within the lease`` (share of the writes, with its 95 % interval).
+    Columns: ``lease (s)``, ``writes``, ``least (s)``, ``median (s)``, ``95th percentile (s)``,
+    ``greatest (s)``; ``over half a lease`` and ``within the lease``, shares of the writes with their
+    95 % intervals.
     """
     wait = pl.col("wait_s")
     return (
@@ -116,18 +128,62 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
         .group_by(pl.col("lease_s").alias("lease (s)"), maintain_order=True)
         .agg(
             pl.len().alias("writes"),
+            wait.min().round_sig_figs(3).alias("least (s)"),
             wait.median().round_sig_figs(3).alias("median (s)"),
             wait.quantile(0.95, "nearest").round_sig_figs(3).alias("95th percentile (s)"),
             wait.max().round_sig_figs(3).alias("greatest (s)"),
+            (wait >= pl.col("lease_s") / 2).alias("over half a lease"),
             (wait <= pl.col("lease_s")).alias("within the lease"),
         )
         .with_columns(
-            pl.col("within the lease").map_elements(
-                lambda within: words.estimated(stats.share(within.to_list())),
+            pl.col("over half a lease", "within the lease").map_elements(
+                lambda those: words.estimated(stats.share(those.to_list())),
                 return_dtype=pl.String,
             )
         )
     )
+
+
+def by_state(rerun: Rerun) -> pl.DataFrame:
+    """Return what readers of one table do in each of its states, and how long a write slows them down.
+
+    One row for each run with one cached table. A second counts for a state if the table was in it from
+    its begin to its end. Columns: ``rows``, ``lease (s)``, ``seconds between writes``; ``READ (1/s)``
+    and ``WRITE (1/s)``, mean throughputs; ``WRITE : READ``; ``dip (s)``, the transactions that a write
+    cost over those that a second of WRITE cost.
+    """
+    of_one = runs(rerun).drop_nulls("lease_s").filter(pl.col("tables") == 1)
+    rows = []
+    for run in of_one.sort("rows_per_table", "lease_s", "every_s").iter_rows(named=True):
+        seen = stored(rerun.store, run["run_id"])
+        read, write = (_in_state(seen, state) for state in (READ, WRITE))
+        if read is not None and write is not None:
+            lost = (read - seen.seconds["tps"]).sum()
+            dip_s = lost / (read - write) / run["writes"] if read > write else None
+            key = (run["rows_per_table"], run["lease_s"], run["every_s"])
+            rows.append((*key, read, write, write / read, dip_s))
+    numbers = ["READ (1/s)", "WRITE (1/s)", "WRITE : READ", "dip (s)"]
+    schema = {
+        "rows": pl.Int64,
+        "lease (s)": pl.Float64,
+        "seconds between writes": pl.Int64,
+        **dict.fromkeys(numbers, pl.Float64),
+    }
+    found = pl.DataFrame(rows, schema=schema, orient="row")
+    return found.with_columns(pl.col(numbers).round_sig_figs(3))
+
+
+def _in_state(run: LeaseRun, state: str) -> float | None:
+    """Return the mean throughput of the seconds in which the run's table was in a state throughout."""
+    stays = run.states.filter(state=state)
+    within = pl.any_horizontal(
+        *(
+            (pl.col("second") - 1 >= begin) & (pl.col("second") <= end)
+            for begin, end in stays.select("begin", "end").iter_rows()
+        ),
+        False,
+    )
+    return run.seconds.filter(within)["tps"].mean()
 
 
 def write_leases(rerun: Rerun) -> pl.DataFrame:
@@ -161,14 +217,23 @@ def write_leases(rerun: Rerun) -> pl.DataFrame:
 
 
 def _of_tables(tables: Mapping[str, pl.DataFrame]) -> LeaseRun:
-    begin, end = tables["run"].select("measure_begin", "measure_end").row(0)
+    (of_run,) = tables["run"].to_dicts()
+    begin, end = of_run["measure_begin"], of_run["measure_end"]
 
     def since(column: str) -> pl.Expr:
         return pl.col(column) - begin
 
     latency = pl.col("latency_us").max() / 1e3  # a load that reads has one type of transaction
     states = tables.get("table_state", pl.DataFrame(schema=table_states.SCHEMA))
+    lease = tables["engine_setting"].filter(name=metrics.LEASE)["effective"].first()
+    parts = (
+        f"{of_run['engine']} {of_run['engine_version']}",
+        of_run["workload"],
+        f"{of_run['concurrency']} clients",
+        f"read lease of {lease} s" if lease else "not cached",
+    )
     return LeaseRun(
+        ", ".join(parts),
         tables["interval"]
         .filter(phase="measure")
         .group_by("second")

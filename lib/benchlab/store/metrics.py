@@ -7,7 +7,7 @@ run lacks the capture for it.
 import polars as pl
 
 from benchlab.engines.postgres import LOG_CALLS
-from benchlab.engines.tidb import CACHED_READS, INTERNAL, STORAGE_READS
+from benchlab.engines.tidb import CACHED_READS, INTERNAL, SERVER, STORAGE_READS
 from benchlab.observers import background, speed
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
@@ -113,11 +113,11 @@ _COUNTED = f"""
         nullif(sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["syncs"]}), 0) AS wal_writes,
         -- 0 where the server does not time them
         nullif(sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["ms"]}), 0) AS wal_write_ms,
-        CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
+        CASE WHEN bool_or(contains(name, '{SERVER}')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 contains(name, '{CACHED_READS}')
             ), 0) END AS cached_reads,
-        CASE WHEN bool_or(contains(name, 'tidb_server_')) THEN coalesce(
+        CASE WHEN bool_or(contains(name, '{SERVER}')) THEN coalesce(
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 regexp_matches(name, '{STORAGE_READS}') AND NOT contains(name, '{INTERNAL}')
             ), 0) END AS storage_reads,
@@ -188,15 +188,18 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
 
 
+#: Setting for the length of a read lease.
+LEASE = "tidb_table_cache_lease"
+
 #: Query for the length of a read lease of each run's server: ``run_id``, ``lease_s``.
-LEASES = """
+LEASES = f"""
     SELECT run_id, try_cast(effective AS DOUBLE) AS lease_s
-    FROM engine_setting SEMI JOIN chosen USING (run_id) WHERE name = 'tidb_table_cache_lease'
+    FROM engine_setting SEMI JOIN chosen USING (run_id) WHERE name = '{LEASE}'
 """
 
 _SINGLE_WRITES = f"""
     SELECT run_id, end_s - commit_s AS commit_wait_s,
-        commit_wait_s / lease_s AS commit_wait_per_lease
+        commit_wait_s - lease_s AS commit_wait_beyond_lease_s
     FROM single_write SEMI JOIN chosen USING (run_id) LEFT JOIN ({LEASES}) USING (run_id)
     ORDER BY run_id, end_s
 """

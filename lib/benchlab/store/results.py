@@ -85,7 +85,7 @@ class Rerun:
 
     @cached_property
     def not_run(self) -> pl.DataFrame:
-        """The planned trials of any kind without a run, as rows of ``planned_trial``: a sweep was stopped."""
+        """The planned trials of any kind without a run, as rows of ``planned_trial``."""
         return self.store.sql(_NOT_RUN, self.study.study, self.profile, self.target)
 
     @property

@@ -1,6 +1,9 @@
 """The article on cached tables: its numbers computed again, and those of the rerun beside them."""
 
+from statistics import mean
+
 import altair as alt
+import numpy as np
 import polars as pl
 
 from benchlab import stats
@@ -9,9 +12,9 @@ from benchlab.engines.tidb import OWN_WORK
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
 from benchlab.report import article_charts, lease_charts, leases, outcomes, theme
-from benchlab.report.sections import Content, Source
+from benchlab.report.sections import Content, Source, digits
 from benchlab.stats import Sample
-from benchlab.store import results
+from benchlab.store import metrics, results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 
@@ -181,9 +184,12 @@ def _named_as_published(rerun: Rerun, name: str) -> tuple[str, int, str]:
 def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
     """Return :func:`improvements` as text: a row per workload and size, a column per thread count.
 
-    A cell is ``article / here``, in percent. Values that did not pass the gate are in brackets.
+    A cell is ``article / here``, in percent, with the 95 % interval of ours if there are several
+    trials. Values that did not pass the gate are in brackets.
     """
-    here = pl.format("{} %", pl.col("here").round(0).cast(pl.Int64))
+    value, low, high = (pl.col(name).round(0).cast(pl.Int64) for name in ("here", "low", "high"))
+    interval = pl.format(" [{} to {}]", low, high).fill_null("")
+    here = pl.format("{} %{}", value, interval)
     cell = pl.concat_str(
         pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null("–"),
         pl.when("valid").then(here).otherwise(pl.format("({})", here)),
@@ -263,68 +269,138 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
 
 
 def own_work(rerun: Rerun) -> pl.DataFrame:
-    """Return the work that the TiDB server did on its own during the runs that count.
+    """Return the work that the TiDB server did on its own during the runs that count, by what was run.
 
-    Columns: ``work``, ``rounds`` (in all runs), ``runs`` (number of runs with a round), ``of`` (number
-    of runs with stored counters).
+    Columns: ``load`` (*reads*, *mixes*, *single writes*), ``runs`` (with stored counters), and for each
+    kind of work the number of these runs in which it was done.
     """
+    writing = [name for name, one in rerun.study.workloads.items() if one.writes]
+    load = pl.when(pl.col("intervention").is_not_null()).then(pl.lit("single writes"))
+    load = load.when(pl.col("workload").is_in(writing)).then(pl.lit("mixes"))
+    runs = pl.concat([rerun.counted, rerun.single_writes])
+    runs = runs.select("run_id", load.otherwise(pl.lit("reads")).alias("load"))
     counted = rerun.of_runs(
         "SELECT run_id, name, at_end - coalesce(at_begin, 0) AS rounds FROM engine_counter"
-        " SEMI JOIN chosen USING (run_id) WHERE at_end IS NOT NULL"
-    )
-    if counted.is_empty():
-        return pl.DataFrame()
-    rows = []
-    for work, pattern in OWN_WORK.items():
-        found = counted.filter(pl.col("name").str.contains(pattern), pl.col("rounds") > 0)
-        rows.append((work, int(found["rounds"].sum()), found["run_id"].n_unique()))
-    return pl.DataFrame(rows, schema=["work", "rounds", "runs"], orient="row").with_columns(
-        of=pl.lit(counted["run_id"].n_unique())
+        " SEMI JOIN chosen USING (run_id) WHERE at_end IS NOT NULL",
+        runs,
+    ).join(runs, on="run_id")
+    done = [
+        pl.col("run_id")
+        .filter(pl.col("name").str.contains(pattern), pl.col("rounds") > 0)
+        .n_unique()
+        .alias(work)
+        for work, pattern in OWN_WORK.items()
+    ]
+    return (
+        counted.group_by("load").agg(pl.col("run_id").n_unique().alias("runs"), *done).sort("load")
     )
 
 
 def between_writes(rerun: Rerun) -> pl.DataFrame:
     """Return what readers gain from a cached table that is written to at regular intervals.
 
-    The throughput of each period with one write is a sample; it is compared with periods of a plain
-    table.
+    A run's throughput is its mean over whole periods with one write each. It is compared with that of a
+    plain table of as many rows, whatever the time between its writes, which hardly slow its readers
+    down. The interval is over runs: the periods of one run share its host and its server.
 
-    Columns: ``rows_per_table``, ``lease_s``, ``every_s``, ``writes``, ``ratio`` (of the throughput,
-    cached : plain), ``low``, ``high`` (95 %), ``wait_s`` (median time from COMMIT to its answer).
+    Columns: ``rows_per_table``, ``lease_s``, ``every_s``; ``runs``; ``ratio`` of the throughputs,
+    cached : plain, with ``low``, ``high`` (95 %; null with a single run on a side); ``share`` of writes
+    among all statements; ``wait_s``, the median time from COMMIT to its answer.
     """
     runs = leases.runs(rerun).filter(pl.col("tables") == 1)
-    plain: dict[int, list[float]] = {}
-    rows = []
-    for run in runs.sort("every_s", "lease_s").iter_rows(named=True):
-        periods = leases.throughput_by_period(
-            leases.stored(rerun.store, run["run_id"]), run["every_s"]
-        )
-        if run["variant"] == "plain":
-            plain.setdefault(run["rows_per_table"], []).extend(periods)
-        else:
-            rows.append((run, periods))
-    waited = leases.waits(rerun).group_by("run_id").agg(pl.col("wait_s").median())
-    median_wait = dict(waited.iter_rows())
+    throughputs = [
+        mean(periods) if (periods := leases.throughput_by_period(seen, every_s)) else None
+        for run_id, every_s in runs.select("run_id", "every_s").iter_rows()
+        if (seen := leases.stored(rerun.store, run_id))
+    ]
+    waited = metrics.of_single_writes(rerun.store, runs).group_by("run_id")
+    whole = (
+        runs.with_columns(pl.Series("whole_tps", throughputs, dtype=pl.Float64))
+        .drop_nulls("whole_tps")
+        .join(waited.agg(pl.col("commit_wait_s").median()), on="run_id", how="left")
+    )
+    plain = whole.filter(variant="plain").group_by("rows_per_table").agg(plain_tps="whole_tps")
+    point = ["rows_per_table", "lease_s", "every_s"]
     found = []
-    for run, periods in rows:
-        if (beside := plain.get(run["rows_per_table"])) and periods:
-            of = stats.ratio(periods, beside)
-            point = (run["rows_per_table"], run["lease_s"], run["every_s"], len(periods))
-            found.append((*point, of.value, of.low, of.high, median_wait.get(run["run_id"])))
+    for row in (
+        whole.filter(pl.col("variant") != "plain")
+        .group_by(point)
+        .agg("whole_tps", pl.col("commit_wait_s").median())
+        .join(plain, on="rows_per_table")
+        .sort(point)
+        .iter_rows(named=True)
+    ):
+        of, tps = stats.ratio(row["whole_tps"], row["plain_tps"]), mean(row["whole_tps"])
+        share = 1 / (1 + tps * row["every_s"])
+        here = (*(row[name] for name in point), len(row["whole_tps"]))
+        found.append((*here, of.value, of.low, of.high, share, row["commit_wait_s"]))
     schema = {
         "rows_per_table": pl.Int64,
         "lease_s": pl.Float64,
         "every_s": pl.Int64,
-        "writes": pl.Int64,
-        **dict.fromkeys(("ratio", "low", "high", "wait_s"), pl.Float64),
+        "runs": pl.Int64,
+        **dict.fromkeys(("ratio", "low", "high", "share", "wait_s"), pl.Float64),
     }
-    return pl.DataFrame(found, schema=schema, orient="row").sort(*list(schema)[:3])
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def pays_from(between: pl.DataFrame) -> pl.DataFrame:
+    """Return from how many seconds between two writes on a cached table pays, by its rows and lease.
+
+    The ratio is interpolated along the logarithm of the seconds. The interval is where the bounds of
+    the ratio cross 1. ``≤ 4`` or ``> 32``: it crosses before or beyond what was run.
+
+    Args:
+        between: see :func:`between_writes`.
+
+    Returns:
+        Columns ``rows``, ``lease (s)``, ``pays from (s between writes)``, ``95 % interval`` (empty if a
+        ratio has none), ``writes among statements there`` (``1 in 120,000``).
+    """
+    rows = []
+    for (size, lease_s), of in between.group_by("rows_per_table", "lease_s", maintain_order=True):
+        seconds = of["every_s"].to_list()
+        value, low, high = (
+            _crossing(seconds, of[name].to_list()) for name in ("ratio", "low", "high")
+        )
+        known = of["low"].null_count() == 0
+        interval = f"{_seconds(high, seconds)} to {_seconds(low, seconds)}" if known else ""
+        share = ""
+        if value is not None and seconds[0] < value:
+            per_s = float(np.interp(value, seconds, 1 / (of["share"] * of["every_s"])))
+            share = f"1 in {round(per_s * value, -3):,.0f}"
+        rows.append((size, lease_s, _seconds(value, seconds), interval, share))
+    schema = {
+        "rows": pl.Int64,
+        "lease (s)": pl.Float64,
+        "pays from (s between writes)": pl.String,
+        "95 % interval": pl.String,
+        "writes among statements there": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _crossing(seconds: list[int], ratios: list[float | None]) -> float | None:
+    """Return from where on the ratios are 1 or more; ``None``: beyond the last of the seconds."""
+    if None in ratios or ratios[-1] < 1:
+        return None
+    for at in range(len(ratios) - 1, 0, -1):
+        if ratios[at - 1] < 1:
+            part = (1 - ratios[at - 1]) / (ratios[at] - ratios[at - 1])
+            return seconds[at - 1] * (seconds[at] / seconds[at - 1]) ** part
+    return seconds[0]
+
+
+def _seconds(crossing: float | None, seconds: list[int]) -> str:
+    if crossing is None:
+        return f"> {seconds[-1]}"
+    return f"{crossing:.2g}" if crossing > seconds[0] else f"≤ {seconds[0]}"
 
 
 def pays(between: pl.DataFrame) -> alt.LayerChart:
     """Return a chart of readers' throughput, cached : plain table, against the time between writes.
 
-    Above the dashed line a cached table pays. The bars are 95 % intervals.
+    Above the dashed line a cached table pays. The bars are 95 % intervals over runs.
 
     Args:
         between: see :func:`between_writes`.
@@ -343,7 +419,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
         tooltip=[
             "table",
             "every_s",
-            "writes",
+            "runs",
             *(
                 alt.Tooltip(f"{name}:Q", format=".2f")
                 for name in ("ratio", "low", "high", "wait_s")
@@ -414,7 +490,9 @@ def section(source: Source) -> Content:
             "own-work": own_work(rerun),
             "outcomes": outcomes.table(rerun),
             "waits": leases.summary(waited),
-            "between-writes": written,
+            "between-writes": digits(written, "ratio", "low", "high", "share", "wait_s"),
+            "pays-from": pays_from(written),
+            "by-state": leases.by_state(rerun),
             "write-leases": leases.write_leases(rerun),
         }
     )

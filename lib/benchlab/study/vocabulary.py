@@ -76,7 +76,9 @@ METRICS = {
 #: Name → metric of a single write into a load that reads; the other metrics are those of a run.
 OF_SINGLE_WRITES = {
     "commit_wait_s": Metric("time that a single write's COMMIT takes", "s"),
-    "commit_wait_per_lease": Metric("time that a single write's COMMIT takes", "leases"),
+    "commit_wait_beyond_lease_s": Metric(
+        "time that a single write's COMMIT takes beyond the lease", "s"
+    ),
 }
 
 #: Name → metric that a claim may name.
