@@ -19,6 +19,18 @@ _USERS = {
 }
 
 
+# Cores of each service: the mean over the measured seconds, the sum over nodes.
+_OF_SERVICES = """
+    SELECT run_id, service, sum(cores) AS cores FROM (
+        SELECT run_id, node, replace(subject, 'engine ', '') AS service, avg(value) / 1e6 AS cores
+        FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+        WHERE subject LIKE 'engine %' AND metric = 'cpu_us_per_s'
+            AND t > measure_begin + 1 AND t <= measure_end
+        GROUP BY ALL
+    ) GROUP BY ALL
+"""
+
+
 def used(rerun: Rerun) -> pl.DataFrame:
     """Return who used the CPU at each point, in percent of the envelope's cores.
 
@@ -39,6 +51,33 @@ def used(rerun: Rerun) -> pl.DataFrame:
         "concurrency",
         pl.col(*_USERS).round(1),
         (pl.col("engine_cpu_us_per_transaction") / 1000).alias("cpu_ms_per_transaction"),
+        points.gate_passed(),
+    )
+
+
+def by_service(rerun: Rerun) -> pl.DataFrame:
+    """Return the cores that each service of an engine uses at each point; empty: each is one service.
+
+    Columns: ``curve``, ``workload``, ``concurrency``, one per service (medians over the trials of the
+    means over the measured seconds), ``gate passed``. Main envelope only.
+    """
+    runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
+    found = rerun.of_runs(_OF_SERVICES, runs).join(
+        runs.select("run_id", *POINT, "valid"), on="run_id"
+    )
+    if found.is_empty():
+        return pl.DataFrame()
+    by = [*POINT, "valid"]
+    wide = found.pivot(
+        on="service", index=by, values="cores", aggregate_function="median", sort_columns=True
+    )
+    services = wide.drop(by).columns
+    shown = points.in_order(with_curve(wide, rerun.study), rerun.study, "concurrency")
+    return shown.select(
+        "curve",
+        points.named(rerun.study),
+        "concurrency",
+        pl.col(services).round(2),
         points.gate_passed(),
     )
 

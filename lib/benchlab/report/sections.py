@@ -167,6 +167,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         # ratios of different sizes: three digits each, not the same decimals for all
         "similitude": digits(similitude.similitude(rerun), "article", "ours"),
         "costs": points.cost_table(rerun),
+        "services": cpu.by_service(rerun),
     }
     made.context["agreeing"] = noise.AGREEING
     made.panels = findings.panels(rerun, source.measured)
