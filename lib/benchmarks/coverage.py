@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from benchlab.claims.stability import LEAST_SAME
 from benchlab.repo import Repo
-from benchlab.simulation import stored
+from benchlab.simulation import coverage, stored
 from benchlab.stats import CONFIDENCE, Estimate
 from benchlab.stats.quantiles import normal
 from rich.console import Console
@@ -19,7 +19,8 @@ def measure(checkout: Repo, console: Console) -> Iterator[Row]:
         name = "{study}: intervals of a {statistic}, {points} points, {trials} trials, that cover"
         shown = _share(one["covered"], one["error"], one["reruns"])
         yield Row(name.format(**one), shown, "0.94 to 0.96")
-    for one in found.verdicts.iter_rows(named=True):
+    together = coverage.of_all_studies(found.verdicts)
+    for one in [*found.verdicts.to_dicts(), *together.to_dicts()]:
         name = f"{one['study']}: verdicts that are wrong, of those decided"
         shown = _share(one["wrong"], one["error"], one["reruns"])
         yield Row(name, shown, f"≤ {1 - CONFIDENCE:.2f}")

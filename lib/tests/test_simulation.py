@@ -103,6 +103,10 @@ def test_verdicts_are_wrong_as_seldom_as_they_say(found):
         few = one["study"] == "cached_tables"
         assert (one["decided"] >= 1) != few
         assert one["wrong"] - 3 * one["error"] <= 1 - CONFIDENCE
+    # and so are those of a paper about all studies
+    (together,) = coverage.of_all_studies(found.verdicts).to_dicts()
+    assert together["decided"] == pytest.approx(sum(found.verdicts["decided"]))
+    assert together["wrong"] + 3 * together["error"] <= 1 - CONFIDENCE
 
 
 def test_runs_may_be_as_short_and_as_long_as_the_profile_has_them():
@@ -172,7 +176,7 @@ def test_the_appendix_shows_every_case(found):
     rows = {name: len(table) for name, table in made.tables.items()}
     assert rows == {
         "simulated-coverage": len(found.intervals),
-        "simulated-verdicts": len(STUDIES),
+        "simulated-verdicts": len(STUDIES) + 1,  # all of them as one family
         "simulated-agreement": len(STUDIES),
         "simulated-level": noises,
         "simulated-drift": noises,

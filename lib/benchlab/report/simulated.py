@@ -67,8 +67,9 @@ def covered(found: Simulated) -> pl.DataFrame:
 
 
 def wrong(found: Simulated) -> pl.DataFrame:
-    """Return the share of wrong verdicts, one row per study."""
-    return found.verdicts.select(
+    """Return the share of wrong verdicts, one row per study, and one for all studies as one family."""
+    together = coverage.of_all_studies(found.verdicts)
+    return pl.concat([found.verdicts.drop("made"), together]).select(
         "study",
         pl.col("testable", "decided").round(1).name.suffix(" verdicts"),
         _shares("wrong", "error", decimals=1).alias("wrong, of those decided"),

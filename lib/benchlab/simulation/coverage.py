@@ -103,7 +103,8 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
 
     Columns: ``study``; ``testable``, ``decided`` (verdicts of a rerun, on average); ``wrong``, the
     share of wrong ones among the decided, averaged over reruns, with its standard ``error``;
-    ``reruns``; ``seed``.
+    ``wrong_verdicts``, the number of wrong ones in a rerun, on average, with its standard error
+    ``wrong_verdicts_error``; ``reruns``; ``seed``.
 
     Claims that few trials leave open get further trials, as in a sweep, and are judged once more.
     Claims about what binds are left out: simulated runs have no captures that show it.
@@ -114,14 +115,15 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
         reruns: number of simulated reruns.
     """
     random = np.random.default_rng(SEED)
-    testable, decided, wrong = [], [], []
+    testable, decided, wrong, wrong_verdicts = [], [], [], []
     for _ in range(reruns):
         judged = _judged(repo, rerun, random, has_effects=False)
         of_chance = [one for one in judged if one.confidence is not None]
         found = [one for one in of_chance if one.verdict in DECIDED]
         testable.append(len(of_chance))
         decided.append(len(found))
-        wrong.append(sum(map(_is_wrong, found)) / max(len(found), 1))
+        wrong_verdicts.append(sum(map(_is_wrong, found)))
+        wrong.append(wrong_verdicts[-1] / max(len(found), 1))
     return pl.DataFrame(
         {
             "study": rerun.study.study,
@@ -129,9 +131,34 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
             "decided": float(np.mean(decided)),
             "wrong": float(np.mean(wrong)),
             "error": standard_error(wrong),
+            "wrong_verdicts": float(np.mean(wrong_verdicts)),
+            "wrong_verdicts_error": standard_error(wrong_verdicts),
             "reruns": reruns,
             "seed": SEED,
         }
+    )
+
+
+def of_all_studies(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Return the verdicts of all studies as one family, the paper's: a row like those of each study.
+
+    ``wrong`` is the number of wrong verdicts that are expected in a paper, over the number of decided
+    ones that are. The studies are simulated independently of each other.
+
+    Args:
+        verdicts: a row for each study; see :func:`verdicts`.
+    """
+    decided = pl.col("decided").sum()
+    return verdicts.select(
+        pl.lit("all studies").alias("study"),
+        pl.col("testable").sum(),
+        decided,
+        (pl.col("wrong_verdicts").sum() / decided).alias("wrong"),
+        (pl.col("wrong_verdicts_error").pow(2).sum().sqrt() / decided).alias("error"),
+        pl.col("wrong_verdicts").sum(),
+        pl.col("wrong_verdicts_error").pow(2).sum().sqrt(),
+        pl.col("reruns").min(),
+        pl.col("seed").first(),
     )
 
 
