@@ -691,7 +691,7 @@ def test_runs_of_another_target_are_not_judged(judged, checkout, measured):
 def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     shutil.copytree(ROOT / "paper/studies", checkout.studies, dirs_exist_ok=True)
     (checkout.studies / "mine.yml").write_text(UNPUBLISHED)
-    store = measured({INSERT: AT_16_HIGH, PLAIN_INSERT: AT_16_LOW})
+    store = measured({INSERT: HIGH, PLAIN_INSERT: LOW})
     stored.write(checkout, store)
     verdicts = store.sql("SELECT * FROM verdict JOIN claim USING (study, claim)")
     wanted = [

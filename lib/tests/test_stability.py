@@ -60,8 +60,9 @@ def test_a_claim_that_one_rerun_lacks_is_not_compared():
 
 INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
 #: The tuning as strong as the article says, and as good as none.
-STRONG = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [400.0, 404.0, 408.0]}}
-WEAK = {INSERT: {16: [100.0, 101.0, 102.0]}, TUNED: {16: [101.0, 102.0, 103.0]}}
+PLAIN = {4: [50.0, 51.0, 52.0], 16: [100.0, 101.0, 102.0]}
+STRONG = {INSERT: PLAIN, TUNED: {4: [200.0, 204.0, 208.0], 16: [400.0, 404.0, 408.0]}}
+WEAK = {INSERT: PLAIN, TUNED: {4: [50.0, 51.0, 52.0], 16: [101.0, 102.0, 103.0]}}
 
 
 @pytest.fixture
@@ -83,13 +84,13 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     measured(STRONG).close()
     code, said = command("verdicts", STUDY)
     assert code == 0
-    assert f"{STUDY}: 2 reproduced, 7 not reproduced, 0 depends, 0 inconclusive" in said
+    assert f"{STUDY}: 2 reproduced, 9 not reproduced, 0 depends, 0 inconclusive" in said
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
-        "2 of 2 testable claims have the same verdict twice",
+        "4 of 4 testable claims have the same verdict twice",
     )
     import benchlab
 
@@ -132,11 +133,12 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: not reproduced (1.01 (" in said
     assert "); there: reproduced (4.00 (" in said
-    assert "benchlab: verdicts are not stable: 0% are the same" in said
+    assert "benchlab: verdicts are not stable: 50% are the same" in said
 
 
 def test_noise_is_that_of_the_trials(measured):
-    store = measured(STRONG | {("oceanbase", "tuned", "oltp_write_only"): {16: [7.0]}})
+    at_16 = {curve: {16: trials[16]} for curve, trials in STRONG.items()}
+    store = measured(at_16 | {("oceanbase", "tuned", "oltp_write_only"): {16: [7.0]}})
     found = noise.table(rerun(store)).rows_by_key("variant", named=True, unique=True)
     assert set(found) == {"default", "tuned"}  # a point with one trial says nothing
     wanted = stats.noise_floor([(100.0, 101.0)])
