@@ -106,6 +106,11 @@ def test_it_is_read_from_the_store_as_from_the_raw_files(checkout, written):
     assert stored.states["end"][-1] == pytest.approx(5.9)
 
 
+def test_a_run_whose_server_reports_no_lease_is_read_from_its_files(checkout, close_run, trials):
+    record = close_run(trial=trials[1], **captures(WAITS) | {"settings.json": b"[]"})
+    assert leases.read(checkout.raw, record).label.endswith(", 16 clients, not cached")
+
+
 def test_it_is_no_trial_of_a_curve(written, trials):
     found = written(WAITS)
     assert found.counted["trial_key"].to_list() == [trials[0].key]

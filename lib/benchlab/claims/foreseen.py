@@ -100,11 +100,12 @@ def _reason(
             return f"profile {profile} does not run {series}"
     for part in claim.decided_by.parts:
         sides = [run[_key(one, done)] for one in (part.of, getattr(part, "over", None)) if one]
-        if lacking := _lacking(part, set.intersection(*sides), scale):
+        there = set.intersection(*sides)
+        if lacking := _lacking(part, there, scale):
             who = "no profile runs" if _in_none(study, part, scale) else f"{profile} does not run"
             return f"{_clients(lacking, scale)}, which {who}"
-        if _is_of_a_whole_curve(part) and len(at := set.intersection(*sides)) == 1:
-            return f"a whole curve, of which {profile} runs {min(at):,} clients alone"
+        if _is_of_a_whole_curve(part) and len(there) == 1:
+            return f"a whole curve, of which {profile} runs {min(there):,} clients alone"
     return None
 
 

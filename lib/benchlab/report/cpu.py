@@ -21,8 +21,9 @@ _USERS = {
 
 # Cores of each service: the mean over the measured seconds, the sum over nodes.
 _OF_SERVICES = """
-    SELECT run_id, service, sum(cores) AS cores FROM (
-        SELECT run_id, node, replace(subject, 'engine ', '') AS service, avg(value) / 1e6 AS cores
+    SELECT run_id, service, sum(cores ORDER BY node) AS cores FROM (
+        SELECT run_id, node, replace(subject, 'engine ', '') AS service,
+            avg(value ORDER BY t) / 1e6 AS cores
         FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
         WHERE subject LIKE 'engine %' AND metric = 'cpu_us_per_s'
             AND t > measure_begin + 1 AND t <= measure_end

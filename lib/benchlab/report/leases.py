@@ -225,7 +225,9 @@ def _of_tables(tables: Mapping[str, pl.DataFrame]) -> LeaseRun:
 
     latency = pl.col("latency_us").max() / 1e3  # a load that reads has one type of transaction
     states = tables.get("table_state", pl.DataFrame(schema=table_states.SCHEMA))
-    lease = tables["engine_setting"].filter(name=metrics.LEASE)["effective"].first()
+    no_setting = pl.DataFrame(schema={"name": pl.String, "effective": pl.String})
+    settings = tables.get("engine_setting", no_setting)
+    lease = settings.filter(name=metrics.LEASE)["effective"].first()
     parts = (
         f"{of_run['engine']} {of_run['engine_version']}",
         of_run["workload"],

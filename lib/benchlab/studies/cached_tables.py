@@ -300,19 +300,19 @@ def between_writes(rerun: Rerun) -> pl.DataFrame:
     """Return what readers gain from a cached table that is written to at regular intervals.
 
     A run's throughput is its mean over whole periods with one write each. It is compared with that of a
-    plain table of as many rows, whatever the time between its writes, which hardly slow its readers
-    down. The interval is over runs: the periods of one run share its host and its server.
+    plain table of as many rows, whatever the time between its writes: it is run with one. The interval
+    is over runs: the periods of one run share its host and its server.
 
     Columns: ``rows_per_table``, ``lease_s``, ``every_s``; ``runs``; ``ratio`` of the throughputs,
     cached : plain, with ``low``, ``high`` (95 %; null with a single run on a side); ``share`` of writes
     among all statements; ``wait_s``, the median time from COMMIT to its answer.
     """
     runs = leases.runs(rerun).filter(pl.col("tables") == 1)
-    throughputs = [
-        mean(periods) if (periods := leases.throughput_by_period(seen, every_s)) else None
+    by_period = [
+        leases.throughput_by_period(leases.stored(rerun.store, run_id), every_s)
         for run_id, every_s in runs.select("run_id", "every_s").iter_rows()
-        if (seen := leases.stored(rerun.store, run_id))
     ]
+    throughputs = [mean(of_run) if of_run else None for of_run in by_period]
     waited = metrics.of_single_writes(rerun.store, runs).group_by("run_id")
     whole = (
         runs.with_columns(pl.Series("whole_tps", throughputs, dtype=pl.Float64))
