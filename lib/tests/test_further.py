@@ -64,10 +64,10 @@ def test_points_of_an_open_claim_get_them_and_no_others(added):
 @pytest.mark.parametrize(
     ("test", "clients"),
     [
-        ({"test": "above", "at": "overall", "by": 1.1}, {1, 4, 16, 32, 128}),
+        ({"test": "above", "at": "overall", "by": 1.1}, {1, 4, 16, 32, 256}),
         ({"test": "above", "at": [16, 64]}, {4, 16}),
         ({"test": "ratio", "at": 64, "value": 1, "within": 1.1}, {16}),
-        ({"test": "ratio", "at": "peak", "value": 1, "within": 1.1}, {1, 4, 16, 32, 128}),
+        ({"test": "ratio", "at": "peak", "value": 1, "within": 1.1}, {1, 4, 16, 32, 256}),
     ],
 )
 def test_a_test_of_whole_curves_takes_all_of_their_points(added, test, clients):
@@ -136,7 +136,7 @@ def test_most_trials_are_more_than_those_of_every_point(checkout):
     content["profiles"]["standard"]["most_trials"] = content["profiles"]["standard"]["trials"]
     with path.open("w") as stream:
         YAML(typ="safe").dump(content, stream)
-    with pytest.raises(StudyError, match=r"most_trials.*is not more than trials, 3"):
+    with pytest.raises(StudyError, match=r"most_trials.*is not more than trials, 2"):
         study.load(checkout, STUDY)
 
 

@@ -378,6 +378,23 @@ def test_a_limit_has_one_bound(judged):
         judged({"test": "limit", "of": ONE, "at": "all", "unit": "/s"}, {})
 
 
+@pytest.fixture
+def judged_in_two_envelopes(checkout, judged):
+    """Judge a test by runs in the main envelope and by others in another one."""
+
+    def judged_in_two(test: dict, main: dict, elsewhere: dict) -> judge.Judgement:
+        judged(test, {DEFAULT: main, TUNED: elsewhere})
+        with editable(checkout.store) as store:
+            store.connection.execute(
+                "UPDATE run SET envelope = 'as_sold', variant = 'default' WHERE variant = 'tuned'"
+            )
+            one = judge.judge(checkout, STUDY, rerun(store))[0]
+            stored.write(checkout, store)
+        return one
+
+    return judged_in_two
+
+
 @pytest.mark.parametrize(
     ("elsewhere", "verdict", "found"),
     [
@@ -389,17 +406,10 @@ def test_a_limit_has_one_bound(judged):
     ],
 )
 def test_a_verdict_that_another_envelope_turns_round_depends(
-    checkout, measured, judged, elsewhere, verdict, found
+    checkout, judged_in_two_envelopes, elsewhere, verdict, found
 ):
-    """The runs of the other variant become those of the other envelope."""
     test = {"test": "change", "of": OTHER, "start": 4, "end": 64, "direction": "rises"}
-    judged(test, {DEFAULT: HIGH, TUNED: elsewhere})
-    with editable(checkout.store) as store:
-        store.connection.execute(
-            "UPDATE run SET envelope = 'as_sold', variant = 'default' WHERE variant = 'tuned'"
-        )
-        one = judge.judge(checkout, STUDY, rerun(store))[0]
-        stored.write(checkout, store)
+    one = judged_in_two_envelopes(test, HIGH, elsewhere)
     assert one.verdict == verdict
     assert one.found.startswith("4.00 (")
     assert found in one.found
@@ -407,6 +417,24 @@ def test_a_verdict_that_another_envelope_turns_round_depends(
         kept = written.sql("SELECT verdict FROM verdict WHERE claim = 'c0'")
     assert kept["verdict"].to_list() == [verdict]
     assert one.verdict in judge.DECIDED
+
+
+@pytest.mark.parametrize(
+    ("main", "elsewhere", "verdict"),
+    [
+        ({4: around(400), 16: around(100)}, {16: around(400)}, "depends"),
+        ({4: around(400), 16: around(100)}, {4: around(400)}, "not reproduced"),
+        ({4: around(400), 16: around(400)}, {16: around(100)}, "depends"),
+        ({4: around(400), 16: around(400)}, {4: around(400)}, "inconclusive"),
+    ],
+    ids=["fails here", "was not run where it fails", "fails there", "fails nowhere"],
+)
+def test_a_verdict_on_several_clients_depends_where_both_envelopes_were_run(
+    judged_in_two_envelopes, main, elsewhere, verdict
+):
+    """The far end of what is claimed, the article's 256 clients, was run in neither."""
+    test = {"test": "limit", "of": OTHER, "at": [16, 64, 256], "least": 200, "unit": "/s"}
+    assert judged_in_two_envelopes(test, main, elsewhere).verdict == verdict
 
 
 def test_what_is_of_the_dataset_takes_one_trial(checkout, measured):
@@ -572,6 +600,39 @@ def test_a_load_that_ends_for_want_of_memory_is_an_answer(
 def test_a_load_that_ends_otherwise_says_nothing_of_memory(checkout, measured, trials, reason):
     one = _ending(checkout, measured, trials, "it died")
     assert (one.verdict, one.reason) == ("not testable here", reason)
+
+
+def test_a_curve_that_never_ran_says_why(judged):
+    one = judged({"test": "above", "of": ONE, "over": OTHER}, {TUNED: HIGH, DEFAULT: {1: [None]}})
+    assert one.verdict == "not testable here"
+    assert one.reason == "postgres default oltp_write_only failed here: it died"
+
+
+def test_a_metric_that_is_missing_at_the_peak_decides_nothing(checkout, judged):
+    cpu = {"metric": "engine_cpu_us_per_transaction"}
+    test = {"test": "above", "of": ONE | cpu, "over": OTHER | cpu, "at": "peak"}
+    judged(test, {TUNED: HIGH, DEFAULT: LOW})
+    with editable(checkout.store) as store:
+        store.connection.execute(
+            "DELETE FROM os_sample WHERE run_id IN"
+            " (SELECT run_id FROM run WHERE variant = 'tuned' AND concurrency = 16)"
+        )
+        one = judge.judge(checkout, STUDY, rerun(store))[0]
+    assert one.verdict == "not testable here"
+    assert one.reason == (
+        "no capture of postgres tuned oltp_write_only at 16 clients, its peak, gives"
+        " engine_cpu_us_per_transaction"
+    )
+
+
+def test_a_ratio_to_zero_decides_nothing(checkout, judged):
+    errors = {"metric": "errors_per_transaction"}
+    test = {"test": "ratio", "of": ONE | errors, "over": OTHER | errors, "at": 16, "value": 2}
+    judged(test, {TUNED: HIGH, DEFAULT: LOW})
+    with editable(checkout.store) as store:
+        store.connection.execute("UPDATE run SET ignored_errors = 0")
+        one = judge.judge(checkout, STUDY, rerun(store))[0]
+    assert (one.verdict, one.reason) == ("not testable here", "a ratio to zero")
 
 
 def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):

@@ -70,20 +70,6 @@ def test_a_true_effect_is_seen():
     assert coverage(doubled, 1) < 0.1
 
 
-def test_blocks_make_up_for_seconds_that_depend_on_each_other():
-    def seconds(random: np.random.Generator) -> np.ndarray:
-        values = [0.0]
-        for noise in random.normal(size=120):
-            values.append(0.5 * values[-1] + noise)
-        return 100 + np.array(values[-60:])
-
-    blocks = coverage(lambda random: stats.block_mean(seconds(random), block=6), 100)
-    alone = coverage(lambda random: stats.block_mean(seconds(random), block=1), 100)
-    assert blocks > alone + 0.1
-    assert blocks > 0.8
-    assert stats.block_mean(range(6)).low is None
-
-
 @given(samples, st.randoms(use_true_random=False), scales)
 def test_a_median_knows_neither_order_nor_unit(values, random, scale):
     found = stats.median(values)
@@ -139,7 +125,6 @@ def test_a_zero_has_no_logarithm_and_so_no_interval():
         lambda: stats.ratio([], [1.0]),
         lambda: stats.ratio([1.0], []),
         lambda: stats.ratio([1.0], [0.0]),
-        lambda: stats.block_mean([]),
         lambda: stats.drift([1.0]),
         lambda: stats.percentile_of_buckets([], [], 99),
         lambda: stats.percentile_of_buckets([1.0], [0], 99),

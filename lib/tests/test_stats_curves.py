@@ -113,6 +113,12 @@ def test_one_trial_each_excludes_no_place_and_no_height():
     assert stats.peak_ratio(curve, curve) == stats.Estimate(1.0, None, None, 1)
 
 
+def test_the_ratio_to_a_peak_that_may_be_anything_has_no_upper_bound():
+    unsure = {1: [1.0, 1e9]}
+    found = stats.peak_ratio({1: [100.0, 101.0]}, unsure, confidence=0.999)
+    assert (found.low, found.high) == (0, np.inf)
+
+
 def test_a_curve_of_one_concurrency_has_its_peak_there():
     assert stats.peak({8: [1.0, 2.0]}) == stats.knee({8: [1.0, 2.0]}) == Position(8, (8,))
 

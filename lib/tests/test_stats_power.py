@@ -1,5 +1,7 @@
 """Noise floor and numbers of trials, held to what simulated trials then show."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from benchlab import stats
@@ -139,6 +141,14 @@ def test_where_nothing_can_be_planned_no_number_is_given():
     assert stats.trials_to_tell([1.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([0.0, 1.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([1.0, 2.0], [1.0, 2.0]) is None
+
+
+def test_an_interval_without_an_end_plans_nothing():
+    """Two trials that are far apart allow any ratio."""
+    number = stats.ratio([1.0, 1e9], [1.0, 1e-9], confidence=1 - 1e-6)
+    assert (number.low, number.high) == (0, inf)
+    assert stats.trials_to_narrow(number, (2.0,)) is None
+    assert stats.trials_to_narrow(stats.Estimate(3.0, 1e-300, 1e300, 2), (2.0,)) > 1e5
 
 
 @pytest.mark.parametrize("pairs", [[], [(0.0, 1.0)], [(1.0, -1.0), (1.0, 1.0)]])

@@ -350,8 +350,9 @@ class Evidence:
             ended = self._not_counted.filter(**_key(series))
             if ended.is_empty():
                 raise NotTestable(f"{series}: profile {self._profile} has no run of it")
-            status = ended["status"][-1]
-            raise NotTestable(f"{series} {'was refused' if status == 'refused' else 'failed'} here")
+            status, error = ended.select("status", "error").row(-1)
+            ending = "was refused" if status == "refused" else "failed"
+            raise NotTestable(f"{series} {ending} here: {error.splitlines()[0]}")
         return found
 
     @staticmethod

@@ -8,7 +8,9 @@ One function here decides each test of :mod:`benchlab.study.claims`, with the st
 - *inconclusive*: there are too few trials to decide, and the verdict says how many would be enough; or
   nothing run here contradicts the claim, and the far end of its range was not run;
 - *depends*: the test holds in one envelope and not in another, or by one of the metrics that the
-  article may have meant and not by another; both findings are given;
+  article may have meant and not by another; both findings are given. A claim about several numbers of
+  clients depends on the envelope, too, if it fails at one of them in one envelope and holds there and
+  at all others that were run in another;
 - *not testable here*: the runs could not decide it whatever they measured; the reason is given.
 
 The verdicts of a rerun are one family: at most 5 % of the decided ones are expected to be wrong. So
@@ -58,7 +60,7 @@ _VERDICTS: dict[Answer, Verdict] = {
 #: Verdicts that a measurement decided.
 DECIDED = ("reproduced", "not reproduced", "depends")
 
-#: Answers in two envelopes that make the verdict *depends*.
+#: Answers to what is one question that make the verdict *depends*.
 _OPPOSITE = {Answer.HOLDS, Answer.FAILS}
 
 #: Share of runs for which attribution by evidence names the wrong bottleneck. It was wrong for none of
@@ -103,6 +105,10 @@ class _Finding:
     """Whether another run might have found something else by chance."""
     opposite: str = ""
     """Opposite finding for what the article may have meant just as well."""
+    fails_at: frozenset[int] = frozenset()
+    """Our numbers of clients at which a test of several fails."""
+    holds_at: frozenset[int] = frozenset()
+    """Our numbers of clients, if the test holds at all that were run and is open for the others."""
 
     @property
     def is_exact(self) -> bool:
@@ -118,14 +124,28 @@ class _Finding:
         number = self.number
         return self.answer is Answer.OPEN and number is not None and number.n < 2
 
-    def within(self, covered: Covered) -> "_Finding":
-        """Return what the finding means for the whole claim, if only a part of it was run."""
+    def within(self, covered: Covered, *decided_at: int) -> "_Finding":
+        """Return what the finding means for the whole claim, if only a part of it was run.
+
+        Args:
+            covered: what was run of it.
+            decided_at: our numbers of clients of which each alone decides, if the test fails.
+        """
+        fails_at = decided_at if self.answer is Answer.FAILS else ()
+        found = replace(self, fails_at=frozenset(fails_at))
         if covered.is_whole:
-            return self
-        found = replace(self, where=f"{self.where}; {covered}")
+            return found
+        found = replace(found, where=f"{self.where}; {covered}")
         if covered.reaches_end or self.answer is Answer.FAILS:
             return found
-        return replace(found, answer=Answer.OPEN, trials_needed=None)
+        holds_at = covered.here if self.answer is Answer.HOLDS else ()
+        return replace(found, answer=Answer.OPEN, trials_needed=None, holds_at=frozenset(holds_at))
+
+    def contradicts(self, other: "_Finding") -> bool:
+        """Whether one of the two holds and the other fails, as far as both were run."""
+        if {self.answer, other.answer} == _OPPOSITE:
+            return True
+        return bool(self.fails_at & other.holds_at or self.holds_at & other.fails_at)
 
 
 def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judgement]:
@@ -182,7 +202,7 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     if finding.opposite:
         verdict, found = "depends", f"{found}; {finding.opposite}"
     for envelope, other in _elsewhere(claim, evidence).items():
-        if {finding.answer, other.answer} == _OPPOSITE:
+        if finding.contradicts(other):
             verdict, found = "depends", f"{found}; {other.found} in the envelope {envelope}"
     reasons = [finding.where] if finding.where else []
     if finding.is_open_for_one_trial:
@@ -217,7 +237,10 @@ def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
         raise NotTestable("this study was not rerun here")
     if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
         raise NotTestable("an absolute number, judged on the article's instance type only")
-    return _combined(test, evidence.counting(claim))
+    try:
+        return _combined(test, evidence.counting(claim))
+    except stats.RatioToZero as reason:
+        raise NotTestable(str(reason)) from reason
 
 
 def _combined(test: OfCurves, evidence: Evidence) -> _Finding:
@@ -298,7 +321,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
     )
     sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
     finding = _of_ratio(decision.answer, decision.ratio, where, sides, (test.by,), evidence)
-    return finding.within(covered)
+    return finding.within(covered, decision.at)
 
 
 def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
@@ -327,7 +350,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
     )
     sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
     finding = _of_ratio(decision.answer, decision.ratio, where, sides, bounds, evidence)
-    return finding.within(covered)
+    return finding.within(covered, decision.at)
 
 
 def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tuple[int, Estimate]:
@@ -360,18 +383,40 @@ def _change(test: Change, evidence: Evidence) -> _Finding:
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
     curve = evidence.relative(test.of, test.over) if test.over else evidence.curve(test.of)
-    return _position(test, evidence, curve, stats.peak(curve, evidence.confidence))
+    position = stats.peak(curve, evidence.confidence)
+
+    def needed(rival: int) -> int | None:
+        # one-sided bounds for all rivals at once, as in stats.peak
+        confidence = 1 - 2 * (1 - evidence.confidence) / (len(curve) - 1)
+        return stats.trials_to_tell(curve[position.value], curve[rival], confidence=confidence)
+
+    return _position(test, evidence, curve, position, needed)
 
 
 def _knee(test: Knee, evidence: Evidence) -> _Finding:
     curve = evidence.curve(test.of)
+
+    def needed(rival: int) -> int | None:
+        # whether it reaches that share of the peak, as in stats.knee
+        confidence = 1 - (1 - evidence.confidence) / (len(curve) - 1)
+        highest = curve[stats.peak(curve).value]
+        return stats.trials_to_tell(curve[rival], highest, (stats.KNEE,), confidence)
+
     position = stats.knee(curve, confidence=evidence.confidence)
-    return _position(test, evidence, curve, position)
+    return _position(test, evidence, curve, position, needed)
 
 
 def _position(
-    test: Peak | Knee, evidence: Evidence, curve: Curve, position: stats.Position
+    test: Peak | Knee,
+    evidence: Evidence,
+    curve: Curve,
+    position: stats.Position,
+    needed: Callable[[int], int | None],
 ) -> _Finding:
+    """Decide where a peak or a knee is.
+
+    ``needed`` returns the trials that would exclude a rival, or include it for sure.
+    """
     evidence.require_whole(*_sides(test))
     _require_several(curve, evidence)
     low, high = evidence.here(test.first), evidence.here(test.last)
@@ -381,16 +426,13 @@ def _position(
     answer = position.between(low, high)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
-    needed = [
-        stats.trials_to_tell(curve[position.value], curve[one], confidence=evidence.confidence)
-        for one in rivals
-    ]
+    trials = [needed(one) for one in rivals]
     possible = ", ".join(str(one) for one in position.possible)
     return _Finding(
         answer,
         f"at {_clients(evidence, position.value)}",
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
-        trials_needed=None if None in needed else max(needed, default=None),
+        trials_needed=None if None in trials else max(trials, default=None),
     )
 
 
@@ -420,7 +462,7 @@ def _of_values(
     """Decide a test of one curve's values, at every concurrency that it names."""
     curve = evidence.curve(test.of)
     if test.at == "peak":
-        covered = Covered([_highest(test.of, evidence)])
+        covered = Covered([_highest(test.of, evidence, curve)])
     else:
         covered = _covered(test, curve, evidence)
 
@@ -433,7 +475,8 @@ def _of_values(
     number, where = decision.ratio, _clients(evidence, decision.at)
     found = words.estimated(number, test.unit)
     needed = _trials_to_narrow(decision.answer, number, bounds)
-    return _Finding(decision.answer, found, number, where, needed).within(covered)
+    finding = _Finding(decision.answer, found, number, where, needed)
+    return finding.within(covered, decision.at)
 
 
 def _share(test: Share, evidence: Evidence) -> _Finding:
@@ -450,7 +493,8 @@ def _share(test: Share, evidence: Evidence) -> _Finding:
     number = decision.ratio
     greatest = f"{max(curve[decision.at]):.3g} {test.unit}"
     found = f"{words.estimated(number)} of {number.n:,}, the greatest {greatest}"
-    return _Finding(decision.answer, found, number, _clients(evidence, decision.at)).within(covered)
+    finding = _Finding(decision.answer, found, number, _clients(evidence, decision.at))
+    return finding.within(covered, decision.at)
 
 
 def _bound(test: Bound, evidence: Evidence) -> _Finding:
@@ -462,11 +506,11 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
     covered = _covered(test, bound, evidence)
     at = covered.here
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
-    never = sum(not any(trials) for trials in held.values())
+    never = [one for one, trials in held.items() if not any(trials)]
     most = all(sum(trials) > len(trials) / 2 for trials in held.values())
     # chance that the answer is wrong, corrected for several concurrencies
     # (Simes, Biometrika 73(3), 1986)
-    chance = _WRONGLY_ATTRIBUTED * (len(held) / never if never else 1)
+    chance = _WRONGLY_ATTRIBUTED * (len(held) / len(never) if never else 1)
     answer = Answer.FAILS if never else Answer.HOLDS if most else Answer.OPEN
     few = min(len(trials) for trials in held.values())
     if few < 2 or chance > (1 - evidence.confidence) / 2:
@@ -479,7 +523,7 @@ def _bound(test: Bound, evidence: Evidence) -> _Finding:
         where=_clients(evidence, *(otherwise or at)),
         trials_needed=2 if few < 2 else None,
     )
-    return finding.within(covered)
+    return finding.within(covered, *never)
 
 
 def _outcome(test: Outcome, evidence: Evidence) -> _Finding:
@@ -604,16 +648,30 @@ def _at_peaks(
 ) -> tuple[Estimate, tuple[list[float], list[float]]]:
     """Ratio of two curves, each where its throughput is highest, and the values compared."""
     above, below = evidence.curve(of), evidence.curve(over)
-    sides = (above[_highest(of, evidence)], below[_highest(over, evidence)])
+    sides = (above[_highest(of, evidence, above)], below[_highest(over, evidence, below)])
     if of.metric == over.metric == _THROUGHPUT:
         return stats.peak_ratio(above, below, evidence.confidence), sides
     return stats.ratio(*sides, evidence.confidence), sides
 
 
-def _highest(series: Series, evidence: Evidence) -> int:
-    """Concurrency at which the throughput of a series is highest."""
+def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
+    """Return the concurrency at which the throughput of a series is highest.
+
+    Args:
+        series: the series.
+        evidence: the runs.
+        curve: the series' metric, which is to have a value there.
+
+    Raises:
+        NotTestable: it has none, or a point did not pass the gate.
+    """
     evidence.require_whole(series)
-    return stats.peak(evidence.curve(series, _THROUGHPUT)).value
+    at = stats.peak(evidence.curve(series, _THROUGHPUT)).value
+    if at not in curve:
+        raise NotTestable(
+            f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"
+        )
+    return at
 
 
 def _of_ratio(
@@ -637,9 +695,13 @@ def _trials_to_narrow(answer: Answer, number: Estimate, bounds: tuple[float, ...
 
 
 def _inverse(number: Estimate) -> Estimate:
-    if number.low is None or number.high is None:
-        return Estimate(1 / number.value, None, None, number.n)
-    return Estimate(1 / number.value, 1 / number.high, 1 / number.low, number.n)
+    """Return the inverse of a number that is not negative; that of zero is infinite."""
+
+    def inverse(value: float | None) -> float | None:
+        return None if value is None else 1 / value if value else inf
+
+    bounds = inverse(number.high), inverse(number.low)
+    return Estimate(inverse(number.value), *bounds, number.n)
 
 
 def _clients(evidence: Evidence, *here: int) -> str:

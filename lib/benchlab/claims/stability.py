@@ -45,8 +45,9 @@ def compare(first: Iterable[Judgement], second: Iterable[Judgement]) -> Stabilit
         first: verdicts of one rerun.
         second: verdicts of the other; claims that only one of them has are not compared.
     """
-    others = {one.claim.id: one for one in second}
-    pairs = [(one, others[one.claim.id]) for one in first if one.claim.id in others]
+    others = {(one.study, one.claim.id): one for one in second}
+    keyed = [(one, (one.study, one.claim.id)) for one in first]
+    pairs = [(one, others[key]) for one, key in keyed if key in others]
     testable = [pair for pair in pairs if any(one.verdict != "not testable here" for one in pair)]
     return Stability(
         len(testable), [pair for pair in testable if pair[0].verdict != pair[1].verdict]

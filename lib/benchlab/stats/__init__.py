@@ -8,7 +8,15 @@ have 95 % confidence, or the requested one. With too few values there is no inte
 from benchlab.stats.buckets import percentile_of_buckets
 from benchlab.stats.commits import LEAST_POINTS, CommitModel, fit_commits
 from benchlab.stats.correlation import pearson, spearman
-from benchlab.stats.curves import Position, greatest_ratio, knee, peak, peak_height, peak_ratio
+from benchlab.stats.curves import (
+    KNEE,
+    Position,
+    greatest_ratio,
+    knee,
+    peak,
+    peak_height,
+    peak_ratio,
+)
 from benchlab.stats.decisions import (
     Answer,
     Curve,
@@ -26,12 +34,21 @@ from benchlab.stats.power import (
     trials_to_tell,
     variation,
 )
-from benchlab.stats.seconds import block_mean, change_points, drift, steady_from
+from benchlab.stats.seconds import change_points, drift, steady_from
 from benchlab.stats.spread import Sample, Spread, common_spreads, in_common
-from benchlab.stats.trials import CONFIDENCE, Estimate, mean_ratio, median, ratio, share
+from benchlab.stats.trials import (
+    CONFIDENCE,
+    Estimate,
+    RatioToZero,
+    mean_ratio,
+    median,
+    ratio,
+    share,
+)
 
 __all__ = [
     "CONFIDENCE",
+    "KNEE",
     "LEAST_POINTS",
     "Answer",
     "CommitModel",
@@ -39,10 +56,10 @@ __all__ = [
     "Decision",
     "Estimate",
     "Position",
+    "RatioToZero",
     "Sample",
     "Spread",
     "above_everywhere",
-    "block_mean",
     "block_spread",
     "change_points",
     "common_spreads",

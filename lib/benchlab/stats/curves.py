@@ -5,9 +5,13 @@ knee are always measured concurrencies; concurrencies between them are not consi
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from benchlab.stats.decisions import Answer, Curve
-from benchlab.stats.trials import CONFIDENCE, Estimate, median, ratio
+from benchlab.stats.trials import CONFIDENCE, Estimate, RatioToZero, median, ratio
+
+#: Share of the peak's throughput that a knee reaches.
+KNEE = 0.9
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
     return Position(highest, tuple(possible))
 
 
-def knee(curve: Curve, share: float = 0.9, confidence: float = CONFIDENCE) -> Position:
+def knee(curve: Curve, share: float = KNEE, confidence: float = CONFIDENCE) -> Position:
     """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
 
     "Saturated from 4 threads on" says that the knee is 4. A concurrency is excluded in two ways: its
@@ -114,16 +118,19 @@ def peak_ratio(above: Curve, below: Curve, confidence: float = CONFIDENCE) -> Es
     is wider than an interval at a known concurrency.
 
     Raises:
-        ValueError: no concurrencies, one without trials, or a peak of zero.
+        RatioToZero: the other peak is zero.
+        ValueError: no concurrencies, or one without trials.
     """
     each = 1 - (1 - confidence) / 2
     high, low = peak_height(above, each), peak_height(below, each)
     if low.value == 0:
-        raise ValueError("ratio to a peak of zero")
+        raise RatioToZero("a ratio to a peak of zero")
     value, n = high.value / low.value, min(high.n, low.n)
     if high.low is None or low.low is None:
         return Estimate(value, None, None, n)
-    return Estimate(value, high.low / low.high, high.high / low.low, n)
+    # with two trials the lower bound may be as small as that
+    most = high.high / low.low if low.low else inf
+    return Estimate(value, high.low / low.high, most, n)
 
 
 def greatest_ratio(
@@ -135,7 +142,8 @@ def greatest_ratio(
     ``peak_height``.
 
     Raises:
-        ValueError: no concurrency in common, or a median of zero.
+        RatioToZero: a median is zero.
+        ValueError: no concurrency in common.
     """
     shared = sorted(above.keys() & below.keys())
     if not shared:

@@ -1,7 +1,7 @@
 """How much identical configurations differ, and how many trials show a larger difference."""
 
 from collections.abc import Sequence
-from math import ceil, exp, expm1, log, log1p, sqrt
+from math import ceil, exp, expm1, isinf, log, log1p, sqrt
 
 import numpy as np
 
@@ -117,18 +117,19 @@ def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
 
     For any kind of number, for example one of several points: the width of its interval is assumed to
     fall with the square root of the number of trials. It is a plan, as in :func:`trials_to_tell`. None:
-    nothing can be planned, since the number is one of the bounds, has no interval, or is not positive.
+    nothing can be planned, since the number is one of the bounds, has no finite interval, or is not
+    positive.
 
     Args:
         number: estimate from the trials so far.
         bounds: positive numbers.
     """
-    if not number.low or not number.high or number.value <= 0:
+    if not number.low or not number.high or isinf(number.high) or number.value <= 0:
         return None
     distance = min(abs(log(number.value / bound)) for bound in bounds)
     if not distance:
         return None
-    half = log(number.high / number.low) / 2
+    half = (log(number.high) - log(number.low)) / 2
     return max(number.n + 1, ceil(number.n * (half / distance) ** 2))
 
 

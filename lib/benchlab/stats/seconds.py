@@ -1,4 +1,4 @@
-"""The seconds of one run: their mean, whether they were steady, and where they changed.
+"""The seconds of one run: whether they were steady, and where they changed.
 
 Values are evenly spaced, usually the throughput of each second. Neighbouring seconds depend on each
 other, and on a throttled disk throughput comes in bursts. So seconds are not independent samples;
@@ -10,15 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchlab.stats.quantiles import chi2_beyond, f_beyond
-from benchlab.stats.trials import CONFIDENCE, Estimate
-
-#: Resamples of a bootstrap. The bounds' own Monte Carlo error is then below a tenth of their width
-#: (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3: 1,000 or more).
-_RESAMPLES = 4000
-
-#: With fewer blocks the interval of a block bootstrap is far too narrow: with two blocks it covers the
-#: mean in little more than half of the cases.
-_LEAST_BLOCKS = 10
 
 #: Shortest stretch between two changes, in values: a shorter one is a burst or a stall, not a new
 #: state. In a series of fewer than twice as many values it is half of the series.
@@ -33,36 +24,6 @@ _LEAST_FOR_DEPENDENCE = 12
 #: Number of median absolute deviations at which values are clipped, so that a stall of one second does
 #: not look like a new level.
 _OUTLYING = 6 * 1.4826  # six standard deviations of a normal distribution
-
-
-def block_mean(series: Sequence[float], block: int = 3, seed: int = 0) -> Estimate:
-    """Mean of a time series with its moving-block-bootstrap interval.
-
-    Neighbouring seconds are not independent, so blocks of them are resampled (Künsch, Annals of
-    Statistics 17(3), 1989). The interval covers the noise within one run, not between runs; a series
-    of fewer than ten blocks has none.
-
-    Args:
-        series: evenly spaced values.
-        block: length of the blocks, in values.
-        seed: seed of the resampling.
-
-    Raises:
-        ValueError: there are no values.
-    """
-    sample = np.asarray(series, dtype=float)
-    if not len(sample):
-        raise ValueError("mean of no values")
-    mean = float(sample.mean())
-    if len(sample) < _LEAST_BLOCKS * block:
-        return Estimate(mean, None, None, len(sample))
-    starts = np.arange(len(sample) - block + 1)
-    count = -(-len(sample) // block)
-    drawn = np.random.default_rng(seed).choice(starts, size=(_RESAMPLES, count))
-    resampled = sample[drawn[:, :, None] + np.arange(block)].reshape(_RESAMPLES, -1)
-    tail = (1 - CONFIDENCE) / 2 * 100
-    low, high = np.percentile(resampled[:, : len(sample)].mean(axis=1), [tail, 100 - tail])
-    return Estimate(mean, float(low), float(high), len(sample))
 
 
 def drift(series: Sequence[float]) -> float:

@@ -19,6 +19,10 @@ from benchlab.stats.spread import Sample, Spread, prior_of, spread
 CONFIDENCE = 0.95
 
 
+class RatioToZero(ValueError):
+    """A ratio to zero has no value."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A statistic with its interval and the number of values that it rests on."""
@@ -67,13 +71,14 @@ def ratio(
         confidence: as in :func:`median`.
 
     Raises:
-        ValueError: a sample is empty, or the denominator's median is zero.
+        RatioToZero: the denominator's median is zero.
+        ValueError: a sample is empty.
     """
     if not len(numerator) or not len(denominator):
         raise ValueError("ratio of no values")
     base = np.median(denominator)
     if base == 0:
-        raise ValueError("ratio to zero")
+        raise RatioToZero("a ratio to zero")
     terms = [(1, numerator), (-1, denominator)]
     return _estimate(float(np.median(numerator) / base), terms, confidence)
 
