@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from benchlab.agent import observe
 from conftest import wait_for
 
 LIBRARY = Path(__file__).parents[1]
@@ -108,6 +109,15 @@ def test_what_an_observer_failed_of_is_reported_beside_the_captures_of_the_other
     assert report["bad"] == "exit code 3: no such device"
     assert report["absent"].startswith("exit code 127: ")
     assert "no-such-observer: No such file" in report["absent"]
+
+
+def test_what_follows_an_observer_and_does_not_end_costs_its_capture_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(observe, "THEN_TIMEOUT_S", 0.1)
+    ended = observe._Observer("folded", ["sleep", "60"], dict(os.environ), signal.SIGTERM, None)
+    report = {}
+    observe._finish(ended, 0, tmp_path, report)
+    assert report == {"folded": "sleep did not end in 0.1 s"}
+    assert not (tmp_path / "folded").exists()
 
 
 def test_an_agent_that_is_killed_takes_its_observers_along(agent, tmp_path):

@@ -532,7 +532,7 @@ def test_a_memory_limit_below_what_is_held_is_refused(target):
     assert target.run("envelope", "status")["limits"]["memory_bytes"] == 128 * MIB
 
 
-def test_an_engines_fixed_memory_is_held_while_it_runs(target):
+def test_an_engines_own_memory_is_held_while_it_runs(target):
     def limit() -> int:
         return target.run("envelope", "status")["limits"]["memory_bytes"]
 
@@ -542,6 +542,13 @@ def test_an_engines_fixed_memory_is_held_while_it_runs(target):
     target.run("engine", "fake", "start", "--variant", "plain")
     assert limit() == 160 * MIB
     assert target.run("envelope", "up")["changed"] is False
+    assert limit() == 160 * MIB
+    # and more for the connections of one run
+    target.run("engine", "fake", "cold", "--variant", "plain", "--more-memory", str(16 * MIB))
+    assert limit() == 176 * MIB
+    assert target.run("envelope", "up")["changed"] is False
+    assert limit() == 176 * MIB
+    target.run("engine", "fake", "cold", "--variant", "plain")
     assert limit() == 160 * MIB
     target.run("engine", "fake", "stop")
     target.engine()
@@ -653,6 +660,20 @@ def test_a_slow_disk_that_breaks_loses_the_log_and_nothing_else(slow_log, target
     target.run("engine", "fake", "stop")
     assert not slow_log.log.exists()
     assert not slow_log.log.is_symlink()
+    wait_for(slow_log.gone)
+
+
+def test_a_log_that_has_no_room_where_it_belongs_stays_on_its_disk(slow_log, target):
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    slow_log.write(MIB)
+    full = target.mount / "full"
+    with pytest.raises(OSError, match="No space left on device"), full.open("wb") as file:
+        while True:
+            file.write(bytes(MIB))
+    assert "No space left on device" in target.error("engine", "fake", "stop")
+    full.unlink()
+    target.run("engine", "fake", "stop")
+    assert (slow_log.log / "second").stat().st_size == MIB
     wait_for(slow_log.gone)
 
 

@@ -53,7 +53,7 @@ UNKNOWN = {
     ),
     "envelope of an intervention": (
         "intervene postgres_vs_tidb --engine tidb --envelope nosuch --workload oltp_insert --threads 4",
-        ["envelope 'nosuch'", "as_sold, main"],
+        ["envelope 'nosuch'", "as_sold, faster_disk, main"],
     ),
     "a name like markup": ("plan --engine [/red]", ["engine '[/red]'"]),
     "a long name": (f"plan --engine {'x' * 200}", [f"engine '{'x' * 200}'", "postgres"]),

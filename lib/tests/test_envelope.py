@@ -2,6 +2,7 @@
 
 import pytest
 from benchlab import study, target
+from benchlab.plan import Planner
 from benchlab.plan.envelope import resolve
 from benchlab.study import PROFILES, EnvelopeSpec
 from conftest import STUDY
@@ -20,14 +21,15 @@ def instance(checkout, spec):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("rule", ["main", "as_sold"])
-def test_disk_per_core_is_the_articles(spec, instance, profile, rule):
+@pytest.mark.parametrize(
+    ("rule", "speed", "headroom"), [("main", 1, 3), ("as_sold", 1, 1), ("faster_disk", 4, 3)]
+)
+def test_disk_per_core_is_the_articles(spec, instance, profile, rule, speed, headroom):
     found = resolve(spec, spec.profile(profile), instance, rule, enforce=True, engines=[])
-    headroom = {"main": 3, "as_sold": 1}[rule]
     for bandwidth in (found.read_bytes_per_s, found.write_bytes_per_s):
-        assert bandwidth / found.cores == pytest.approx(140e6 / 8)
+        assert bandwidth / found.cores == pytest.approx(speed * 140e6 / 8)
     for iops in (found.read_iops, found.write_iops):
-        assert iops / found.cores == pytest.approx(headroom * 4800 / 8)
+        assert iops / found.cores == pytest.approx(speed * headroom * 4800 / 8)
     assert (found.name, found.enforce) == (rule, True)
 
 
@@ -76,3 +78,23 @@ def test_an_engine_has_its_fixed_memory_where_memory_is_scaled(
     assert found.memory_limit_bytes == found.memory_bytes + fixed
     assert found.memory_bytes == (32 << 30 if profile == "paper" else 1 << 30)
     assert ("fixed_memory_bytes" in found.model_dump()) is bool(fixed)
+
+
+@pytest.mark.parametrize(("profile", "scaled"), [("standard", True), ("paper", False)])
+def test_a_run_has_the_memory_of_its_connections_where_memory_is_scaled(
+    spec, instance, profile, scaled
+):
+    """A connection takes as much on every scale, so the envelope grows with their number."""
+    postgres = spec.engines["postgres"].model_copy(update={"connection_memory": 2 << 20})
+    spec = spec.model_copy(update={"engines": {**spec.engines, "postgres": postgres}})
+    planner = Planner(spec, profile, instance, dict.fromkeys(spec.engines, "1"))
+    trials = [trial for batch in planner.closed_loops() for trial in batch.trials]
+    for trial in trials:
+        of_postgres, within = trial.point.engine == "postgres", trial.point.envelope
+        added = trial.point.concurrency * (2 << 20) if scaled and of_postgres else 0
+        assert within.connections_memory_bytes == added
+        assert within.memory_limit_bytes - within.fixed_memory_bytes == within.memory_bytes + added
+        assert ("connections_memory_bytes" in within.model_dump()) is bool(added)
+    most = max(spec.profile(profile).concurrency)
+    largest = resolve(spec, spec.profile(profile), instance, "main", True, ["postgres"], most)
+    assert largest.connections_memory_bytes == (most * (2 << 20) if scaled else 0)

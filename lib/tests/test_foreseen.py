@@ -5,7 +5,7 @@ from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
 from benchlab.run import estimate
-from conftest import MEASURED_PROFILE, STUDY, planned, rerun, set_claims
+from conftest import MEASURED_PROFILE, STUDY, measure_all_points, planned, rerun, set_claims
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 
@@ -103,6 +103,7 @@ def test_checks_after_a_load_decide_a_claim_about_them(checkout, name, is_forese
 
 def test_what_is_foreseen_comes_true(checkout, measured):
     """With runs of all that the plan has, the judge calls just these claims not testable."""
+    measure_all_points(checkout, STUDY)
     spec = study.load(checkout, STUDY)
     plan = planned(checkout, STUDY, MEASURED_PROFILE)
     runs: dict = {}

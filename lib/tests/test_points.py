@@ -253,6 +253,23 @@ def test_similitude_is_that_of_the_main_envelope(checkout, close_run):
     assert row["note"] == spec.envelopes["main"].why.strip()
 
 
+def test_cores_are_compared_by_the_cpu_time_of_a_transaction(checkout, close_run):
+    """The article's: eight busy cores at its peak of 1,600 transactions/s."""
+    trials = first_trials(
+        checkout, engines="postgres", variants="tuned", workloads="oltp_write_only"
+    )
+    close_run(trial=trials["main"], **POSTGRES)
+    ingest.ingest_new(checkout)
+    with open_store(checkout.store) as store:
+        found = postgres_vs_tidb.similitude(rerun(store))
+        (run,) = rerun(store).metrics.rows(named=True)
+    (row,) = found.filter(ratio="CPU time of a tuned write_only transaction (ms)").rows(named=True)
+    assert row["article"] == 5
+    percent = run["engine_cpu_percent"] + run["client_cpu_percent"]  # no kernel threads were seen
+    cores = run["limit_cores"] * percent / 100
+    assert row["ours"] == pytest.approx(1e3 * cores / run["tps"])
+
+
 def test_checkpoints_are_counted_from_both_views(checkout, close_run):
     trials = first_trials(checkout, engines="postgres", workloads="oltp_write_only")
     close_run(trial=trials["main"], **POSTGRES)

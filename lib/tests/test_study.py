@@ -55,7 +55,11 @@ MISTAKES = {
         "workloads: [oltp_read_only]",
         "workload 'oltp_read_only'",
     ),
-    "unknown envelope in the matrix": ("envelope: as_sold", "envelope: sold", "as_sold, main"),
+    "unknown envelope in the matrix": (
+        "envelope: as_sold",
+        "envelope: sold",
+        "as_sold, faster_disk, main",
+    ),
     "unknown variant to load": (
         "load_variant: tuned",
         "load_variant: tuend",

@@ -80,6 +80,13 @@ def parser() -> argparse.ArgumentParser:
     cold.add_argument(
         "--restore", metavar="KEY", help="put this snapshot in place before the start"
     )
+    cold.add_argument(
+        "--more-memory",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="held in addition while it runs (default: %(default)s)",
+    )
     for name, text in (
         ("snapshot", "copy the data directory"),
         ("restore", "put a snapshot in its place"),
@@ -145,7 +152,7 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
         return {
             "start": lambda: engine.start(options.variant),
             "stop": engine.stop,
-            "cold": lambda: engine.cold(options.variant, options.restore),
+            "cold": lambda: engine.cold(options.variant, options.restore, options.more_memory),
             "snapshot": lambda: engine.snapshot(options.key),
             "restore": lambda: engine.restore(options.key),
             "snapshots": engine.snapshots,

@@ -135,6 +135,17 @@ class EngineConfig:
     refused_variants: dict[str, str] = field(default_factory=dict)
 
     @property
+    def memory_file(self) -> Path:
+        """The file that holds the memory with which it was started beyond ``fixed_memory_bytes``."""
+        return self.pid_file.with_suffix(".memory")
+
+    @property
+    def own_memory_bytes(self) -> int:
+        """Bytes that the envelope has in addition while it runs."""
+        more = self.memory_file.read_text() if self.memory_file.exists() else "0"
+        return self.fixed_memory_bytes + int(more)
+
+    @property
     def account(self) -> pwd.struct_passwd:
         """The engine's user.
 

@@ -31,9 +31,10 @@ class Engine:
         self._snapshots = Snapshots(self.config, envelope)
         self._log_disk = LogDisk(self.config, envelope)
 
-    def start(self, variant: str) -> dict[str, Any]:
+    def start(self, variant: str, more_memory: int = 0) -> dict[str, Any]:
         """Start the engine and wait until it answers.
 
+        more_memory: bytes that the envelope has in addition while the engine runs.
         "changed" is False if it runs with this variant already. If it dies or does not become ready in
         time, it is killed and AgentError is raised.
         """
@@ -54,7 +55,9 @@ class Engine:
             )
         began = time.monotonic()
         self._snapshots.touched()
-        self.envelope.hold_memory(self.config.fixed_memory_bytes)
+        self.config.memory_file.parent.mkdir(parents=True, exist_ok=True)
+        self.config.memory_file.write_text(str(more_memory))
+        self.envelope.hold_memory(self.config.own_memory_bytes)
         self._log_disk.detach()  # the log disk of an engine that ended without a stop
         if log_disk:
             self._log_disk.attach(log_disk)
@@ -88,7 +91,9 @@ class Engine:
             "stop_s": _since(began),
         }
 
-    def cold(self, variant: str, restore: str | None = None) -> dict[str, Any]:
+    def cold(
+        self, variant: str, restore: str | None = None, more_memory: int = 0
+    ) -> dict[str, Any]:
         """Stop, restore a snapshot if requested, drop the caches, start: all caches are cold then.
 
         The disk limits are lifted and stay lifted, as the measurement has not started yet. Returns
@@ -114,7 +119,7 @@ class Engine:
         # 3: page cache, dentries and inodes, clean ones only (Documentation/admin-guide/sysctl/vm.rst)
         write(self.proc / "sys" / "vm" / "drop_caches", "3\n")
         seconds["drop_caches"] = _since(began)
-        started = self.start(variant)
+        started = self.start(variant, more_memory)
         seconds["start"] = started.pop("ready_s")
         return {
             **started,

@@ -72,7 +72,7 @@ class Envelope:
                 f"enforce is false but {config.image} is mounted: run 'envelope down' first"
             )
         changed |= self._hold_cpu()
-        changed |= self.hold_memory(self._fixed_memory())
+        changed |= self.hold_memory(self._own_memory())
         return {"changed": changed, **self.status()}
 
     def limit(self, on: bool, overrides: dict[str, int] | None = None) -> dict[str, Any]:
@@ -156,14 +156,14 @@ class Envelope:
 
     # For the other subcommands
 
-    def hold_memory(self, fixed: int) -> bool:
-        """Set the memory limit to the envelope's plus ``fixed`` bytes; return False if it was in force.
+    def hold_memory(self, own: int) -> bool:
+        """Set the memory limit to the envelope's plus ``own`` bytes; return False if it was in force.
 
         Raises AgentError if more memory than the limit is in use.
         """
         limit = None
         if self.config.enforce and self.config.memory_bytes is not None:
-            limit = _whole_pages(self.config.memory_bytes + fixed)
+            limit = _whole_pages(self.config.memory_bytes + own)
         if self.cgroups.memory_limit() == limit:
             return False
         self.cgroups.set_memory(limit)
@@ -240,15 +240,15 @@ class Envelope:
         self.cgroups.set_cpu(cores)
         return True
 
-    def _fixed_memory(self) -> int:
+    def _own_memory(self) -> int:
         """Return the memory of running engines that is added to the envelope's."""
-        fixed = 0
+        own = 0
         for name in engine_names(self.etc):
             with suppress(AgentError):  # an engine that cannot be started does not run
                 engine = load_engine(self.etc, name, self.config)
                 if processes_of(self.roots.proc, engine.account.pw_uid):
-                    fixed += engine.fixed_memory_bytes
-        return fixed
+                    own += engine.own_memory_bytes
+        return own
 
     def _mount(self) -> bool:
         """Make image, loop device and mount; return False if the image was mounted already."""
@@ -342,7 +342,12 @@ class Envelope:
 
     def _remove_log_disk(self, name: str) -> bool:
         engine = load_engine(self.etc, name, self.config)
-        return LogDisk(engine, self).detach()
+        disk = LogDisk(engine, self)
+        try:
+            return disk.detach()
+        except AgentError:  # no room for the log; snapshots have one of their own
+            disk.discard()
+            raise
 
     def _remove_cgroups(self) -> bool:
         there = any(parent.is_dir() for parent in self.cgroups.parents())

@@ -9,7 +9,6 @@ folder moves there before a start and back after a stop, so that snapshots conta
 from __future__ import annotations
 
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +66,8 @@ class LogDisk:
     def detach(self) -> bool:
         """Move the log folder back, and remove the disk; return False if there was none.
 
-        A log that cannot be read any more is lost, as on a broken disk.
+        A log that cannot be read any more is lost, as on a broken disk. Raises AgentError, and keeps
+        the disk with the log, if there is no room for the log where it belongs.
         """
         if not self.attached:
             return False
@@ -75,11 +75,17 @@ class LogDisk:
             log = Path(self.moved_from.read_text())
             if log.is_symlink():
                 log.unlink()
-            if not log.exists():  # it still exists if the move was not completed
-                with suppress(AgentError, OSError):
-                    self.slow.stat()  # fails for a broken disk, whose files may be in the page cache
-                    move_tree(self.mount / log.name, log)
-        self._remove()
+            # it still exists if the move was not completed
+            if not log.exists() and self._is_readable():
+                move_tree(self.mount / log.name, log)
+        self.discard()
+        return True
+
+    def _is_readable(self) -> bool:
+        try:
+            self.slow.stat()  # fails for a broken disk, whose files may be in the page cache
+        except OSError:
+            return False
         return True
 
     def _make(self, config: LogDiskConfig) -> None:
@@ -123,7 +129,8 @@ class LogDisk:
     def _served(self) -> bool:
         return bool(mounts_at(self.roots.proc, self.slow))
 
-    def _remove(self) -> None:
+    def discard(self) -> None:
+        """Remove the disk, and the log that is on it."""
         for _ in mounts_at(self.roots.proc, self.mount):
             unmount(self.roots.proc, self.mount)
         for loop in loops(self.roots.sys):

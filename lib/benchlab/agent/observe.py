@@ -98,23 +98,32 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 def _finish(one: _Observer, code: int, folder: Path, report: dict[str, str]) -> None:
     if one.then:
         take_turns()  # it may compute for seconds, and the load has ended
-        with (
-            (folder / one.file).open("wb") as stdout,
-            (folder / f"{one.file}.err").open("ab") as stderr,
-        ):
-            code = subprocess.run(
-                one.then,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=folder,
-                env=one.environment,
-                timeout=THEN_TIMEOUT_S,
-                check=False,
-            ).returncode
+        try:
+            code = _then(one, folder)
+        except subprocess.TimeoutExpired:
+            (folder / one.file).unlink()
+            report[one.file] = f"{one.then[0]} did not end in {THEN_TIMEOUT_S:g} s"
+            return
     if code not in (0, -one.stop_signal, 128 + one.stop_signal):
         said = (folder / f"{one.file}.err").read_text(errors="replace").strip()
         report[one.file] = f"exit code {code}: {said[-500:]}"
+
+
+def _then(one: _Observer, folder: Path) -> int:
+    with (
+        (folder / one.file).open("wb") as stdout,
+        (folder / f"{one.file}.err").open("ab") as stderr,
+    ):
+        return subprocess.run(
+            one.then,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=folder,
+            env=one.environment,
+            timeout=THEN_TIMEOUT_S,
+            check=False,
+        ).returncode
 
 
 def _archive(folder: Path, names: set[str], target: BinaryIO) -> None:

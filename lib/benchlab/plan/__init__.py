@@ -1,7 +1,7 @@
 """Plans: the trials of a study's profile, and their order."""
 
 from benchlab.plan.batch import Batch, label
-from benchlab.plan.envelope import fixed_memory_bytes
+from benchlab.plan.envelope import connections_memory_bytes, fixed_memory_bytes
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
 from benchlab.plan.point import (
@@ -20,6 +20,7 @@ __all__ = [
     "Planner",
     "Point",
     "Trial",
+    "connections_memory_bytes",
     "content_key",
     "fixed_memory_bytes",
     "init_key",

@@ -4,7 +4,7 @@ The disk's limits per core are those of the instance type. So bandwidth and oper
 article's proportion to the CPU, and the same resource binds first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,6 +28,13 @@ class Envelope(BaseModel):
             exclude_if=lambda it: it == 0,
         ),
     ] = 0
+    connections_memory_bytes: Annotated[
+        int,
+        Field(
+            description="in addition: what the clients' connections take on every scale",
+            exclude_if=lambda it: it == 0,
+        ),
+    ] = 0
     read_bytes_per_s: int | None
     write_bytes_per_s: int | None
     read_iops: int | None
@@ -38,7 +45,7 @@ class Envelope(BaseModel):
     @property
     def memory_limit_bytes(self) -> int:
         """The memory limit in force, in bytes."""
-        return self.memory_bytes + self.fixed_memory_bytes
+        return self.memory_bytes + self.fixed_memory_bytes + self.connections_memory_bytes
 
 
 def resolve(
@@ -47,9 +54,12 @@ def resolve(
     instance: Instance,
     rule_name: str,
     enforce: bool,
-    engines: Iterable[str],
+    engines: Collection[str],
+    clients: int = 0,
 ) -> Envelope:
     """Return a study's instance type scaled to a profile, for engines that run one at a time.
+
+    With ``clients`` it has the memory that so many connections take.
 
     The instance type's disk limits apply to reads and writes together, those of a cgroup to each of
     them. No workload of the studies has both near the limit at once. Operations are also counted
@@ -60,14 +70,18 @@ def resolve(
     spec = profile.envelope
     cores = spec.cores if spec else instance.cores
     share = cores / instance.cores
-    bandwidth = _scaled(instance.disk_bytes_per_s, share)
-    iops = _scaled(instance.disk_iops, share * rule.iops_headroom)
+    bandwidth = _scaled(instance.disk_bytes_per_s, share * rule.disk_speed)
+    iops = _scaled(instance.disk_iops, share * rule.disk_speed * rule.iops_headroom)
     return Envelope(
         name=rule_name,
         cores=cores,
         memory_bytes=int(spec.memory) if spec else instance.memory_bytes,
         fixed_memory_bytes=max(
             (fixed_memory_bytes(study, profile, engine) for engine in engines), default=0
+        ),
+        connections_memory_bytes=max(
+            (connections_memory_bytes(study, profile, engine, clients) for engine in engines),
+            default=0,
         ),
         read_bytes_per_s=bandwidth,
         write_bytes_per_s=bandwidth,
@@ -84,6 +98,14 @@ def fixed_memory_bytes(study: Study, profile: Profile, engine: str) -> int:
     0 on the whole instance type, whose memory includes them.
     """
     return int(study.engine(engine).fixed_memory) if profile.envelope else 0
+
+
+def connections_memory_bytes(study: Study, profile: Profile, engine: str, clients: int) -> int:
+    """Return the bytes that the clients' connections to an engine take on every scale.
+
+    0 on the whole instance type, whose memory includes them.
+    """
+    return clients * int(study.engine(engine).connection_memory) if profile.envelope else 0
 
 
 def _scaled(limit: int | None, share: float) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.batch import BATCH_TRIALS, Batch
-from benchlab.plan.envelope import resolve
+from benchlab.plan.envelope import connections_memory_bytes, resolve
 from benchlab.plan.plan import Plan
 from benchlab.plan.point import AS_FOUND, Point, Trial
 from benchlab.study import (
@@ -192,13 +192,13 @@ class Planner:
         number: int = 1,
     ) -> Batch:
         point = self._point(where.envelope, *curve)
-        changes = {
-            "concurrency": where.concurrency,
-            "measure_s": intervention.measure_s,
-            "transactions_per_client": None,
-        }
         trial = Trial(
-            point=point.model_copy(update=changes),
+            point=self._completed(
+                point,
+                concurrency=where.concurrency,
+                measure_s=intervention.measure_s,
+                transactions_per_client=None,
+            ),
             number=number,
             profile=self.profile_name,
             intervention=intervention,
@@ -253,7 +253,7 @@ class Planner:
                 point = self._point(block.envelope, *curve)
                 found.setdefault(point.engine, []).extend(
                     Trial(
-                        point=point.model_copy(update=one),
+                        point=self._completed(point, **one),
                         number=number,
                         profile=self.profile_name,
                     )
@@ -294,6 +294,14 @@ class Planner:
             log_latency=study.log_latency and not spec.external,
             start=AS_FOUND if spec.external else profile.start,
             dataset_reset=profile.dataset_reset if writes and not spec.external else "none",
+        )
+
+    def _completed(self, point: Point, concurrency: int, **changes: Any) -> Point:
+        """Return a point with its concurrency, and with the memory that so many connections take."""
+        memory = connections_memory_bytes(self.study, self._profile, point.engine, concurrency)
+        envelope = point.envelope.model_copy(update={"connections_memory_bytes": memory})
+        return point.model_copy(
+            update={"concurrency": concurrency, "envelope": envelope, **changes}
         )
 
 

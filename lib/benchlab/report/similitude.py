@@ -13,7 +13,7 @@ import polars as pl
 from benchlab.engines import engine_class
 from benchlab.gate import sizes
 from benchlab.gate.sizes import Sides, ratio
-from benchlab.plan import fixed_memory_bytes
+from benchlab.plan import connections_memory_bytes, fixed_memory_bytes
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
@@ -48,11 +48,13 @@ class _Both:
 
     @property
     def memory(self) -> Sides:
-        """Bytes of memory; ours is the scaled envelope's, without an engine's additional memory."""
-        held = self.counted.select("engine", "limit_memory_bytes").row(0)
-        profile = self.study.profiles[self.rerun.profile]
-        ours = held[1] - fixed_memory_bytes(self.study, profile, held[0])
-        return self.rerun.instance.memory_bytes, ours
+        """Bytes of memory; ours is the scaled envelope's, without what an engine has in addition."""
+        engine, clients, held = self.counted.select(
+            "engine", "concurrency", "limit_memory_bytes"
+        ).row(0)
+        of_engine = self.study, self.study.profiles[self.rerun.profile], engine
+        added = fixed_memory_bytes(*of_engine) + connections_memory_bytes(*of_engine, clients)
+        return self.rerun.instance.memory_bytes, held - added
 
     @property
     def cores(self) -> Sides:
@@ -103,6 +105,9 @@ def _memory(both: _Both) -> Iterator[tuple]:
         if fixed := fixed_memory_bytes(both.study, profile, engine):
             why = "what its processes take on every scale; not part of the memory above"
             yield f"memory in addition, {label} (MB)", None, 1e-6 * fixed, why
+        if connection := connections_memory_bytes(both.study, profile, engine, clients=1):
+            why = "what a connection takes on every scale; not part of the memory above"
+            yield f"memory in addition per client, {label} (MB)", None, 1e-6 * connection, why
     settings = sizes.settings(both.rerun)
     for engine in engines:
         pool, dataset = sizes.pool(both.study, engine), sizes.dataset(both.rerun, engine)

@@ -178,7 +178,8 @@ class _Run:
         """Start the engine cold, check its settings, and prewarm the data if the profile says so."""
         point, session = self.trial.point, self.session
         with self._phase("check" if point.start == AS_FOUND else "cold"):
-            cold = session.cold(point.variant, point.dataset_key if restore else None)
+            key, memory = point.dataset_key, point.envelope.connections_memory_bytes
+            cold = session.cold(point.variant, key if restore else None, memory)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
             if node == session.primary.name:

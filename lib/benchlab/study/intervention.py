@@ -3,7 +3,7 @@
 Each kind has a ``label``, which the names of batches and runs contain.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -42,7 +42,7 @@ class LimitBlocks(StrictModel):
     """Blocks of each resource. Before, between and after them are blocks without a lowered limit."""
 
     @model_validator(mode="after")
-    def _each_once(self) -> "Intervention":
+    def _each_once(self) -> Self:
         if len(set(self.resources)) < len(self.resources):
             raise Unresolved("a resource is there twice", ("resources",))
         return self

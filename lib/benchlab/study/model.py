@@ -164,6 +164,11 @@ class EngineSpec(StrictModel):
         ByteSize(0),
         description="what its processes take on every scale: a scaled envelope has it in addition",
     )
+    connection_memory: ByteSize = Field(
+        ByteSize(0),
+        description="what a connection takes on every scale: a scaled envelope has it in addition, once"
+        " for each client",
+    )
     variants: Annotated[dict[str, Settings], Field(min_length=1)]
     log_disks: dict[str, LogDisk] = Field(
         {}, description="variant to the disk of its log, where that has one of its own"
@@ -374,7 +379,12 @@ class Article(StrictModel):
 class EnvelopeRule(StrictModel):
     """How the disk limits of an instance type are applied to a scaled machine."""
 
-    iops_headroom: Annotated[float, Field(gt=0)] = 1.0
+    disk_speed: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="times the instance type's disk limits, for cores that are as much faster"
+    )
+    iops_headroom: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="times its operations, which a cgroup counts otherwise than a vendor"
+    )
     why: str
 
 

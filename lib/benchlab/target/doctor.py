@@ -97,7 +97,8 @@ def _profiles(repo: Repo, on: Deployment, name: str) -> list[Finding]:
     findings = []
     for profile_name, profile in spec.profiles.items():
         rule = next(iter(spec.envelopes))
-        limits = envelope.resolve(spec, profile, instance, rule, on.enforce, spec.engines)
+        engines, clients = spec.engines, max(profile.concurrency)
+        limits = envelope.resolve(spec, profile, instance, rule, on.enforce, engines, clients)
         size = f"{limits.cores:g} cores, {limits.memory_limit_bytes / 2**30:g} GiB of memory"
         try:
             preflight.check(on, limits)

@@ -52,13 +52,15 @@ class External(Session):
         }
         return {node: left for node, left in roles.items() if left}
 
-    def cold(self, variant: str, restore: str | None = None) -> dict[str, dict]:
+    def cold(
+        self, variant: str, restore: str | None = None, connections_memory_bytes: int = 0
+    ) -> dict[str, dict]:
         """Check that the server has the planned version and the dataset; nothing restarts.
 
         Raises:
             EngineError: it has another version or other tables.
         """
-        del variant
+        del variant, connections_memory_bytes
         version = self.engine.version()
         if version != self.found.version:
             raise EngineError(

@@ -15,6 +15,10 @@ from benchlab.target.deployment import Deployment, Node
 from benchlab.target.host import AGENT, Tunnel
 from benchlab.target.provisioned import Provisioned
 
+#: Verbs of the agent that copy a data directory, and their timeout, which is for hundreds of GB.
+_COPYING = ("cold", "restore", "snapshot")
+_COPY_TIMEOUT_S = 6 * 3600
+
 #: Timeout until the other servers follow one that was just started, which takes up to a second.
 _FOLLOW_TIMEOUT_S = 30
 
@@ -105,10 +109,13 @@ class Session:
         for node in self.deployment.nodes:
             node.agent("envelope", "up")
 
-    def cold(self, variant: str, restore: str | None = None) -> dict[str, dict]:
+    def cold(
+        self, variant: str, restore: str | None = None, connections_memory_bytes: int = 0
+    ) -> dict[str, dict]:
         """Stop, (restore a snapshot,) drop the caches, start with a variant, wait until it answers.
 
-        It lifts the disk limits.
+        It lifts the disk limits. The envelope has the memory of the connections in addition until the
+        next start.
 
         Returns:
             Node → what the agent returns: seconds of each step, the log's size before it in bytes, ...
@@ -119,6 +126,8 @@ class Session:
         if len(self.nodes) > 1:
             self.stop()  # no node may run while the others' data is replaced
         options = ["--restore", restore] if restore else []
+        if connections_memory_bytes:
+            options += ["--more-memory", str(connections_memory_bytes)]
         done = self._at_once("cold", "--variant", variant, *options)
         self._log_begin = {node: said["log_begin"] for node, said in done.items()}
         self._wait_followed()
@@ -237,7 +246,8 @@ class Session:
             return {node.name: said for node, said in zip(self.nodes, done, strict=True)}
 
     def _verb(self, node: Node, verb: str, *options: str) -> dict:
+        timeout = {"timeout_s": _COPY_TIMEOUT_S} if verb in _COPYING else {}
         try:
-            return json.loads(node.agent("engine", self.engine_name, verb, *options))
+            return json.loads(node.agent("engine", self.engine_name, verb, *options, **timeout))
         except Exception as error:
             raise EngineError(f"{self.engine_name}: {verb}: {error}") from error
