@@ -572,7 +572,7 @@ class Machine:
         for folder in self._snapshots() - self._snapshots_before:
             shutil.rmtree(folder)
         if not self.provisioned_before:
-            assert not [one.pw_name for one in pwd.getpwall() if one.pw_name in _users()]
+            assert not [one.pw_name for one in _users()]
             for folder in ("/etc", "/opt", "/run", "/usr/local/lib", "/var/lib"):
                 assert not (Path(folder) / "benchlab").exists()
 
@@ -587,13 +587,14 @@ def agent(*command: str) -> dict:
     return json.loads(done.stdout)
 
 
-def _users() -> set[str]:
-    return {"benchlab-oceanbase", "benchlab-postgres", "benchlab-tidb"}
+def _users() -> list[pwd.struct_passwd]:
+    """The engines' accounts."""
+    return [one for one in pwd.getpwall() if one.pw_name.startswith("benchlab-")]
 
 
 def _processes(root: Path) -> Iterator[str]:
     """Servers by their user; kernels of run notebooks and the load by their working directory."""
-    uids = {one.pw_uid for one in pwd.getpwall() if one.pw_name in _users()}
+    uids = {one.pw_uid for one in _users()}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             name = (folder / "comm").read_text().strip()

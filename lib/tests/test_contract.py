@@ -291,7 +291,8 @@ class TestPostgresOfAnExactVersion(RecursiveQueryContract, EngineContract):
 
     def test_it_is_that_version_and_not_the_distributions(self, session, machine):
         assert session.engine.version() == "13.4"
-        assert machine.session("postgres").found.version.startswith("15.")
+        packaged = machine.session("postgres").found.version
+        assert int(packaged.partition(".")[0]) >= 15
 
 
 class TestPostgresOfALaterVersion(LogContract, EngineContract):

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Collection
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -133,7 +134,7 @@ class Agents:
         self.barrier, self.at_once = threading.Barrier(2, timeout=10), at_once
         monkeypatch.setattr(Session, "_wait_followed", lambda _: None)
         self.answers = answers or {}
-        monkeypatch.setattr(Host, "agent", lambda host, *words: self.answer(host.name, *words))
+        monkeypatch.setattr(Host, "agent", lambda host, *words, **_: self.answer(host.name, *words))
 
     def answer(self, node: str, *words: str) -> bytes:
         command = (node, *words[2:]) if words[0] == "engine" else (node, *words)
@@ -184,7 +185,7 @@ def test_a_node_that_does_not_start_is_said_when_the_other_has_ended(monkeypatch
         return b"{}"
 
     both, ended = threading.Barrier(2, timeout=10), []
-    monkeypatch.setattr(Host, "agent", lambda host, *words: answer(host.name, *words))
+    monkeypatch.setattr(Host, "agent", lambda host, *words, **_: answer(host.name, *words))
     with pytest.raises(EngineError, match="postgres: start: db1: it died"):
         session("db.primary", "db.standby").start("tuned")
     assert ended == ["db2"]
@@ -195,7 +196,9 @@ def test_an_engine_on_one_node_is_nowhere_else(monkeypatch):
     alone = session("db.primary")
     alone.cold("tuned")
     alone.stop()
-    assert agents.commands == [("db1", "cold", "--variant", "tuned"), ("db1", "stop")]
+    alone.cold("tuned", connections_memory_bytes=4096)
+    cold = ("db1", "cold", "--variant", "tuned")
+    assert agents.commands == [cold, ("db1", "stop"), (*cold, "--more-memory", "4096")]
     agents.commands.clear()
     alone.bring_up()
     assert agents.commands == [(node, "envelope", "up") for node in ("db1", "db2", "load1")]
@@ -298,3 +301,53 @@ def test_every_inventory_is_a_deployment(checkout):
         assert on.load, name
         hosts = YAML(typ="safe").load(checkout.inventories / name / "hosts.yml")
         assert set(hosts) <= {"db", "app", "load"}, name
+
+
+def _failed(host: str, task: str, **result: object) -> dict:
+    return {
+        "event": "runner_on_failed",
+        "event_data": {"host": host, "task": task, "res": result},
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "ended", "reason"),
+    [
+        (
+            [
+                _failed("db1", "Perf is there", msg="No package matching 'linux-tools'"),
+                _failed("db1", "Server is there", msg="it failed", stderr="first\nno space left\n"),
+            ],
+            {"failures": {"db1": 1}},
+            "db1: Server is there: no space left",
+        ),
+        (
+            [
+                _failed("db1", "Server is there", msg="out of memory"),
+                _failed("db2", "Perf is there", msg="rescued on the other host"),
+            ],
+            {"failures": {"db1": 1, "db2": 0}},
+            "db1: Server is there: out of memory",
+        ),
+        (
+            [_failed("db1", "All", results=[{"item": 1}, {"failed": True, "msg": "the second"}])],
+            {"failures": {"db1": 1}},
+            "db1: All: the second",
+        ),
+        (
+            [
+                {"event": "playbook_on_start", "event_data": {}},
+                {
+                    "event": "runner_on_unreachable",
+                    "event_data": {"host": "db1", "task": "Facts", "res": {"msg": "no route"}},
+                },
+            ],
+            {"failures": {}, "dark": {"db1": 1}},
+            "db1: Facts: no route",
+        ),
+    ],
+    ids=["rescued before", "rescued elsewhere", "in a loop", "unreachable"],
+)
+def test_the_failure_that_ended_a_playbook_is_reported(events, ended, reason):
+    run = SimpleNamespace(events=events, stats=ended, status="failed")
+    assert provision._failure(run) == reason

@@ -14,7 +14,7 @@ import pytest
 from benchlab.raw import folders
 from benchlab.raw.record import Record
 from benchlab.store import SCHEMA_VERSION, open_store
-from benchlab.target import EngineFound
+from benchlab.target import EngineFound, Provisioned
 from conftest import Machine, agent, closed, mini_study, wait_for
 
 pytestmark = pytest.mark.machine
@@ -242,6 +242,10 @@ def test_a_port_in_use_is_reported_with_its_holder(interrupted, faulty):
         assert f"port {port} is in use by {holder}" in one.error
         assert one.error in said
     assert faulty.leftovers() == []
+    # its version is known still, so that its finished runs count as done
+    after = Provisioned.model_validate_json((targets / "local.json").read_text())
+    assert after.engines.keys() == {"postgres"}
+    assert after.versions(engines) == faulty.found.versions(engines) | {"ghost": "1.0"}
 
 
 def test_ctrl_c_while_provisioning(interrupted, faulty):

@@ -490,3 +490,9 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [ok, failed, refused, *others]
     )
+    # an engine that was wiped since is not
+    close_run("ok", trial=trials(planned())[0])
+    found.model_copy(update={"engines": {}, "last_versions": {"postgres": "15.18"}}).save(checkout)
+    assert len(trials(planning.left(checkout, selection, planned()))) == len(
+        [failed, refused, *others]
+    )

@@ -17,11 +17,6 @@ class Node(Host):
         """Whether an engine may run on it."""
         return any(map(is_database, self.roles))
 
-    @property
-    def has_load(self) -> bool:
-        """Whether the load generator runs on it."""
-        return LOAD in self.roles
-
 
 class Deployment(BaseModel):
     """An inventory: the nodes with their roles, and whether to limit them."""

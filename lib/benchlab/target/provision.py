@@ -83,6 +83,7 @@ def provision(
             else _found(deployment, name, spec.role, spec.nodes)
             for name in engines
         },
+        last_versions=_last_versions(repo, deployment),
     )
     found.save(repo)
     return found
@@ -217,16 +218,30 @@ def _signals_given_back() -> Iterator[None]:
 
 
 def _failure(run: ansible_runner.Runner) -> str:
-    for event in run.events:
-        if event["event"] in ("runner_on_failed", "runner_on_unreachable"):
-            data = event["event_data"]
-            if data.get("ignore_errors"):
-                continue
-            result = data.get("res", {})
-            said = str(result.get("stderr") or "").strip().splitlines()
-            reason = said[-1] if said else result.get("msg", "no reason given")
-            return f"{data.get('host')}: {data.get('task')}: {str(reason).strip()}"
+    """Return host, task and reason of the failure that ended a playbook.
+
+    A host that failed has it as its last failure; those before were rescued.
+    """
+    counts = [(run.stats or {}).get(kind, {}) for kind in ("failures", "dark")]
+    ended = {host for of_kind in counts for host, count in of_kind.items() if count}
+    failures = [
+        event["event_data"]
+        for event in run.events
+        if event["event"] in ("runner_on_failed", "runner_on_unreachable")
+    ]
+    last = {one["host"]: one for one in failures if one["host"] in ended}
+    for host, failure in last.items():
+        return f"{host}: {failure['task']}: {_reason(failure['res'])}"
     return f"status {run.status}: {run.stdout.read().strip()[-500:]}"
+
+
+def _reason(result: dict) -> str:
+    """Return the last line that a failed task printed as an error, else its message."""
+    looped = [one for one in result.get("results", []) if one.get("failed")]
+    if looped:
+        return _reason(looped[0])
+    said = str(result.get("stderr") or "").strip().splitlines()
+    return said[-1] if said else str(result.get("msg", "no reason given")).strip()
 
 
 def _engine_variables(study: Study, profile_name: str, engine: str, envelope: Envelope) -> dict:
@@ -309,6 +324,13 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
                     else _found(deployment, name, earlier.role, earlier.nodes)
                 )
     return known
+
+
+def _last_versions(repo: Repo, deployment: Deployment) -> dict[str, str]:
+    """Return engine → version of all that was ever provisioned on the target from this checkout."""
+    with suppress(TargetError):
+        return provisioned(repo, deployment.name).known_versions
+    return {}
 
 
 def _found(

@@ -40,11 +40,20 @@ class Provisioned(BaseModel):
     hosts: dict[str, dict]
     """Node → its facts."""
     engines: dict[str, EngineFound]
+    last_versions: dict[str, str] = {}
+    """Engine → its version when it was provisioned before; it may have been wiped since."""
+
+    @property
+    def known_versions(self) -> dict[str, str]:
+        """Engine → its version when it was provisioned last."""
+        return self.last_versions | {name: one.version for name, one in self.engines.items()}
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:
-        """Return engine → version; ``unknown`` if it was not provisioned."""
-        found = {name: engine.version for name, engine in self.engines.items()}
-        return {name: found.get(name, "unknown") for name in engines}
+        """Return engine → version; ``unknown`` if it was never provisioned.
+
+        A wiped engine keeps its version, so that its finished runs still count as done.
+        """
+        return {name: self.known_versions.get(name, "unknown") for name in engines}
 
     def save(self, repo: Repo) -> Path:
         """Write ``data/targets/<target>.json`` atomically."""

@@ -1,9 +1,11 @@
-# secret.sh FILE: a password in FILE, from BENCHLAB_DB_PASSWORD or else random; never a second one.
+# secret.sh FILE: a password in FILE, from standard input or, if that is empty, random; never a second one.
 # Letters and digits only: it has to pass through shells, URLs and option files unquoted.
 set -eu
 umask 077
+wanted=$(cat)
+case $wanted in *[!A-Za-z0-9]*) exit 4 ;; esac
 if [ -s "$1" ]; then
-    if [ -n "$BENCHLAB_DB_PASSWORD" ] && [ "$(cat "$1")" != "$BENCHLAB_DB_PASSWORD" ]; then
+    if [ -n "$wanted" ] && [ "$(cat "$1")" != "$wanted" ]; then
         exit 3
     fi
     echo unchanged
@@ -11,8 +13,8 @@ if [ -s "$1" ]; then
 fi
 draft=$(mktemp "$1.XXXXXX")
 trap 'rm -f "$draft"' EXIT
-if [ -n "$BENCHLAB_DB_PASSWORD" ]; then
-    printf '%s\n' "$BENCHLAB_DB_PASSWORD" > "$draft"
+if [ -n "$wanted" ]; then
+    printf '%s\n' "$wanted" > "$draft"
 else
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n' > "$draft"
     echo >> "$draft"

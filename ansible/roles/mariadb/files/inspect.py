@@ -25,7 +25,6 @@ def main(data_dir, etc, pristine):
         "version": server_version(server) if server else None,
         "client": shutil.which("mariadb"),
         "data": Path(data_dir).is_dir(),
-        "configured": Path(etc + ".json").exists(),
         "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
     }
     print(json.dumps(found))

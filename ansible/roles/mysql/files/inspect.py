@@ -13,12 +13,13 @@ from pathlib import Path
 
 
 def server_version(program):
-    """``9.7.4``, from ``.../mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))``; None: not there."""
+    """``9.7.4``, from ``.../mysqld  Ver 9.7.4-2 for Linux on x86_64``; None where it does not run."""
     try:
         said = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return None
-    return re.search(rb"Ver ([\d.]+)", said).group(1).decode()
+    found = re.search(rb"Ver ([\d.]+)", said)
+    return found.group(1).decode() if found else None
 
 
 def main(server, data_dir, etc, pristine):
@@ -28,7 +29,6 @@ def main(server, data_dir, etc, pristine):
         "version": server_version(server + "/run-mysqld"),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
         "data": Path(data_dir).is_dir(),
-        "configured": Path(etc + ".json").exists(),
         "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
     }
     print(json.dumps(found))

@@ -17,7 +17,7 @@ def server_version(folder):
         said = subprocess.run(
             [folder / "seekdb", "-V"], capture_output=True, cwd="/tmp", timeout=30, check=False
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(rb"seekdb \(\S+ \S+ ([\d.]+)\)", said.stdout + said.stderr)
     return found.group(1).decode() if found else None

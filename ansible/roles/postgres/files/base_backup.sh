@@ -6,13 +6,15 @@ draft=$data.partial
 rm -rf "$draft"
 install -d -o "$user" -g "$user" -m 0700 "$draft"
 cd /
-password=$(cat)
-setpriv --reuid "$user" --regid "$user" --clear-groups env -i PATH=/usr/bin:/bin PGPASSWORD="$password" \
+umask 077
+trap 'rm -f "$draft.pgpass"' EXIT
+echo "*:*:*:*:$(cat)" > "$draft.pgpass"
+chown "$user:$user" "$draft.pgpass"
+setpriv --reuid "$user" --regid "$user" --clear-groups env -i PATH=/usr/bin:/bin PGPASSFILE="$draft.pgpass" \
     "$program" --pgdata "$draft" --host "$host" --port "$port" --username benchlab --no-password \
     --wal-method stream --checkpoint fast --create-slot --slot "$slot" --no-sync
-umask 077
-echo "*:*:*:*:$password" > "$draft/pgpass"
+mv "$draft.pgpass" "$draft/pgpass"
 : > "$draft/standby.signal"
-chown "$user:$user" "$draft/pgpass" "$draft/standby.signal"
+chown "$user:$user" "$draft/standby.signal"
 rm -rf "$data"
 mv "$draft" "$data"

@@ -16,7 +16,7 @@ def server_version(program):
     """``7.1.1``, from the line ``Release Version: v7.1.1``; None where it does not run."""
     try:
         said = subprocess.run([program, "-V"], capture_output=True, timeout=30, check=False)
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(rb"Release Version:\s*v?(\S+)", said.stdout + said.stderr)
     return found.group(1).decode() if found else None
@@ -35,7 +35,6 @@ def main(server, data_dir, etc, pristine):
         "version": server_version(server),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
         "data": Path(data_dir).is_dir(),
-        "configured": Path(etc + ".json").exists(),
         "pristine_of": pristine_of(Path(etc), Path(pristine)),
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     }

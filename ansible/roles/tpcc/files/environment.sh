@@ -4,6 +4,6 @@ set -eu
 home=$1 installer=$2 packages=$3
 rm -rf "$home"
 python3 -m venv "$home"
-"$home/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$installer"
-"$home/bin/uv" pip install --quiet --python "$home/bin/python" --require-hashes -r "$packages"
+"$home/bin/python" -m pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes -r "$installer"
+"$home/bin/uv" pip install --quiet --no-cache --python "$home/bin/python" --require-hashes -r "$packages"
 touch "$home/.complete"
