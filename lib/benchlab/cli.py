@@ -158,11 +158,12 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     failed = 0
     for number, selection in enumerate(selections, start=1):
         then = selections[number:]
-        outcome = sweep.run(checkout, selection, console, then=then)
+        last = outcome = sweep.run(checkout, selection, console, then=then)
         if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
             console.print(f"{selection.study}: further trials, where claims are open")
-            outcome += sweep.run(checkout, selection, console, further.planned, then)
-        failed += outcome["failed"]
+            last = sweep.run(checkout, selection, console, further.planned, then)
+            outcome = outcome + last
+        failed += last["failed"]  # what had failed before was run again
         if outcome:
             counts = ", ".join(f"{count} {status}" for status, count in outcome.items())
             console.print(f"{selection.study}: {counts}")

@@ -54,7 +54,7 @@ class Session:
     def bring_up(self) -> None:
         pass
 
-    def cold(self, variant: str, restore: str | None = None) -> None:
+    def cold(self, variant: str, *_: object) -> None:
         self.variant = variant
 
     def stop(self) -> None:

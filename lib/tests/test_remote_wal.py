@@ -90,7 +90,7 @@ def test_the_model_finds_what_made_the_curves(found):
     clients = needed["clients"].fill_null(remote_wal.MOST_CLIENTS + 1)
     assert clients.is_sorted()
     assert needed["share_of_one"].is_sorted(descending=True)
-    expected = TRUE.enough_clients(1e-3, slow.near_s, remote_wal.ENOUGH, remote_wal.MOST_CLIENTS)
+    expected = TRUE.enough_clients(1e-3, slow.local_s, remote_wal.ENOUGH, remote_wal.MOST_CLIENTS)
     assert dict(needed.select("latency_ms", "clients").iter_rows())[1.0] == pytest.approx(
         expected, rel=0.3
     )

@@ -9,7 +9,8 @@ OTHER = ("postgres", "default", "oltp_insert")
 
 
 def again(checkout) -> list[tuple[str, int, int]]:
-    batches = to_repeat(checkout, "local", planned(checkout, STUDY, MEASURED_PROFILE).batches)
+    plan = planned(checkout, STUDY, MEASURED_PROFILE)
+    batches = to_repeat(checkout, "local", plan.batches, plan)
     trials = [trial for batch in batches for trial in batch.trials]
     return [(one.point.workload_name, one.point.concurrency, one.number) for one in trials]
 
@@ -25,8 +26,8 @@ def test_what_was_not_steady_is_run_once_more_and_not_twice(measured, checkout):
 def test_what_ran_on_another_target_is_not_repeated_here(measured, checkout):
     measured({CURVE: {1: [10]}}, target="elsewhere", passed=lambda trial: False)
     assert again(checkout) == []
-    batches = planned(checkout, STUDY, MEASURED_PROFILE).batches
-    assert len(to_repeat(checkout, "elsewhere", batches)) == 1
+    plan = planned(checkout, STUDY, MEASURED_PROFILE)
+    assert len(to_repeat(checkout, "elsewhere", plan.batches, plan)) == 1
 
 
 def test_runs_of_a_fixed_length_are_not_repeated(measured, checkout):

@@ -6,7 +6,7 @@ import pytest
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import points
-from benchlab.store import Store, ingest, open_any, open_store
+from benchlab.store import Store, ingest, open_any, open_store, results
 from benchlab.target import EngineFound, Provisioned, load
 from conftest import STUDY, planned, rerun, share_trials
 
@@ -114,6 +114,18 @@ def test_results_are_not_mixed_with_those_of_another_store_or_profile(checkout, 
         with pytest.raises(StoreError, match="in profile quick"):
             rerun(store, "quick")
         assert len(rerun(store, "smoke").counted) == 1
+
+
+def test_an_open_loops_rate_is_a_share_of_what_passed_the_gate(measured, checkout):
+    def peak(throughputs: dict, passed: set[int]) -> float:
+        store = measured(throughputs, passed=lambda trial: trial.number in passed)
+        keys = [one.key for one in trials_of(checkout, "standard") if one.point.concurrency == 4]
+        return results.closed_loop(store, "local", keys)
+
+    curve = {CURVE[:3]: {4: [100, 60, 80]}}
+    assert peak(curve, {1, 3}) == 90
+    # if none did, of all
+    assert peak(curve, set()) == 80
 
 
 def test_plans_are_in_the_store_and_its_export(checkout, close_run, tmp_path: Path):

@@ -78,6 +78,7 @@ def test_a_run_of_another_speed_does_not_count_and_is_run_once_more(measured, ch
     ]
     assert sorted(rows.metrics["memory_copy_us"]) == [1000.0] * 5
     assert rows.metrics["valid"].all()
-    batches = to_repeat(checkout, "local", planned(checkout, STUDY, MEASURED_PROFILE).batches)
+    plan = planned(checkout, STUDY, MEASURED_PROFILE)
+    batches = to_repeat(checkout, "local", plan.batches, plan)
     again = [trial for batch in batches for trial in batch.trials]
     assert [(one.point.concurrency, one.number) for one in again] == [(4, 2)]

@@ -12,10 +12,11 @@ from benchlab.errors import DatasetError, EngineError
 from benchlab.study import DatasetModel
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
-from benchlab.workloads.tpcc import conditions, load, population, rules, schema, verify
+from benchlab.workloads.tpcc import load, population, rules, schema, verify
 from benchlab.workloads.tpcc.dataset import Tpcc
 from benchlab.workloads.tpcc.population import Scale
 from conftest import EVERY_ENGINE, tidb_server
+from test_tpcc_conditions import violations
 from test_tpcc_population import NOON
 
 pytestmark = pytest.mark.machine
@@ -95,13 +96,13 @@ class LoadContract:
         for name, of_table in generated(DATASET).items():
             assert found[name] == of_table
         with engine.asking() as ask:
-            assert conditions.violations(ask, scale=TINY) == []
+            assert violations(ask, scale=TINY) == []
             c_load = load.constants(engine)
             assert c_load == rules.load_constants(11)
             failed = [one for one in verify.outcomes(ask, DATASET, c_load, TINY) if not one.passed]
             assert failed == []
             ask("UPDATE district SET d_ytd = d_ytd + 0.01 WHERE d_w_id = 4 AND d_id = 2")
-            broken = conditions.violations(ask, scale=TINY)
+            broken = violations(ask, scale=TINY)
             assert [(one.condition.number, one.rows[0]["w_id"]) for one in broken] == [
                 (1, 4),
                 (9, 4),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from benchlab.errors import EngineError
+from benchlab.errors import BenchlabError
 from benchlab.raw.text import fail, shown, whole_lines
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Poll:
                     self._keep(**self.latest)
                     # an engine that answers late is asked less often
                     tick = max(tick, int((time.monotonic() - begin) / self._interval_s)) + 1
-        except EngineError as error:
+        except BenchlabError as error:  # of the server, or of the way to it
             self._keep(error=str(error))
 
     def _keep(self, **content: object) -> None:

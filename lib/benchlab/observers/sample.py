@@ -15,7 +15,6 @@ from benchlab.observers._samples import OsSamples
 from benchlab.raw.text import fail, shown, whole_lines
 from benchlab.target.host import AGENT
 
-#: The program writes its capture itself, as a new file in its working directory.
 COMMAND = (*AGENT, "sample", "--interval", "1")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
 STOP_SIGNAL = "SIGTERM"

@@ -1,8 +1,14 @@
-"""Helpers for parsers of captures: whole lines, and errors that name the line."""
+"""Helpers for parsers of captures: their text, whole lines, and errors that name the line."""
 
+from pathlib import Path
 from typing import NoReturn
 
 from benchlab.errors import ParseError
+
+
+def read(path: Path) -> str:
+    """Return the text of a capture; bytes that are no UTF-8 are replaced."""
+    return path.read_bytes().decode(errors="replace")
 
 
 def fail(program: str, line: int, problem: str) -> NoReturn:

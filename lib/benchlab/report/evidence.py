@@ -42,7 +42,7 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
         " WHERE binds"
     )
     runs = (
-        rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+        rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
         .join(bound, on="run_id", how="left")
         .with_columns(pl.col("resource").fill_null(UNKNOWN))
         .sort(*POINT, "trial")

@@ -20,7 +20,8 @@ from benchlab.target import Node
 from benchlab.target.host import AGENT
 from benchlab.target.session import Session
 
-_STOP_TIMEOUT_S = 60
+#: The agent gives an observer 10 s to end, and the program that reads its output 120 s.
+_STOP_TIMEOUT_S = 10 + 120 + 30
 
 
 class Observers:
@@ -45,10 +46,6 @@ class Observers:
         with suppress(BrokenPipeError):
             self._agent.stdin.close()
         self._agent.stdin = None  # or communicate() would try to flush it
-
-    def discard(self) -> None:
-        """Discard the captures of stopped observers."""
-        self._agent.communicate(timeout=_STOP_TIMEOUT_S)
 
     def collect(self, folder: RunFolder) -> None:
         """Write every capture of stopped observers into the run's folder.

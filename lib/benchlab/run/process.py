@@ -59,7 +59,8 @@ def run(
             if one.process.returncode:
                 _kill(running)
     except queue.Empty:
-        late = next(one for one in running if one.process.poll() is None)
+        # one that has just ended may not have reported it yet
+        late = next((one for one in running if one.process.poll() is None), running[0])
         _kill(running)
         done = late.done()
         raise subprocess.TimeoutExpired(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from benchlab.engines import Engine
 from benchlab.engines.base import Ask
-from benchlab.errors import EngineError
+from benchlab.errors import BenchlabError
 from benchlab.observers import single_writes, table_states
 from benchlab.observers.poll import Poll
 from benchlab.study.intervention import SingleWrites
@@ -32,15 +32,18 @@ class RunningWrites:
         """
         self.duration_s = requested.duration_s
         self._engine, self._requested = engine, requested
-        self._draw = random.Random(seed)
         self._begun, self._ended = threading.Event(), threading.Event()
         self._begin_s = 0.0
         self._lines: list[str] = []
         self._problems: list[str] = []
         self._states: Poll | None = table_states.poll(engine) if engine.table_states_query else None
         self._threads = [
-            threading.Thread(target=self._write, args=(table, statements), daemon=True)
-            for table, statements in tables.single_writes(self._draw).items()
+            threading.Thread(
+                target=self._write,
+                args=(table, statements, random.Random(f"due {seed} {table}")),
+                daemon=True,
+            )
+            for table, statements in tables.single_writes(seed).items()
         ]
         for thread in self._threads:
             thread.start()
@@ -68,22 +71,22 @@ class RunningWrites:
             self._problems.append(f"a commit was not answered in {_END_TIMEOUT_S} s")
         return captures, self._problems[0] if self._problems else None
 
-    def _write(self, table: str, statements: Iterator[str]) -> None:
+    def _write(self, table: str, statements: Iterator[str], draw: random.Random) -> None:
         try:
             with self._engine.asking() as ask:
                 ask("SELECT 1")  # so that the first write does not include connecting
                 self._begun.wait()
                 for number in range(self._requested.writes):
-                    due = self._due(number)
+                    due = self._due(number, draw)
                     if self._ended.wait(max(0.0, due - time.time())):
                         return
                     self._once(ask, table, next(statements), due)
-        except EngineError as error:
+        except BenchlabError as error:  # of the server, or of the way to it
             self._problems.append(f"single write into {table}: {error}")
 
-    def _due(self, number: int) -> float:
+    def _due(self, number: int, draw: random.Random) -> float:
         """Return a random time in the middle half of a period, in Unix seconds."""
-        return self._begin_s + self._requested.every_s * (number + 0.25 + 0.5 * self._draw.random())
+        return self._begin_s + self._requested.every_s * (number + 0.25 + 0.5 * draw.random())
 
     def _once(self, ask: Ask, table: str, statement: str, due: float) -> None:
         row = {"table": table, "due": due, "begin": time.time()}

@@ -176,12 +176,12 @@ class _Timer:
         self._timer.start()
 
     def cancel(self) -> None:
-        """Do not start the action if it has not started yet."""
+        """Do not start the action if it has not started yet; otherwise wait until it has ended."""
         self._timer.cancel()
+        self._timer.join()
 
     def finish(self) -> None:
-        """Wait until the action has ended or was cancelled, and raise its error, if any."""
-        self._timer.join()
+        """Raise the error of the action, if it was started and failed."""
         if self._outcome.done():
             self._outcome.result()
 

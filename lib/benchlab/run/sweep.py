@@ -68,8 +68,9 @@ def run(
 ) -> Counter[Status]:
     """Run what is left of a plan, by default of a selection's; take everything down afterwards.
 
-    A run that may go on until it is steady is repeated once at the end if it was not steady, not alone,
-    or on a host of unusual speed.
+    A run that may go on until it is steady is repeated once if it was not steady, not alone, or on a
+    host of unusual speed: those of closed loops before the open loops, whose rates are shares of what
+    the closed loops reach.
 
     The study file is read once, and the plan is then written to a file. The trials that are run are
     those of this plan, even if the study file changes meanwhile.
@@ -97,7 +98,7 @@ def run(
     for reason in damaged.values():
         console.print(f"damaged: {reason}", highlight=False, markup=False, soft_wrap=True)
     rest = left(repo, selection, chosen, damaged)
-    if not rest and not (rest := to_repeat(repo, selection.target, chosen)):
+    if not rest and not (rest := to_repeat(repo, selection.target, chosen, plan)):
         plan.save(repo)
         return _nothing_left(selection, console)
     with ready(repo, selection, spec, rest, console, then) as found:
@@ -115,13 +116,18 @@ def run(
             with SweepProgress(console, seconds) as bar:
                 return Sweep(repo, plan, spec, found, bar, damaged).run(batches)
 
-        tally = sweep(rest) if rest else Counter()
-        if again := to_repeat(repo, selection.target, chosen):
-            runs = sum(len(batch.trials) for batch in again)
-            console.print(
-                f"{runs} runs were not steady, not alone, or of another speed: they are run once more"
-            )
-            tally += sweep(again)
+        tally: Counter[Status] = Counter()
+        for is_open in (False, True):
+            if part := [batch for batch in rest if batch.is_open is is_open]:
+                tally += sweep(part)
+            part = [batch for batch in chosen if batch.is_open is is_open]
+            if again := to_repeat(repo, selection.target, part, plan):
+                runs = sum(len(batch.trials) for batch in again)
+                console.print(
+                    f"{runs} runs were not steady, not alone, or of another speed:"
+                    " they are run once more"
+                )
+                tally += sweep(again)
         return tally or _nothing_left(selection, console)
 
 
@@ -164,12 +170,13 @@ def ready(
 
 
 def _limits(
-    repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Iterable[str]
+    repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Collection[str]
 ) -> Envelope:
     instance = target.instance_type(repo, spec.instance)
     rule = next(iter(spec.envelopes))
     profile = spec.profile(selection.profile)
-    return envelope.resolve(spec, profile, instance, rule, on.enforce, engines)
+    clients = max(profile.concurrency)
+    return envelope.resolve(spec, profile, instance, rule, on.enforce, engines, clients)
 
 
 def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:

@@ -231,6 +231,8 @@ def largest_profile(store: Store, study_name: str) -> str:
 def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:
     """Return the median throughput of the last runs of the trials of one point.
 
+    These are the runs that passed the gate or, if none did, all that ended well.
+
     Args:
         store: the store.
         target_name: name of the target.
@@ -240,11 +242,12 @@ def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float 
         Transactions per second; ``None`` if no run counts.
     """
     runs = store.sql(
-        "SELECT trial_key, tps FROM run WHERE target = ? AND status = 'ok'"
+        "SELECT trial_key, tps, run_id NOT IN (SELECT run_id FROM gate WHERE NOT passed) AS valid"
+        " FROM run WHERE target = ? AND status = 'ok'"
         " QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1",
         target_name,
-    )
-    return runs.filter(pl.col("trial_key").is_in(list(keys)))["tps"].median()
+    ).filter(pl.col("trial_key").is_in(list(keys)))
+    return runs.filter(pl.col("valid") | ~pl.col("valid").any())["tps"].median()
 
 
 def trials(runs: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> pl.DataFrame:

@@ -215,7 +215,7 @@ CREATE TABLE engine_counter (
 CREATE TABLE engine_wait (
     run_id VARCHAR NOT NULL,
     t DOUBLE NOT NULL,                  -- Unix seconds of the sample
-    wait_class VARCHAR NOT NULL,        -- value of benchlab.waits.Wait
+    wait_class VARCHAR NOT NULL,        -- value of benchlab.engines.waits.Wait
     wait VARCHAR NOT NULL,              -- as the engine names it
     sessions INTEGER NOT NULL           -- number of the load's sessions in this wait
 );

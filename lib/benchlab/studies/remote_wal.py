@@ -16,8 +16,8 @@ from benchlab.store.results import Rerun
 
 STUDY = "remote_wal"
 
-#: The engine with a slow log; its variant with the log beside the data; that with a slow log disk.
-SLOW, NEAR, FAR = "remote_log", "local", "remote"
+#: PostgreSQL without a standby; its variant with the log beside the data; that with a slow log disk.
+ALONE, LOCAL, REMOTE = "remote_log", "local", "remote"
 
 #: Workload whose curves the model of a slow log is fitted to.
 MODELLED = "oltp_insert"
@@ -26,8 +26,8 @@ MODELLED = "oltp_insert"
 LATENCIES_MS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MOST_CLIENTS = 512
 
-#: Share of the near log's throughput from which on a far log counts as good enough; all shares that a
-#: chart shows.
+#: Share of the local log's throughput from which on a slower log counts as good enough; all shares that
+#: a chart shows.
 ENOUGH = 0.9
 SHARES = (0.8, ENOUGH, 0.95)
 
@@ -200,7 +200,7 @@ def correlations(rerun: Rerun) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class SlowLog:
-    """A model of throughput with a near and a far log, and the measured points."""
+    """A model of throughput with a local and a remote log, and the measured points."""
 
     model: CommitModel
     points: pl.DataFrame
@@ -214,21 +214,21 @@ class SlowLog:
         return (others["predicted"] / others["tps"] - 1).abs().median()
 
     @property
-    def near_s(self) -> float:
-        """Latency of the near log, s."""
-        return self.points.filter(variant=NEAR)["latency_us"].median() / 1e6
+    def local_s(self) -> float:
+        """Latency of the local log, s."""
+        return self.points.filter(variant=LOCAL)["latency_us"].median() / 1e6
 
     def needed(self) -> pl.DataFrame:
-        """Return the clients from which on a log of each latency is nearly as good as the near one.
+        """Return the clients from which on a log of each latency is nearly as good as the local one.
 
         Columns: ``latency_ms``, ``clients`` (null: more than :data:`MOST_CLIENTS`), ``share_of_one``
-        (throughput of a single client, as a share of that with the near log).
+        (throughput of a single client, as a share of that with the local log).
         """
         rows = []
         for latency_ms in LATENCIES_MS:
             slow_s = latency_ms / 1e3
-            clients = self.model.enough_clients(slow_s, self.near_s, ENOUGH, MOST_CLIENTS)
-            one = self.model.tps([1], slow_s) / self.model.tps([1], self.near_s)
+            clients = self.model.enough_clients(slow_s, self.local_s, ENOUGH, MOST_CLIENTS)
+            one = self.model.tps([1], slow_s) / self.model.tps([1], self.local_s)
             rows.append((latency_ms, clients, round(min(1.0, float(one[0])), 2)))
         schema = {"latency_ms": pl.Float64, "clients": pl.Int64, "share_of_one": pl.Float64}
         return pl.DataFrame(rows, schema=schema, orient="row")
@@ -238,13 +238,13 @@ def slow_log(rerun: Rerun) -> SlowLog | None:
     """Fit the model to every other number of clients; ``None`` if too few points passed the gate."""
     probes = (
         rerun.metrics.join(log_writes.probed(rerun), on="run_id")
-        .filter(engine=SLOW, workload=MODELLED)
+        .filter(engine=ALONE, workload=MODELLED)
         .group_by("variant")
         .agg(pl.col("probe_us").median().alias("latency_us"))
     )
     measured = (
         points.points(rerun)
-        .filter(pl.col("variant").is_in([NEAR, FAR]), "valid", engine=SLOW, workload=MODELLED)
+        .filter(pl.col("variant").is_in([LOCAL, REMOTE]), "valid", engine=ALONE, workload=MODELLED)
         .join(probes, on="variant", maintain_order="left")
         .sort("variant", "concurrency")
     )
@@ -305,24 +305,24 @@ def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
 
 
 def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
-    """Return a chart of the model's throughput at several latencies of the log : with the near log.
+    """Return a chart of the model's throughput at several latencies of the log : with the local log.
 
     Above the dashed line a slow log hardly matters any more.
     """
     ticks = [2**n for n in range(MOST_CLIENTS.bit_length())]
     numbers = [2 ** (n / 8) for n in range(8 * (len(ticks) - 1) + 1)]
-    near = slow.model.tps(numbers, slow.near_s)
+    local = slow.model.tps(numbers, slow.local_s)
     rows = pl.concat(
         [
             pl.DataFrame(
                 {
                     "latency": f"{latency_ms:g} ms",
                     "concurrency": numbers,
-                    "share": slow.model.tps(numbers, latency_ms / 1e3) / near,
+                    "share": slow.model.tps(numbers, latency_ms / 1e3) / local,
                 }
             )
             for latency_ms in LATENCIES_MS
-            if latency_ms / 1e3 > slow.near_s
+            if latency_ms / 1e3 > slow.local_s
         ]
     )
     lines = (
@@ -332,7 +332,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
             x=_clients(ticks, clients),
             y=alt.Y(
                 "share:Q",
-                title="throughput, of that with the near log",
+                title="throughput, of that with the local log",
                 axis=alt.Axis(format="%"),
                 scale=alt.Scale(domain=[0, 1]),
             ),
@@ -345,7 +345,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
 
 
 def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
-    """Return a chart of the clients from which on a slow log is nearly as good as the near one.
+    """Return a chart of the clients from which on a slow log is nearly as good as the local one.
 
     The curves are the model's. The dashed lines are the measured latencies; the model was fitted there.
     """
@@ -356,7 +356,7 @@ def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
                 "share": f"{share:.0%}",
                 "latency_ms": latency_ms,
                 "clients": slow.model.enough_clients(
-                    latency_ms / 1e3, slow.near_s, share, MOST_CLIENTS
+                    latency_ms / 1e3, slow.local_s, share, MOST_CLIENTS
                 ),
             }
             for share in SHARES
@@ -382,7 +382,7 @@ def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            color=theme.colors("share", rows, "of the near log's throughput"),
+            color=theme.colors("share", rows, "of the local log's throughput"),
             tooltip=["share", alt.Tooltip("latency_ms:Q", format=".2f"), "clients"],
         )
     )
@@ -467,8 +467,8 @@ def section(source: Source) -> Content:
         made.tables["needed"] = slow.needed()
         made.context["slow_log"] = {
             "error": slow.error,
-            "near_ms": 1e3 * slow.near_s,
-            "far_ms": slow.points.filter(variant=FAR)["latency_us"].median() / 1e3,
+            "local_ms": 1e3 * slow.local_s,
+            "remote_ms": slow.points.filter(variant=REMOTE)["latency_us"].median() / 1e3,
             "enough": ENOUGH,
             "cores": slow.model.cores,
             "waits": slow.model.log_waits,

@@ -1,6 +1,5 @@
 """What benchlab needs to know about the tables of a dataset of any kind."""
 
-import random
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,16 +95,16 @@ class Tables(ABC, Generic[DatasetT]):
         """
         del engine, workload
 
-    def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
+    def single_writes(self, seed: int) -> Mapping[str, Iterator[str]]:
         """Return table → endless statements, each of which changes one row of it.
 
         Args:
-            draw: random numbers that choose the rows.
+            seed: seed of the random rows; tables draw theirs independently of each other.
 
         Raises:
             DatasetError: none is known for this kind of tables.
         """
-        del draw
+        del seed
         raise DatasetError(f"no single writes are known for {self.dataset.kind}")
 
     def outcomes(self, check: str, engine: Engine) -> Iterator[Outcome]:

@@ -33,10 +33,9 @@ from benchlab.drivers.pgbench import output
 from benchlab.drivers.seconds import of_every_operation
 from benchlab.engines import Engine
 from benchlab.errors import ParseError
+from benchlab.raw import text
+from benchlab.raw.files import TRANSACTIONS
 from benchlab.study import Scalar, Workload
-
-#: File that keeps the log: one row for each transaction of the measured part.
-TRANSACTIONS = "transactions.parquet"
 
 #: Phase → process that makes it.
 _PROCESSES = {"warmup": "warmup", MEASURE: "pgbench"}
@@ -135,9 +134,9 @@ class Pgbench(Driver):
         for phase, name in _PROCESSES.items():
             path = folder / f"{name}.out"
             if phase == MEASURE and (folder / TRANSACTIONS).exists():
-                frames.append(_logged_seconds(folder, _read(path)))
+                frames.append(_logged_seconds(folder, text.read(path)))
             elif path.exists():
-                frames.append(_printed_seconds(_read(path), phase, workload))
+                frames.append(_printed_seconds(text.read(path), phase, workload))
         return pl.concat(frames, how="diagonal").select(*SECONDS)
 
     def measured(self, folder: Path, workload: Workload) -> Measured:
@@ -147,7 +146,7 @@ class Pgbench(Driver):
             ParseError: also if the log has another number of transactions than pgbench counted.
         """
         path = folder / f"{_PROCESSES[MEASURE]}.out"
-        results = output.results(_read(path) if path.exists() else "")
+        results = output.results(text.read(path) if path.exists() else "")
         if not (folder / TRANSACTIONS).exists():
             raise ParseError(f"pgbench: there is no {TRANSACTIONS}")
         log = pl.scan_parquet(folder / TRANSACTIONS)
@@ -316,10 +315,6 @@ def _histogram(log: pl.LazyFrame) -> pl.DataFrame:
         .select(*BUCKETS)
         .collect()
     )
-
-
-def _read(path: Path) -> str:
-    return path.read_bytes().decode(errors="replace")
 
 
 DRIVER = Pgbench()

@@ -30,6 +30,7 @@ from benchlab.drivers.base import (
 from benchlab.drivers.sysbench import output
 from benchlab.engines import Engine
 from benchlab.engines.base import MySQLProtocol
+from benchlab.raw import text
 from benchlab.study import Scalar, Workload
 
 #: Percentile that sysbench prints for each interval. The full histogram gives all others.
@@ -221,7 +222,7 @@ def _printed(folder: Path, phase: str) -> list[str]:
     """Return what the processes of a phase printed, one text for each process that has a file."""
     found = []
     while (path := folder / f"{_name(phase, len(found))}.out").exists():
-        found.append(_read(path))
+        found.append(text.read(path))
     return found
 
 
@@ -322,10 +323,6 @@ def _repeated_errors(engine: Engine) -> dict[str, Scalar]:
 def _command(script: str, options: Mapping[str, Scalar], verb: str) -> list[str]:
     arguments = [f"--{name}={value}" for name, value in options.items()]
     return ["sysbench", script, "--config-file=/dev/stdin", *arguments, verb]
-
-
-def _read(path: Path) -> str:
-    return path.read_bytes().decode(errors="replace")
 
 
 DRIVER = Sysbench()

@@ -7,6 +7,7 @@ standard wants no break between them (clause 5.5.1).
 
 import itertools
 import json
+import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -127,7 +128,7 @@ class Tpcc(Driver):
         else:
             wanted = [path for path in made if path.name == f"{process.name}.parquet"]
         for path in wanted:
-            (folder / path.name).write_bytes(path.read_bytes())
+            shutil.copyfile(path, folder / path.name)
 
     def seconds(self, folder: Path, workload: Workload) -> pl.DataFrame:
         """See :meth:`Driver.seconds`: by operation from the records, or else from the printed lines."""

@@ -39,10 +39,11 @@ class OltpTables(Tables[SysbenchTables]):
         """See :meth:`Tables.options`."""
         return {"tables": self.dataset.tables, "table-size": self.dataset.rows_per_table}
 
-    def single_writes(self, draw: random.Random) -> Mapping[str, Iterator[str]]:
+    def single_writes(self, seed: int) -> Mapping[str, Iterator[str]]:
         """See :meth:`Tables.single_writes`: updates of a column without an index."""
 
         def statements(table: str) -> Iterator[str]:
+            draw = random.Random(f"row {seed} {table}")
             while True:
                 row = draw.randint(1, self.dataset.rows_per_table)
                 yield f"UPDATE {table} SET pad = '{draw.randbytes(30).hex()}' WHERE id = {row}"

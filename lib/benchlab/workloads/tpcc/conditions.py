@@ -229,13 +229,6 @@ def checked(
         yield Checked(condition, violation, time.monotonic() - begin)
 
 
-def violations(
-    ask: Ask, numbers: Iterable[int] = range(1, 13), scale: Scale = STANDARD
-) -> list[Violation]:
-    """Return the conditions that do not hold; see :func:`checked`."""
-    return [one.violation for one in checked(ask, numbers, scale) if one.violation]
-
-
 def outcomes(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
     """Yield the outcome of each condition; transactions may have changed the tables since the load.
 
@@ -249,7 +242,7 @@ def outcomes(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
 def outcomes_after_a_load(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome]:
     """Yield the outcome of each condition as :func:`outcomes` does, then one outcome for all.
 
-    If the server refuses a query, its condition is undecided, and the outcome is the error message.
+    If the server refuses a query, its condition is undecided, and the outcome has the error message.
 
     Args:
         ask: the server; it may raise EngineError, and must still answer after that.
@@ -261,7 +254,7 @@ def outcomes_after_a_load(ask: Ask, scale: Scale = STANDARD) -> Iterator[Outcome
             (one,) = checked(ask, [condition.number], scale)
         except EngineError as error:
             undecided.append(condition.number)
-            yield Outcome(_named(condition), str(error))
+            yield Outcome(_named(condition), f"{UNDECIDED}: {error}")
             continue
         outcome = _outcome(one)
         if outcome.passed is False:
