@@ -272,3 +272,25 @@ def test_a_tree_holds_exactly_its_files(managed_files, tmp_path):
         ("stale", "absent"),
         ("new", "file"),
     ]
+
+
+def test_a_password_is_kept_once_and_passes_everywhere(tmp_path):
+    file, secret = tmp_path / "secret", ANSIBLE / "roles/host/files/secret.sh"
+
+    def keep(wanted: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["sh", secret, file], input=wanted, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout
+
+    for unfit in ("it's", "with space", 'a"b', "a\\b", "#a"):
+        assert keep(unfit) == (4, "")
+    assert not list(tmp_path.iterdir())
+    assert keep("Letters4nd0thers") == (0, "changed\n")
+    assert file.read_text() == "Letters4nd0thers\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert keep("") == keep("Letters4nd0thers") == (0, "unchanged\n")
+    assert keep("another") == (3, "")
+    file.unlink()
+    assert keep("") == (0, "changed\n")
+    assert len(file.read_text()) == 33
