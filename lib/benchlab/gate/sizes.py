@@ -11,6 +11,7 @@ import polars as pl
 
 from benchlab.engines import engine_class
 from benchlab.engines.base import canonical
+from benchlab.plan import connections_memory_bytes, fixed_memory_bytes
 from benchlab.study import DEFAULT_ENVELOPE, Scalar, Study
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ def dataset(rerun: "Rerun", engine: str) -> Sides:
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE, engine=engine)
     ours = runs.filter(pl.col("workload").is_in(on_it))["dataset_bytes"].median()
     return study.article.dataset_of(engine), ours
+
+
+def memory(rerun: "Rerun") -> Sides:
+    """Return the bytes of memory; ours are the envelope's, without what an engine has in addition.
+
+    A run of the main envelope has to count.
+    """
+    runs = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+    engine, clients, held = runs.select("engine", "concurrency", "limit_memory_bytes").row(0)
+    of_engine = rerun.study, rerun.study.profiles[rerun.profile], engine
+    added = fixed_memory_bytes(*of_engine) + connections_memory_bytes(*of_engine, clients)
+    return rerun.instance.memory_bytes, held - added
 
 
 def settings(rerun: "Rerun") -> list[Setting]:

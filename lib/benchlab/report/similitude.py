@@ -48,13 +48,8 @@ class _Both:
 
     @property
     def memory(self) -> Sides:
-        """Bytes of memory; ours is the scaled envelope's, without what an engine has in addition."""
-        engine, clients, held = self.counted.select(
-            "engine", "concurrency", "limit_memory_bytes"
-        ).row(0)
-        of_engine = self.study, self.study.profiles[self.rerun.profile], engine
-        added = fixed_memory_bytes(*of_engine) + connections_memory_bytes(*of_engine, clients)
-        return self.rerun.instance.memory_bytes, held - added
+        """Bytes of memory; see :func:`benchlab.gate.sizes.memory`."""
+        return sizes.memory(self.rerun)
 
     @property
     def cores(self) -> Sides:

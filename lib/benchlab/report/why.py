@@ -6,6 +6,7 @@ import polars as pl
 
 from benchlab.claims import words
 from benchlab.claims.judge import Judgement
+from benchlab.gate import sizes
 from benchlab.gate.similar import dissimilar
 from benchlab.report import points
 from benchlab.report.points import with_curve
@@ -109,6 +110,7 @@ def limits(rerun: Rerun) -> str:
         )
         if run[column] is not None
     )
-    here = f"{run['limit_cores']:g} cores, {run['limit_memory_bytes'] / _GIB:.3g} GiB"
-    theirs = f"{rerun.instance.cores} cores, {rerun.instance.memory_bytes / _GIB:.3g} GiB"
+    in_article, ours = (size / _GIB for size in sizes.memory(rerun))
+    here = f"{run['limit_cores']:g} cores, {ours:.3g} GiB"
+    theirs = f"{rerun.instance.cores} cores, {in_article:.3g} GiB"
     return f"{here}, {disk or 'disk without limits'} (the article's machine: {theirs})"
