@@ -11,7 +11,7 @@ import polars as pl
 
 from benchlab.engines import engine_class
 from benchlab.engines.base import canonical
-from benchlab.plan import connections_memory_bytes, fixed_memory_bytes
+from benchlab.plan import fixed_memory_bytes
 from benchlab.study import DEFAULT_ENVELOPE, Scalar, Study
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ def dataset(rerun: "Rerun", engine: str) -> Sides:
 def memory(rerun: "Rerun") -> Sides:
     """Return the bytes of memory; ours are the envelope's, without what an engine has in addition.
 
-    A run of the main envelope has to count.
+    It is that of the run with the least, whose few connections add next to nothing. A run of the main
+    envelope has to count.
     """
     runs = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
-    engine, clients, held = runs.select("engine", "concurrency", "limit_memory_bytes").row(0)
-    of_engine = rerun.study, rerun.study.profiles[rerun.profile], engine
-    added = fixed_memory_bytes(*of_engine) + connections_memory_bytes(*of_engine, clients)
-    return rerun.instance.memory_bytes, held - added
+    profile = rerun.study.profiles[rerun.profile]
+    held = [
+        limit - fixed_memory_bytes(rerun.study, profile, engine)
+        for engine, limit in runs.select("engine", "limit_memory_bytes").unique().iter_rows()
+    ]
+    return rerun.instance.memory_bytes, min(held)
 
 
 def settings(rerun: "Rerun") -> list[Setting]:
