@@ -11,7 +11,6 @@ import polars as pl
 
 from benchlab.engines import engine_class
 from benchlab.engines.base import canonical
-from benchlab.plan import fixed_memory_bytes
 from benchlab.study import DEFAULT_ENVELOPE, Scalar, Study
 
 if TYPE_CHECKING:
@@ -44,18 +43,9 @@ def dataset(rerun: "Rerun", engine: str) -> Sides:
 
 
 def memory(rerun: "Rerun") -> Sides:
-    """Return the bytes of memory; ours are the envelope's, without what an engine has in addition.
-
-    It is that of the run with the least, whose few connections add next to nothing. A run of the main
-    envelope has to count.
-    """
-    runs = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
-    profile = rerun.study.profiles[rerun.profile]
-    held = [
-        limit - fixed_memory_bytes(rerun.study, profile, engine)
-        for engine, limit in runs.select("engine", "limit_memory_bytes").unique().iter_rows()
-    ]
-    return rerun.instance.memory_bytes, min(held)
+    """Return the bytes of memory; ours are the envelope's, without what an engine has in addition."""
+    theirs, envelope = rerun.instance.memory_bytes, rerun.study.profile(rerun.profile).envelope
+    return theirs, int(envelope.memory) if envelope else theirs
 
 
 def settings(rerun: "Rerun") -> list[Setting]:
