@@ -217,6 +217,10 @@ def _signals_given_back() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+#: Events of Ansible for a task that failed on a host.
+_FAILURES = ("runner_on_failed", "runner_on_unreachable")
+
+
 def _failure(run: ansible_runner.Runner) -> str:
     """Return host, task and reason of the failure that ended a playbook.
 
@@ -224,14 +228,10 @@ def _failure(run: ansible_runner.Runner) -> str:
     """
     counts = [(run.stats or {}).get(kind, {}) for kind in ("failures", "dark")]
     ended = {host for of_kind in counts for host, count in of_kind.items() if count}
-    failures = [
-        event["event_data"]
-        for event in run.events
-        if event["event"] in ("runner_on_failed", "runner_on_unreachable")
-    ]
-    last = {one["host"]: one for one in failures if one["host"] in ended}
-    for host, failure in last.items():
-        return f"{host}: {failure['task']}: {_reason(failure['res'])}"
+    for event in reversed(list(run.events)):
+        failure = event["event_data"]
+        if event["event"] in _FAILURES and failure["host"] in ended:
+            return f"{failure['host']}: {failure['task']}: {_reason(failure['res'])}"
     return f"status {run.status}: {run.stdout.read().strip()[-500:]}"
 
 
