@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 import pytest
 from benchlab.engines import ENGINES
+from benchlab.engines.base import Ask
 from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
@@ -116,9 +117,23 @@ class EngineContract:
                 "a cycle to be counted",
             )
 
+    def test_own_sessions_are_not_seen(self, session):
+        engine = session.engine
+        load = type(engine)(engine.endpoint, lambda: engine.reached)
+
+        def idle(ask: Ask) -> int:
+            found = [engine.wait(row) for row in engine.sample_sessions(ask)]
+            return sum(one[2] for one in found if one and one[0] == Wait.CLIENT)
+
+        with engine.asking() as ask, engine.asking() as own, load.asking() as other:
+            own("SELECT 1")
+            other("SELECT 1")
+            wait_for(lambda: idle(ask) == 1, "the session of the load alone")
+
     def test_what_sessions_wait_for_is_seen(self, session):
         engine = session.engine
-        with engine.asking() as ask, engine.asking() as other, engine.asking() as third:
+        load = type(engine)(engine.endpoint, lambda: engine.reached)
+        with engine.asking() as ask, load.asking() as other, load.asking() as third:
             other("SELECT 1")
 
             def seen() -> list:

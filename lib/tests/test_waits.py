@@ -175,7 +175,7 @@ class Sampled(Postgres):
     @contextmanager
     def asking(self):
         def ask(sql: str) -> list[dict]:
-            assert sql == Postgres.waits_query
+            assert sql == Postgres.waits_query.format(own="")
             self.left -= 1
             if self.left < 0:
                 self.gone.set()

@@ -158,7 +158,8 @@ class Engine(ABC):
         log_folder: folder of its log in the data directory, which can be moved to a separate disk;
             empty if the engine has no such folder.
         waits_query: a light query for what each session of the load does now, or for how many sessions
-            do the same; empty if the engine does not report it.
+            do the same; empty if the engine does not report it. ``{own}`` stands for the ids of the
+            sessions that are not the load's.
         standbys_query: a light query for how far each standby has come; empty if the engine has no
             standbys. See :mod:`benchlab.observers.replication` for its columns.
         nodes: roles of the nodes on which its Ansible role can set it up.
@@ -189,6 +190,7 @@ class Engine(ABC):
         """Take the server's address for the load, and for this process if that differs."""
         self.endpoint = endpoint
         self._reach = reach or (lambda: endpoint)
+        self._own_sessions: set[int] = set()
 
     @property
     def reached(self) -> Endpoint:
@@ -252,7 +254,12 @@ class Engine(ABC):
     def _connected(self) -> Iterator[Any]:
         try:
             with self._connect(self.reached) as connection:
-                yield connection
+                session = self._session_id(connection)
+                self._own_sessions.add(session)
+                try:
+                    yield connection
+                finally:
+                    self._own_sessions.discard(session)
         except (psycopg.Error, pymysql.MySQLError) as error:
             # PyMySQL puts the error's number before its message
             said = str(error.args[-1] if error.args else "").strip() or type(error).__name__
@@ -264,6 +271,10 @@ class Engine(ABC):
     @abstractmethod
     def _connect(self, endpoint: Endpoint) -> Any:
         """Return a new connection that commits every statement and returns rows as dictionaries."""
+
+    @abstractmethod
+    def _session_id(self, connection: Any) -> int:
+        """Return the server's id of a connection's session."""
 
     @abstractmethod
     def _copy(
@@ -350,8 +361,12 @@ class Engine(ABC):
         return f"{cls.name} reports no begin and end of checkpoints"
 
     def sample_sessions(self, ask: Ask) -> list[dict[str, Any]]:
-        """Return what the sessions do now, as the server reports it; ``ask`` runs a statement."""
-        return ask(self.waits_query)
+        """Return what the sessions do now, as the server reports it; ``ask`` runs a statement.
+
+        Sessions that this object holds, such as those of observers, are left out: they would count as
+        clients that wait.
+        """
+        return ask(self.waits_query.format(own=", ".join(map(str, tuple(self._own_sessions)))))
 
     @classmethod
     def wait(cls, row: Mapping[str, Any]) -> tuple[Wait, str, int] | None:
@@ -417,6 +432,9 @@ class PostgresProtocol(Engine):
             row_factory=dict_row,
         )
 
+    def _session_id(self, connection: psycopg.Connection) -> int:
+        return connection.info.backend_pid
+
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; the query is run for it."""
         (row,) = self.query(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
@@ -462,6 +480,9 @@ class MySQLProtocol(Engine):
             init_command=self.session,
             cursorclass=pymysql.cursors.DictCursor,
         )
+
+    def _session_id(self, connection: pymysql.Connection) -> int:
+        return connection.thread_id()
 
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; the query is not run for it."""

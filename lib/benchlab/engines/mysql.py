@@ -29,7 +29,7 @@ def sessions_of(processes: str) -> str:
         "SELECT p.command AS command, p.state AS state, t.trx_state AS trx, COUNT(*) AS sessions"
         f" FROM {processes} p"
         " LEFT JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id"
-        " WHERE p.id <> CONNECTION_ID() GROUP BY p.command, p.state, t.trx_state"
+        " WHERE p.id NOT IN ({own}) GROUP BY p.command, p.state, t.trx_state"
     )
 
 

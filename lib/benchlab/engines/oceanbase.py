@@ -53,7 +53,7 @@ class OceanBase(MySQLProtocol):
     session = "SET ob_query_timeout = 600000000"
     waits_query = (
         "SELECT command, trans_state, retry_info, UPPER(LEFT(info, 6)) AS verb, COUNT(*) AS sessions"
-        " FROM oceanbase.__all_virtual_processlist WHERE id <> CONNECTION_ID() GROUP BY 1, 2, 3, 4"
+        " FROM oceanbase.__all_virtual_processlist WHERE id NOT IN ({own}) GROUP BY 1, 2, 3, 4"
     )
 
     def version(self) -> str:

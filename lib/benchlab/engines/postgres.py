@@ -84,7 +84,7 @@ class Postgres(PostgresProtocol):
     # the capture also has the background processes, for its readers
     waits_query = (
         "SELECT backend_type, state, wait_event_type, wait_event, count(*) AS sessions"
-        " FROM pg_stat_activity WHERE pid <> pg_backend_pid() GROUP BY 1, 2, 3, 4"
+        " FROM pg_stat_activity WHERE pid NOT IN ({own}) GROUP BY 1, 2, 3, 4"
     )
 
     standbys_query = (

@@ -79,7 +79,7 @@ class TiDB(MySQLProtocol):
         " COUNT(*) AS sessions"
         " FROM information_schema.processlist p"
         " LEFT JOIN information_schema.tidb_trx t ON t.session_id = p.id"
-        " WHERE p.id <> CONNECTION_ID() AND p.user <> ''"
+        " WHERE p.id NOT IN ({own}) AND p.user <> ''"
         " GROUP BY p.command, t.state, UPPER(LEFT(p.info, 6))"
     )
     table_states_query = (
