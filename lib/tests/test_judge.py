@@ -329,6 +329,27 @@ def test_a_point_that_did_not_pass_the_gate_decides_nothing(judged, test, verdic
 
 
 @pytest.mark.parametrize(
+    ("test", "verdict", "reason"),
+    [
+        ({"test": "above", "at": [16, 64]}, "inconclusive", "; 16 clients failed"),
+        ({"test": "above", "at": "all"}, "inconclusive", "; 16 clients failed"),
+        ({"test": "above", "at": "overall", "by": 9}, "inconclusive", "; 16 clients failed"),
+        ({"test": "ratio", "at": 64, "value": 2}, "not testable here", "16 here, which failed: it"),
+        (
+            {"test": "above", "at": "peak"},
+            "not testable here",
+            "which matter here, failed: it died",
+        ),
+        ({"test": "above", "at": [16]}, "reproduced", "4 clients (the article's 16)"),
+    ],
+)
+def test_a_point_of_which_every_run_failed_decides_nothing(judged, test, verdict, reason):
+    runs = {TUNED: HIGH | {16: [None, None]}, DEFAULT: LOW}
+    one = judged({"of": ONE, "over": OTHER, **test}, runs)
+    assert (one.verdict, reason in one.reason) == (verdict, True), one.reason
+
+
+@pytest.mark.parametrize(
     ("test", "kind"),
     [
         ({"test": "peak", "first": 64, "last": 64}, "peak"),
@@ -588,6 +609,13 @@ def test_a_load_that_ends_for_want_of_memory_is_an_answer(
     assert (one.verdict, one.found) == (verdict, found)
     assert one.reason == "32 clients (the article's 128)"
     assert one.confidence is None
+
+
+def test_a_load_that_ends_for_want_of_memory_at_its_only_point_is_an_answer(checkout, measured):
+    set_claims(checkout, [OUT_OF_MEMORY])
+    store = measured({TUNED: {32: [None, None]}})
+    store.connection.execute("UPDATE run SET error = ?", [record.OUT_OF_MEMORY])
+    assert judge.judge(checkout, STUDY, rerun(store))[0].verdict == "reproduced"
 
 
 @pytest.mark.parametrize(

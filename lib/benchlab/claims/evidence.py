@@ -5,7 +5,7 @@ number of clients per core: the article's 64 threads on 8 cores are 16 threads o
 study may say that clients are not scaled, and one client is always one client.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 #: Lowest confidence at which an attribution counts; below it another answer remains possible.
 _CONFIDENT = 0.5
 
-#: Text before the reason why no run of a point counts.
-_NOT_PASSED = "did not pass the gate: "
+#: What there is to say about clients of which there is no run.
+_NOT_RUN = "were not run"
 
 
 class NotTestable(Exception):
@@ -34,29 +34,31 @@ class NotTestable(Exception):
 
 @dataclass(frozen=True)
 class Covered:
-    """Which of the numbers of clients that a claim names were run and passed the gate."""
+    """At which of the numbers of clients that a claim names there is a run that counts."""
 
     here: list[int]
     """Our equivalents of the article's numbers; at least one."""
     missing: list[int] = field(default_factory=list)
     """The article's numbers that were not run here."""
-    not_passed: list[int] = field(default_factory=list)
-    """Our numbers for which no run passed the gate."""
+    not_counted: dict[int, str] = field(default_factory=dict)
+    """Our numbers at which no run counts → the reason; see :meth:`Evidence.not_counted`."""
     reaches_end: bool = True
     """Whether the last of the claim's numbers is among :attr:`here`."""
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is missing."""
-        return not (self.missing or self.not_passed)
+        return not (self.missing or self.not_counted)
 
     def __str__(self) -> str:
         """Say what is missing."""
-        missing, not_passed = (
-            ", ".join(f"{one:,}" for one in those) for those in (self.missing, self.not_passed)
-        )
-        said = [f"the article's {missing} clients were not run"] if missing else []
-        said += [f"{not_passed} clients did not pass the gate"] if not_passed else []
+        said = []
+        if self.missing:
+            said.append(f"the article's {_listed(self.missing)} clients {_NOT_RUN}")
+        by_reason = defaultdict(list)
+        for one, reason in self.not_counted.items():
+            by_reason[reason.partition(":")[0]].append(one)
+        said += [f"{_listed(those)} clients {reason}" for reason, those in by_reason.items()]
         return "; ".join(said)
 
 
@@ -71,12 +73,11 @@ class Evidence:
             envelope: name; the main one includes the evidence of the other envelopes that were run.
         """
         self._profile, self._instance = rerun.profile, rerun.instance
+        self._cores = rerun.runs.filter(envelope=envelope)["limit_cores"].first()
         self._clients_per_core = rerun.study.clients_per_core
         self._of_one_client = False
         within = {"envelope": envelope}
-        self._not_counted = (
-            rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
-        )
+        self._not_ok = rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
         self._all = rerun.metrics.filter(**within).sort("started")
         self._runs = self._all.filter("valid")
         self._single_writes = metrics.of_single_writes(
@@ -127,29 +128,24 @@ class Evidence:
 
     def other_load(self, claim: Claim) -> list[str]:
         """Say that clients share fewer cores than in the article, if a claim is about their number."""
-        cores, theirs = self._all["limit_cores"].first(), self._instance.cores
-        if self._clients_per_core or cores == theirs:
+        theirs = self._instance.cores
+        if self._clients_per_core or self._cores == theirs:
             return []
         about_number = isinstance(claim.decided_by, Change | Peak | Knee)
-        return [f"{cores:g} cores for the article's {theirs}"] if about_number else []
+        return [f"{self._cores:g} cores for the article's {theirs}"] if about_number else []
 
-    def curve(self, series: Series, metric: str | None = None) -> Curve:
-        """Return the values of the trials at each of our concurrencies.
-
-        Args:
-            series: names the curve and its metric.
-            metric: used instead of the series' own metric.
+    def curve(self, series: Series) -> Curve:
+        """Return the values of the trials of a series at each of our concurrencies.
 
         Raises:
             NotTestable: no run counts, no run has that metric, or the curve is not similar to the
                 article's.
         """
-        name = metric or series.metric
-        runs, prior = self._with(series, name), self._prior(series, name)
-        of_dataset = OF_CLAIMS[name].is_of_the_dataset
+        runs, prior = self._with(series), self._prior(series)
+        of_dataset = OF_CLAIMS[series.metric].is_of_the_dataset
         return {
             one: Sample(values, prior, is_exact=of_dataset and len(set(values)) == 1)
-            for one, values in self._by_concurrency(runs, name).items()
+            for one, values in self._by_concurrency(runs, series.metric).items()
         }
 
     def relative(self, above: Series, below: Series) -> Curve:
@@ -158,43 +154,78 @@ class Evidence:
         Trials with the same number ran in one block of the plan, so drift between blocks cancels out.
 
         Raises:
-            NotTestable: see :meth:`curve`; or no trial number counts on both sides.
+            NotTestable: see :meth:`curve`; or there are no clients, or some that both sides ran, for
+                which no trial number counts on both.
         """
         sides = [
-            self._with(series, series.metric).select(
-                "concurrency", "trial", pl.col(series.metric).alias(side)
-            )
+            self._with(series).select("concurrency", "trial", pl.col(series.metric).alias(side))
             for side, series in (("above", above), ("below", below))
         ]
         both = sides[0].join(sides[1], on=["concurrency", "trial"])
+        shared = set(sides[0]["concurrency"]) & set(sides[1]["concurrency"])
         if both.is_empty():
             raise NotTestable("no number of clients that both sides ran in one block of the plan")
+        if apart := sorted(shared - set(both["concurrency"])):
+            raise NotTestable(
+                f"at {_listed(apart)} clients no block of the plan counts for both sides"
+            )
         ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
         return self._by_concurrency(ratios, "ratio")
 
     def require_whole(self, *several: Series) -> None:
-        """Check that all points of curves passed the gate, since each of them may be the peak.
+        """Check that a run counts at all points of curves, since each of them may be the peak.
 
         Raises:
-            NotTestable: a point did not pass.
+            NotTestable: at one none counts.
         """
         for series in several:
-            if reasons := self.not_passed(series):
+            if reasons := self.not_counted(series):
                 at = max(reasons)
-                raise NotTestable(
-                    f"{at:,} clients of {series}, which count here, {_NOT_PASSED}{reasons[at]}"
-                )
+                raise NotTestable(f"{at:,} clients of {series}, which matter here, {reasons[at]}")
 
-    def not_passed(self, *several: Series) -> dict[int, str]:
-        """Return our concurrencies at which a curve has runs but none passed the gate → the reason."""
+    def not_counted(self, *several: Series, bound: bool = False) -> dict[int, str]:
+        """Return our concurrencies at which curves were run and no run counts → the reason.
+
+        The reason continues a sentence about the clients: *did not pass the gate: …*.
+
+        Args:
+            several: curves. A metric of the dataset is known without its clients, and single writes
+                are not along a curve: these have no such points.
+            bound: whether a run counts by what bound it, not by the series' metric.
+        """
         found: dict[int, str] = {}
         for series in several:
-            metric = OF_CLAIMS[series.metric]
-            if not metric.is_of_the_dataset and series.metric not in OF_SINGLE_WRITES:
-                runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
-                for at, reason in runs.select("concurrency", "found").iter_rows():
+            if OF_CLAIMS[series.metric].is_of_the_dataset or series.metric in OF_SINGLE_WRITES:
+                continue
+            passed = self._runs.filter(**_key(series))
+            if bound:
+                counted = passed.join(self._attribution, on="run_id", how="semi")
+                lack = "did not show what bound them"
+            else:
+                counted, lack = passed.drop_nulls(series.metric), f"gave no {series.metric}"
+            reasons = [
+                *((at, lack) for at in passed["concurrency"]),
+                *(
+                    (at, f"did not pass the gate: {reason}")
+                    for at, reason in self._failed_gate(series).items()
+                ),
+                *((at, _ended(*how)) for at, *how in self._not_ended_well(series)),
+            ]
+            for at, reason in reasons:
+                if at not in counted["concurrency"]:
                     found.setdefault(at, reason)
-        return found
+        return dict(sorted(found.items()))
+
+    def _failed_gate(self, series: Series) -> dict[int, str]:
+        """Return the concurrencies at which runs ended well and none passed the gate → the reason."""
+        runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
+        first = runs.unique("concurrency", keep="first", maintain_order=True)
+        return dict(first.select("concurrency", "found").iter_rows())
+
+    def _not_ended_well(self, series: Series) -> list[tuple[int, str, str]]:
+        """Return concurrency, status and error of each run that did not end well, in order of time."""
+        runs = self._not_ok.filter(**_key(series))
+        return runs.select("concurrency", "status", "error").rows()
 
     def bound(self, series: Series) -> dict[int, list[str]]:
         """Return what bound each trial at each concurrency, for trials whose captures show it.
@@ -230,7 +261,7 @@ class Evidence:
             NotTestable: there is no run, or one failed for another reason.
         """
         key = {**_key(series), "concurrency": at}
-        ended = self._not_counted.filter(**key)
+        ended = self._not_ok.filter(**key)
         others = ended.filter(~pl.col("error").str.contains(OUT_OF_MEMORY, literal=True))
         if not others.is_empty():
             status, error = others.select("status", "error").row(-1)
@@ -248,13 +279,13 @@ class Evidence:
         """Return the article's concurrency that corresponds to one here."""
         return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
 
-    def among(self, curve: dict, in_article: int, not_passed: Mapping[int, str]) -> int:
+    def among(self, curve: dict, in_article: int, not_counted: Mapping[int, str]) -> int:
         """Return the concurrency of a curve that corresponds to the article's.
 
         Args:
             curve: by our concurrencies.
             in_article: the article's.
-            not_passed: see :meth:`not_passed`.
+            not_counted: see :meth:`not_counted`.
 
         Raises:
             NotTestable: the curve does not have that concurrency.
@@ -262,32 +293,32 @@ class Evidence:
         here = self.here(in_article)
         if here in curve:
             return int(here)
-        why = _why_not(not_passed.get(int(here)))
+        why = not_counted.get(here, _NOT_RUN)
         raise NotTestable(f"the article's {in_article:,} clients are {here:,g} here, which {why}")
 
     def covered(
-        self, curve: dict, in_article: Sequence[int], not_passed: Mapping[int, str]
+        self, curve: dict, in_article: Sequence[int], not_counted: Mapping[int, str]
     ) -> Covered:
         """Return which concurrencies of a curve correspond to the article's, and which are missing.
 
         Args:
             curve: by our concurrencies.
             in_article: the article's, the farthest one last.
-            not_passed: see :meth:`not_passed`.
+            not_counted: see :meth:`not_counted`.
 
         Raises:
             NotTestable: the curve has none of them.
         """
         run = [one for one in in_article if self.here(one) in curve]
-        failed = [one for one in in_article if self.here(one) in not_passed]
+        failed = [one for one in in_article if self.here(one) in not_counted]
         if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
-            why = _why_not(not_passed[int(self.here(failed[0]))] if failed else None)
+            why = not_counted[self.here(failed[0])] if failed else _NOT_RUN
             raise NotTestable(f"the article's clients are {here} here, of which all {why}")
         return Covered(
             list(dict.fromkeys(int(self.here(one)) for one in run)),
             [one for one in in_article if one not in (*run, *failed)],
-            list(dict.fromkeys(int(self.here(one)) for one in failed)),
+            {(here := int(self.here(one))): not_counted[here] for one in failed},
             in_article[-1] in run,
         )
 
@@ -305,8 +336,9 @@ class Evidence:
         found.confidence = confidence
         return found
 
-    def _prior(self, series: Series, metric: str) -> Spread | None:
+    def _prior(self, series: Series) -> Spread | None:
         """Return the common spread of trials over the points of a series' engine, if it is known."""
+        metric = series.metric
         if metric in OF_SINGLE_WRITES:
             return None
         if metric not in self._priors:
@@ -317,17 +349,19 @@ class Evidence:
     def _share_of_cores(self) -> float:
         if not self._clients_per_core:
             return 1.0
-        return self._all["limit_cores"][0] / self._instance.cores
+        return self._cores / self._instance.cores
 
-    def _with(self, series: Series, metric: str) -> pl.DataFrame:
-        """Return the runs of a series that have a metric, or their single writes.
+    def _with(self, series: Series) -> pl.DataFrame:
+        """Return the runs of a series that have its metric, or their single writes.
 
         A metric of the dataset is known whether or not a run passed the gate. Single writes count even
         if the curve is not similar: how a server makes a write wait for its readers does not depend on
         its store. Metrics with ``is_of_any_store`` count for the same reason.
         """
+        metric = series.metric
         if metric in OF_SINGLE_WRITES:
-            if (found := self._single_writes.filter(**_key(series))).is_empty():
+            found = self._single_writes.filter(**_key(series)).drop_nulls(metric)
+            if found.is_empty():
                 raise NotTestable(f"{series}: no run of it has single writes")
             return found
         of_dataset = METRICS[metric].is_of_the_dataset
@@ -345,12 +379,12 @@ class Evidence:
     def _of(self, series: Series, runs: pl.DataFrame) -> pl.DataFrame:
         found = runs.filter(**_key(series))
         if found.is_empty():
-            if reasons := self.not_passed(series):
-                raise NotTestable(f"{series}: no run passed the gate; {_most(reasons.values())}")
-            ended = self._not_counted.filter(**_key(series))
-            if ended.is_empty():
+            if failed := self._failed_gate(series):
+                raise NotTestable(f"{series}: no run passed the gate; {_most(failed.values())}")
+            ended = self._not_ended_well(series)
+            if not ended:
                 raise NotTestable(f"{series}: profile {self._profile} has no run of it")
-            status, error = ended.select("status", "error").row(-1)
+            _, status, error = ended[-1]
             ending = "was refused" if status == "refused" else "failed"
             raise NotTestable(f"{series} {ending} here: {error.splitlines()[0]}")
         return found
@@ -365,9 +399,14 @@ class Evidence:
         }
 
 
-def _why_not(reason: str | None) -> str:
-    """Say why points do not count: ``reason`` is the gate's, ``None`` if there is no run."""
-    return f"{_NOT_PASSED}{reason}" if reason else "were not run"
+def _ended(status: str, error: str) -> str:
+    """Say how clients' runs ended, if not well."""
+    ending = "were refused" if status == "refused" else "failed"
+    return f"{ending}: {error.splitlines()[0]}"
+
+
+def _listed(clients: Iterable[int]) -> str:
+    return ", ".join(f"{one:,}" for one in clients)
 
 
 def _most(reasons: Iterable[str]) -> str:

@@ -363,10 +363,10 @@ def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tup
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
-    curve, not_passed = evidence.curve(test.of), evidence.not_passed(test.of)
-    start = evidence.among(curve, test.start, not_passed)
-    covered = evidence.covered(curve, test.end, not_passed) if isinstance(test.end, list) else None
-    end = covered.here[-1] if covered else evidence.among(curve, test.end, not_passed)
+    curve, not_counted = evidence.curve(test.of), evidence.not_counted(test.of)
+    start = evidence.among(curve, test.start, not_counted)
+    covered = evidence.covered(curve, test.end, not_counted) if isinstance(test.end, list) else None
+    end = covered.here[-1] if covered else evidence.among(curve, test.end, not_counted)
     sides = (curve[end], curve[start])
     number = stats.ratio(*sides, evidence.confidence)
     if test.direction == "level":
@@ -423,10 +423,16 @@ def _position(
     if not any(low <= one <= high for one in curve):
         clients = words.between(test.first, test.last)
         raise NotTestable(f"no number of clients was run that stands for the article's {clients}")
+
+    def planned(rival: int) -> int | None:
+        trials = needed(rival)
+        # with few trials, the estimate may be no more than there are already
+        return trials and max(trials, len(curve[rival]) + 1)
+
     answer = position.between(low, high)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
-    trials = [needed(one) for one in rivals]
+    trials = [planned(one) for one in rivals]
     possible = ", ".join(str(one) for one in position.possible)
     return _Finding(
         answer,
@@ -473,6 +479,8 @@ def _of_values(
 
     decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
     number, where = decision.ratio, _clients(evidence, decision.at)
+    if decision.answer is Answer.OPEN and not all(curve[decision.at]):
+        where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
     needed = _trials_to_narrow(decision.answer, number, bounds)
     finding = _Finding(decision.answer, found, number, where, needed)
@@ -593,10 +601,10 @@ def _covered(
     """Return how far a curve covers the concurrencies that a test names."""
     if test.at == "all":
         return _whole(test, curve, evidence)
-    not_passed = evidence.not_passed(*_sides(test))
+    not_counted = _not_counted(test, evidence)
     if isinstance(test.at, int):
-        return Covered([evidence.among(curve, test.at, not_passed)])
-    return evidence.covered(curve, test.at, not_passed)
+        return Covered([evidence.among(curve, test.at, not_counted)])
+    return evidence.covered(curve, test.at, not_counted)
 
 
 def _require_several(curve: Curve, evidence: Evidence) -> None:
@@ -613,9 +621,14 @@ def _require_several(curve: Curve, evidence: Evidence) -> None:
 
 def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
     """Return how far a curve covers all concurrencies at which the test's curves were run."""
-    not_passed = sorted(evidence.not_passed(*_sides(test)))
-    reaches_end = max(curve) > max(not_passed, default=0)
-    return Covered(sorted(curve), not_passed=not_passed, reaches_end=reaches_end)
+    not_counted = _not_counted(test, evidence)
+    reaches_end = max(curve) > max(not_counted, default=0)
+    return Covered(sorted(curve), not_counted=not_counted, reaches_end=reaches_end)
+
+
+def _not_counted(test: OfCurves, evidence: Evidence) -> dict[int, str]:
+    """Return at which of a test's points no run counts; see :meth:`Evidence.not_counted`."""
+    return evidence.not_counted(*_sides(test), bound=isinstance(test, Bound))
 
 
 def _sides(test: OfCurves) -> list[Series]:
@@ -640,7 +653,10 @@ def _on_the_whole(
     answer = decide(number)
     needed = _trials_to_narrow(answer, number, bounds)
     finding = _Finding(answer, words.estimated(number), number, where, needed)
-    return finding.within(_whole(test, above, evidence))
+    covered = _whole(test, above, evidence)
+    if not covered.reaches_end:  # where the ratio may be quite another
+        finding = replace(finding, answer=Answer.OPEN, trials_needed=None)
+    return finding.within(covered)
 
 
 def _at_peaks(
@@ -663,10 +679,11 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
         curve: the series' metric, which is to have a value there.
 
     Raises:
-        NotTestable: it has none, or a point did not pass the gate.
+        NotTestable: it has none, or at a point no run counts.
     """
-    evidence.require_whole(series)
-    at = stats.peak(evidence.curve(series, _THROUGHPUT)).value
+    throughput = series.model_copy(update={"metric": _THROUGHPUT})
+    evidence.require_whole(throughput)
+    at = stats.peak(evidence.curve(throughput)).value
     if at not in curve:
         raise NotTestable(
             f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"

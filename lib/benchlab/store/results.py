@@ -43,7 +43,7 @@ _NOT_RUN = """
     ORDER BY position
 """
 
-# The checks that runs did not pass, in the order in which they were made; see benchlab.gate.checks.
+# The checks that runs did not pass; see benchlab.gate.checks.
 _NOT_PASSED = """
     SELECT run_id, "check", value, found FROM gate SEMI JOIN chosen USING (run_id) WHERE NOT passed
     UNION ALL (
@@ -231,7 +231,8 @@ def largest_profile(store: Store, study_name: str) -> str:
 def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:
     """Return the median throughput of the last runs of the trials of one point.
 
-    These are the runs that passed the gate or, if none did, all that ended well.
+    These are the runs that passed the gate or, if none did, all that ended well. The speed of the host,
+    which depends on other points' runs, is not looked at.
 
     Args:
         store: the store.

@@ -345,5 +345,5 @@ CREATE TABLE verdict (
     n INTEGER,                          -- number of trials that it rests on
     reason VARCHAR NOT NULL,
     trials_needed INTEGER,              -- trials of each point that would decide; null: these suffice, or unknown
-    confidence DOUBLE                   -- confidence of the interval; null: nothing was measured
+    confidence DOUBLE                   -- confidence of the interval; null: no chance in it, or nothing was measured
 );

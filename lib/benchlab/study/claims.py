@@ -142,6 +142,12 @@ class Change(OfCurves):
     by: Annotated[float, Field(gt=0)] = 1.0
     """Factor: the value rises or falls by more than it; if level, it changes by at most this factor."""
 
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.direction == "level" and self.by < 1:
+            raise Unresolved("a level changes by at most a factor of 1 or more", ("by",))
+        return self
+
 
 class Peak(OfCurves):
     """The concurrency at which a curve, or the ratio of two, is highest."""
@@ -170,7 +176,7 @@ class Level(OfCurves):
     test: Literal["level"]
     of: Series
     at: Threads | Literal["peak", "all"] | Range
-    value: float
+    value: Annotated[float, Field(gt=0)]
     unit: str
     within: Annotated[float, Field(gt=1)] = 1.1
 
