@@ -418,6 +418,21 @@ def test_a_standby_that_nobody_waits_for_does_not_bind():
     assert binding(frame) == "concurrency"
 
 
+def test_an_application_server_on_a_node_of_its_own_binds_there():
+    """The load's node has the terminals, which wait for it."""
+    nodes = APART | {"app1": ("app",)}
+    cores = [{"node": name, "fact": "cores", "value": "2"} for name in nodes]
+    used = {"db1": ENGINE, "load1": {"CPU of the client": 0.1}, "app1": {"CPU of the client": 0.97}}
+    tables = {
+        "run": run(),
+        "host": pl.DataFrame(cores),
+        "os_sample": pl.concat([on(name, of_node) for name, of_node in used.items()]),
+        "engine_wait": waits(client=8),
+    }
+    row = attribute(tables, nodes).filter("binds").row(0, named=True)
+    assert (row["resource"], row["node"]) == ("CPU of the client", "app1")
+
+
 def test_of_a_node_that_was_not_sampled_it_says_so():
     os_sample = pl.concat([on("db1", ENGINE), on("load1", {"CPU of the client": 0.1})])
     tables = {"run": run(), "os_sample": os_sample, "engine_wait": waits(cpu=8)}

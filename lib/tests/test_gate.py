@@ -203,13 +203,21 @@ def test_an_open_loop_has_to_meet_its_rate():
     assert outcome(tables(due=110.0), OFFERED) == (False, "100 of 110 due per s")
 
 
-@pytest.mark.parametrize(("binds", "passed"), [(CLIENT_CPU, False), (ENGINE_CPU, True)])
-def test_the_load_generator_may_not_bind(binds, passed):
-    names = [CLIENT_CPU, ENGINE_CPU]
-    bound = pl.DataFrame(
-        {"resource": names, "binds": [name == binds for name in names], "utilisation": [0.9, 0.9]}
-    )
-    assert outcome(tables() | {"attribution": bound}, CLIENT)[0] is passed
+@pytest.mark.parametrize(
+    ("binds", "confidence", "outcome_is"),
+    [
+        (CLIENT_CPU, 0.9, (False, "the load generator bound it")),
+        (ENGINE_CPU, 0.9, (True, "the load generator did not bind it")),
+        (None, 0.0, None),  # without samples it is not known
+    ],
+)
+def test_the_load_generator_may_not_bind(binds, confidence, outcome_is):
+    bound = [
+        {"resource": name, "binds": name == binds, "utilisation": 0.9, "confidence": confidence}
+        for name in (CLIENT_CPU, ENGINE_CPU)
+    ]
+    found = outcome(tables() | {"attribution": pl.DataFrame(bound)}, CLIENT)
+    assert found == outcome_is
 
 
 def on_nodes(cpu: dict[tuple[str, str], float], facts: dict[str, dict]) -> dict[str, pl.DataFrame]:

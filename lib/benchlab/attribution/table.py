@@ -111,7 +111,7 @@ def _measured(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
         return {}, _NO_SAMPLES
     if name in (CONCURRENCY, NONE):
         return _clients(timeline)
-    if node is None and name not in SERIAL:
+    if node is None and (name == MEMORY or name not in SERIAL):
         words = RATES[name].words if name in RATES else name
         return {}, f"{words}: the server runs on none of the nodes, nobody can see it"
     if name == MEMORY:

@@ -95,7 +95,12 @@ class Timeline:
         if resource == NETWORK:
             nodes = list(self.nodes)
         elif resource == CLIENT_CPU:
-            nodes = [node for node, roles in self.nodes.items() if LOAD in roles]
+            # an application server may have a node without the role of the load
+            nodes = [
+                node
+                for node, roles in self.nodes.items()
+                if LOAD in roles or (CLIENT_CPU, node) in self.used
+            ]
         elif resource in (ENGINE_CPU, MEMORY, *(disk.name for disk in DISK)):
             nodes = self.databases
         return [(resource, node) for node in nodes]

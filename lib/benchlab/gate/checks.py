@@ -109,7 +109,8 @@ def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     if attribution.is_empty():
         return None
     of_client = attribution.filter(resource=CLIENT_CPU)
-    if of_client.is_empty():
+    # without samples nothing is known of what bound the run
+    if of_client.is_empty() or of_client["confidence"].max() == 0:
         return None
     bound = of_client["binds"].any()
     found = "the load generator bound it" if bound else "the load generator did not bind it"

@@ -8,6 +8,8 @@ it.
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from benchlab.engines import engine_class
 from benchlab.gate import sizes
 from benchlab.numbers import number
@@ -40,7 +42,9 @@ def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
     curves = rerun.counted.select("engine", "variant", "engine_version").unique(maintain_order=True)
     scaled = rerun.study.profile(rerun.profile).envelope is not None
     engines = rerun.study.engines
-    external = {one for one in curves["engine"] if one in engines and engines[one].external}
+    # an engine that the study had when it was run may be gone by now
+    curves = curves.filter(pl.col("engine").is_in(list(engines)))
+    external = {one for one in curves["engine"] if engines[one].external}
     for engine, variant, version in curves.iter_rows():
         if scaled and engine in external and set(curves["engine"]) - external:
             found[engine, variant] = (

@@ -1,6 +1,7 @@
 """Whether a run is steady: decided during the run, to end it, and again from its captures."""
 
 from collections.abc import Sequence
+from math import floor
 
 #: Largest relative difference between levels of throughput that does not matter.
 TOLERANCE = 0.05
@@ -58,7 +59,8 @@ def unsteady(
     if writes and cycles is None:
         return "the engine does not report its background work"
     if writes and cycles < CYCLES:
-        return f"{cycles:.2g} of {CYCLES} cycles of the engine's background work in {seconds} s"
+        done = floor(10 * cycles) / 10  # rounded up it might be enough
+        return f"{done:g} of {CYCLES} cycles of the engine's background work in {seconds} s"
     begin = stats.steady_from(tps, TOLERANCE)
     if begin is None:
         return f"not settled to within {TOLERANCE:.0%} in {seconds} s"
