@@ -13,9 +13,9 @@ from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
 # Means of samples over the measured seconds on each node, and the sums of these means over the nodes;
-# one row per run. Nodes that share a kernel each count all of its threads. Values are added in the
-# order of time: in the order in which threads find them, the last digits would differ from query to
-# query.
+# one row per run. Nodes that share a kernel each count all of its threads and context switches, so of
+# these the machine's are added. Values are added in the order of time: in the order in which threads
+# find them, the last digits would differ from query to query.
 _SAMPLED = """
     WITH of_node AS (
         SELECT run_id, node,
@@ -35,10 +35,21 @@ _SAMPLED = """
         WHERE t > measure_begin + 1 AND t <= measure_end
             AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
         GROUP BY run_id, node
+    ), booted AS (
+        SELECT run_id, node, any_value(value) AS boot_id
+        FROM host SEMI JOIN chosen USING (run_id) WHERE fact = 'boot_id' GROUP BY run_id, node
+    ), of_machine AS (
+        SELECT run_id, coalesce(boot_id, node) AS machine,
+            max(kernel_cpu_us_per_s) AS kernel_cpu_us_per_s,
+            max(context_switches_per_s) AS context_switches_per_s,
+            sum(COLUMNS(* EXCLUDE (
+                run_id, node, boot_id, kernel_cpu_us_per_s, context_switches_per_s
+            )) ORDER BY node)
+        FROM of_node LEFT JOIN booted USING (run_id, node)
+        GROUP BY run_id, machine
     )
-    SELECT run_id, max(kernel_cpu_us_per_s) AS kernel_cpu_us_per_s,
-        sum(COLUMNS(* EXCLUDE (run_id, node, kernel_cpu_us_per_s)) ORDER BY node)
-    FROM of_node GROUP BY run_id
+    SELECT run_id, sum(COLUMNS(* EXCLUDE (run_id, machine)) ORDER BY machine)
+    FROM of_machine GROUP BY run_id
 """
 
 #: Query for the time that the host of each node took for the same work before and after the load of
