@@ -611,6 +611,10 @@ class TestTpcc(DriverContract):
             assert f"--seed {seed} " in words
             assert "--was http://app1:28080 " in words
 
+    def test_a_node_without_a_terminal_has_no_process(self):
+        _, *terminals = self.stage(nodes=2, clients=1).processes
+        assert [one.argv[one.argv.index("--terminals") + 1] for one in terminals] == ["1"]
+
     def test_a_server_that_died_is_a_failure(self):
         ended, process = self.ended("was-died"), Process("terminals-000001-000001", [])
         said = self.driver.failure(

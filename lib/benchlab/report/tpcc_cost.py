@@ -47,12 +47,12 @@ PRICES = {
 def space(rerun: Rerun) -> pl.DataFrame:
     """Return the space of each engine's tables for 60 days of 8 hours, from measured growth.
 
-    The growth per New-Order is the growth of the tables in all runs over the New-Orders of these runs.
-    It covers the rows that an order adds to HISTORY, ORDERS and ORDER_LINE, with their indexes, and
-    what its updates leave behind. So it shows how much of the loaded tables is dynamic. The tables also
-    grow in the ramp-up, whose New-Orders per second are assumed to equal those of the interval. The
-    tpmC is the most that the warehouses give at TPC-C's pacing, since an order's rows do not depend on
-    the pace. Free space is not known, so it is taken as 0 and there is no daily spread.
+    The growth per New-Order is the growth of the tables in the measured parts of the runs that
+    represent their points, over the New-Orders of these parts. It covers the rows that an order adds to
+    HISTORY, ORDERS and ORDER_LINE, with their indexes, and what its updates leave behind. So it shows
+    how much of the loaded tables is dynamic. The tpmC is the most that the warehouses give at TPC-C's
+    pacing, since an order's rows do not depend on the pace. Free space is not known, so it is taken as
+    0 and there is no daily spread.
 
     Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``,
     ``growth of a New-Order (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``,
@@ -66,26 +66,22 @@ def space(rerun: Rerun) -> pl.DataFrame:
         "SELECT run_id, at_begin, at_end FROM engine_counter SEMI JOIN chosen USING (run_id)"
         f" WHERE name IN ({names})"
     )
-    begun = rerun.of_runs(
-        "SELECT run_id, min(begin_s) AS begun_s FROM phase SEMI JOIN chosen USING (run_id)"
-        " WHERE phase IN ('warmup', 'measure') GROUP BY run_id"
-    )
-    meanwhile = pl.col("tpmc") / 60 * (pl.col("measure_end") - pl.col("begun_s"))
+    growth = pl.col("at_end") - pl.col("at_begin")
+    new_orders = pl.col("tpmc") / 60 * pl.col("measured_s")
     found = (
         rerun.metrics.drop_nulls("tpmc")
         .join(sizes.drop_nulls(), on="run_id")
-        .join(begun, on="run_id")
         .group_by("engine", pl.col("engine_version").alias("version"))
         .agg(
             pl.len().alias("runs"),
             pl.col("at_begin").median().alias("loaded"),
-            ((pl.col("at_end") - pl.col("at_begin")).sum() / meanwhile.sum()).alias("of_order"),
+            (growth.sum() / new_orders.sum()).alias("of_order"),
         )
     )
-    orders = DISTRICTS * CUSTOMERS * warehouses
+    loaded_orders = DISTRICTS * CUSTOMERS * warehouses
     rows = []
     for one in points.in_order(found, rerun.study, "version").iter_rows(named=True):
-        dynamic = one["of_order"] * orders
+        dynamic = one["of_order"] * loaded_orders
         tells = 0 < dynamic <= one["loaded"]
         after = sixty_days(dynamic, one["loaded"] - dynamic, 0, warehouses, tpmc)
         rows.append(

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -94,8 +94,15 @@ def mix(ended: pl.DataFrame, drawn: Mix) -> Iterator[Check]:
         yield Check(name, "5.2.3", _percent(share), 100 * least, None, "%", n, answer)
 
 
-def profiles(ended: pl.DataFrame) -> Iterator[Check]:
-    """Check the inputs of transactions: rollbacks, order lines, remote warehouses, last names."""
+#: Limits of the shares of order lines and of Payments that are of a remote warehouse.
+_LINES, _PAYMENTS = (0.0095, 0.0105), (0.14, 0.16)
+
+
+def profiles(ended: pl.DataFrame, warehouses: int) -> Iterator[Check]:
+    """Check the inputs of transactions: rollbacks, order lines, remote warehouses, last names.
+
+    Of a single warehouse no other is remote (clauses 2.4.1.5 and 2.5.1.2): there is nothing to check.
+    """
     orders, payments, statuses = (
         ended.filter(type=kind) for kind in ("new_order", "payment", "order_status")
     )
@@ -114,16 +121,19 @@ def profiles(ended: pl.DataFrame) -> Iterator[Check]:
         "order lines, mean of a New-Order", "5.5.1.5", mean, 9.5, 10.5, "lines", len(lines), answer
     )
     yield _uniform(lines)
-    yield _share(
-        "order lines of a remote warehouse",
-        "5.5.1.5",
-        orders["remote_lines"].sum(),
-        orders["lines"].sum(),
-        0.0095,
-        0.0105,
+    remote = (
+        (
+            "order lines of a remote warehouse",
+            orders["remote_lines"],
+            orders["lines"].sum(),
+            _LINES,
+        ),
+        ("Payments of a remote customer", payments["remote"], len(payments), _PAYMENTS),
     )
-    remote = payments["remote"].sum()
-    yield _share("Payments of a remote customer", "5.5.1.5", remote, len(payments), 0.14, 0.16)
+    for name, found, n, (least, most) in remote:
+        check = _share(name, "5.5.1.5", found.sum(), n, least, most)
+        one = replace(check, value=None, answer="undecided", why="there is one warehouse")
+        yield check if warehouses > 1 else one
     for name, found in (("Payments", payments), ("Order-Statuses", statuses)):
         by_name = found["by_name"].sum()
         yield _share(f"{name} by last name", "5.5.1.5", by_name, len(found), 0.57, 0.63)

@@ -296,6 +296,8 @@ def _terminals(job: Job) -> Iterator[Process]:
     bounds = [warehouses * one // count for one in range(count + 1)]
     for number, (first, last) in enumerate(itertools.pairwise(bounds)):
         terminals = job.clients * last // warehouses - job.clients * first // warehouses
+        if not terminals:  # there are fewer than nodes
+            continue
         argv = _program(
             "rte",
             {

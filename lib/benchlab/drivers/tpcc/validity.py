@@ -63,7 +63,7 @@ def checks(recorded: Recorded, facts: Facts) -> pl.DataFrame:
     ended = measured.ended(records, interval)
     found = [
         *rules.mix(ended, facts.mix),
-        *rules.profiles(ended),
+        *rules.profiles(ended, facts.warehouses),
         *rules.keying(ended),
         *rules.thinking(ended),
         *rules.responses(ended),
