@@ -83,7 +83,7 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         ] = (),
         retry_refused: Annotated[
             bool,
-            typer.Option("--retry-refused", help="Also what was refused: it may be had by now."),
+            typer.Option("--retry-refused", help="Also what was refused: it may be there by now."),
         ] = False,
     ) -> None:
         checkout = repo.find()
@@ -319,6 +319,10 @@ def verdicts(
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
+    if why and against:
+        raise BenchlabError(
+            "--why explains one verdict and --against compares all: name one of them"
+        )
     if why:
         with store.open_store(checkout.store) as opened:
             _show_why(checkout, opened, names, why, (profile, target_name))
@@ -375,7 +379,9 @@ def noise_command(
 @_typer.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; must not exist.")],
-    profile: Annotated[str | None, typer.Option(help="Only the runs of this profile.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help=f"Only the runs of this profile: {', '.join(PROFILES)}.")
+    ] = None,
 ) -> None:
     """Write the store as Hive-partitioned Parquet, which DuckDB, Polars, Spark and Trino read."""
     from benchlab import store
@@ -384,6 +390,8 @@ def export(
 
     if folder.exists():
         raise BenchlabError(f"{folder} exists already; name a new folder")
+    if profile not in (None, *PROFILES):
+        raise UnknownName("profile", profile, PROFILES)
     checkout = repo.find()
     with store.open_store(checkout.store) as opened:
         stored.write(checkout, opened)
@@ -469,17 +477,18 @@ def teardown(
     from benchlab import target
     from benchlab.run import sweep
     from benchlab.target import preflight
+    from benchlab.target.lab import Lab
+    from benchlab.target.provision import playbook
 
     checkout = repo.find()
     on = target.load(checkout, target_name)
-    preflight.root(on)
     with sweep.locked():
-        sweep.take_down(on)
-        if wipe:
-            from benchlab.target.lab import Lab
-            from benchlab.target.provision import playbook
-
+        if not on.is_lab:  # the hosts of a lab go with all that is on them
+            preflight.root(on)
+            sweep.take_down(on)
+        if wipe and not on.is_lab:
             playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
+        if on.is_lab or any(node.connection == "local" for node in on.nodes):
             Lab().down()
     console.print(f"target {target_name}: nothing of benchlab is running")
 
@@ -488,10 +497,14 @@ def teardown(
 def lab_up(target_name: _TargetName = "lab") -> None:
     """Make a host of namespaces for every node of an inventory."""
     from benchlab import target
+    from benchlab.run import sweep
     from benchlab.target.lab import Lab
 
     deployment = target.load(repo.find(), target_name)
-    Lab().up(deployment)
+    if not deployment.is_lab:
+        raise BenchlabError(f"target {target_name} is no lab: its hosts are there already")
+    with sweep.locked():
+        Lab().up(deployment)
     console.print(f"{len(deployment.nodes)} hosts: `benchlab run --target {target_name}` uses them")
 
 

@@ -99,6 +99,7 @@ def test_what_an_observer_failed_of_is_reported_beside_the_captures_of_the_other
         observer("good", *SAYS),
         observer("bad", "sh", "-c", "echo half; echo no such device >&2; exit 3"),
         observer("absent", "no-such-observer"),
+        observer("unread", "no-such-observer", then=("no-such-reader",)),
     )
     said(tmp_path, "good", "pid")
     said(tmp_path, "bad", "half")
@@ -109,6 +110,7 @@ def test_what_an_observer_failed_of_is_reported_beside_the_captures_of_the_other
     assert report["bad"] == "exit code 3: no such device"
     assert report["absent"].startswith("exit code 127: ")
     assert "no-such-observer: No such file" in report["absent"]
+    assert report["unread"] == "no-such-reader: No such file or directory"
 
 
 def test_what_follows_an_observer_and_does_not_end_costs_its_capture_alone(monkeypatch, tmp_path):

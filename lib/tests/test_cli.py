@@ -42,6 +42,7 @@ UNKNOWN = {
     ),
     "target to plan": ("plan --target nosuch", ["target 'nosuch'", "local"]),
     "target to examine": ("doctor --target nosuch", ["target 'nosuch'", "local"]),
+    "profile to export": ("export new --profile nosuch", ["profile 'nosuch'", "paper, quick"]),
     "target to tear down": ("teardown --target nosuch", ["target 'nosuch'", "local"]),
     "engine of an intervention": (
         "intervene postgres_vs_tidb --engine nosuch --workload oltp_insert --threads 4",
@@ -127,6 +128,37 @@ def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, opt
     assert err.startswith("benchlab: intervene: ")
     assert said in err
     assert tree(checkout.root) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("lab up --target local", "target local is no lab: its hosts are there already"),
+        ("verdicts spec_tree --why postgres_wins --against other", "name one of them"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):
+    code, out, err = benchlab(arguments)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("cores: 8", "cores: many", "instance_type: cores: Input should be a valid "),
+        ("instance_type:", "instance_type: [", "while parsing a flow sequence"),
+    ],
+)
+def test_a_mistake_in_an_instance_type_is_one_line(benchlab, checkout, right, wrong, said):
+    path = checkout.inventories / "tencent-s5-2xlarge32" / "group_vars" / "all.yml"
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    code, out, err = benchlab("plan postgres_vs_tidb")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("benchlab: inventory tencent-s5-2xlarge32: ")
+    assert said in err
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,10 @@ def test_a_node_may_have_several_roles_and_a_role_several_nodes(checkout):
         (("db_primary: {hosts: {db1: }}", "db_primary: {hosts: {db1: , db3: }}"), "'db_primary'"),
         (("load: {hosts: {load1: , app1: }}", ""), "no host is in the group 'load'"),
         (("app: {hosts: {app1: }}", "ungrouped: {hosts: {lost1: }}"), "lost1 is in no group"),
+        (
+            ("db_primary: {hosts: {db1: }}", "db_primary: {hosts: {db1: {ansible_port: ssh}}}"),
+            "'ssh'",
+        ),
     ],
 )
 def test_an_inventory_that_is_no_deployment_is_refused(checkout, change, message):

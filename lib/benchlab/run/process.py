@@ -29,6 +29,15 @@ class Ended(subprocess.CompletedProcess[bytes]):
     """Whether it was killed because another program had failed."""
 
 
+class TimedOut(Exception):
+    """Programs did not end in time and were killed."""
+
+    def __init__(self, ended: list[Ended]):
+        """Take the result of each program, in their order."""
+        super().__init__("killed after the timeout")
+        self.ended = ended
+
+
 def run(
     programs: Sequence[Program], timeout_s: float, on_line: Callable[[int, bytes], None]
 ) -> list[Ended]:
@@ -45,8 +54,7 @@ def run(
         The result of each program, in the order of the programs.
 
     Raises:
-        subprocess.TimeoutExpired: they were killed; it has the output of the first program that had not
-            ended.
+        TimedOut: they did not end in time.
     """
     running: list[_Running] = []
     ended: queue.SimpleQueue[_Running] = queue.SimpleQueue()
@@ -59,13 +67,8 @@ def run(
             if one.process.returncode:
                 _kill(running)
     except queue.Empty:
-        # one that has just ended may not have reported it yet
-        late = next((one for one in running if one.process.poll() is None), running[0])
         _kill(running)
-        done = late.done()
-        raise subprocess.TimeoutExpired(
-            done.args, timeout_s, output=done.stdout, stderr=done.stderr
-        ) from None
+        raise TimedOut([one.done() for one in running]) from None
     finally:
         _kill(running)
     return [one.done() for one in running]

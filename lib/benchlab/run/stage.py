@@ -1,7 +1,6 @@
 """Run one stage of a driver: its processes, in parallel on the load's hosts, to their end."""
 
 import importlib
-import subprocess
 import tempfile
 import threading
 import time
@@ -14,7 +13,7 @@ from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Process, Stage
 from benchlab.errors import RunFailed
 from benchlab.gate import steady
 from benchlab.raw.record import RunFolder
-from benchlab.run.process import Ended, Program
+from benchlab.run.process import Ended, Program, TimedOut
 from benchlab.run.process import run as run_programs
 from benchlab.run.until import Until
 from benchlab.target import Node
@@ -67,6 +66,7 @@ class Stages:
             programs.append(Program(argv, process.stdin))
         clients = sum(not process.serves for process in stage.processes)
         begun: dict[int, float] = {}
+        beginning = threading.Lock()
         timers: list[_Timer] = []
         until = self._until(stage, enough) if enough else None
 
@@ -76,29 +76,29 @@ class Stages:
             at = None if number in begun else self.driver.begun(line, time.time())
             if at is None:
                 return
-            begun[number] = at
-            if len(begun) == clients:
+            with beginning:  # lines of several processes come in threads of their own
+                begun[number] = at
+                is_last = len(begun) == clients
+            if is_last:
                 for delay_s, action in actions:
                     timers.append(_Timer(delay_s, action))
 
         started = time.time()
         try:
             ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
-        except subprocess.TimeoutExpired as error:
-            self.folder.write(f"{stage.processes[0].name}.out", error.stdout or b"")
+        except TimedOut as late:
+            self._keep_output(stage, late.ended)
             self.session.require_followed()  # commits may wait for a standby that is gone
             raise RunFailed(
                 f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
                 f" {stage.duration_s} s"
-            ) from error
+            ) from late
         finally:
             for timer in timers:
                 timer.cancel()
         end = time.time()
-        for process, done in zip(stage.processes, ended, strict=True):
-            self.folder.write(f"{process.name}.out", done.stdout)
-            if done.stderr:
-                self.folder.write(f"{process.name}.err", done.stderr)
+        self._keep_output(stage, ended)
+        for process in stage.processes:
             if process.makes_files:
                 self._keep_files(process)
         self._check_ended(stage, ended)
@@ -144,6 +144,13 @@ class Stages:
 
     def _node(self, process: Process) -> Node:
         return self.session.node(process.role, process.node)
+
+    def _keep_output(self, stage: Stage, ended: Sequence[Ended]) -> None:
+        """Write what each process printed into the run's folder."""
+        for process, done in zip(stage.processes, ended, strict=True):
+            self.folder.write(f"{process.name}.out", done.stdout)
+            if done.stderr:
+                self.folder.write(f"{process.name}.err", done.stderr)
 
     def _keep_files(self, process: Process) -> None:
         """Copy the files that a process made on its node into the run's folder."""

@@ -80,7 +80,7 @@ def run(
         selection: what to run.
         console: shows messages and progress.
         planned: computes the plan.
-        then: selections that will be run afterwards on the same target.
+        then: selections that will be run afterwards.
 
     Returns:
         Number of runs that ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
@@ -101,6 +101,7 @@ def run(
     if not rest and not (rest := to_repeat(repo, selection.target, chosen, plan)):
         plan.save(repo)
         return _nothing_left(selection, console)
+    engines = {batch.engine for batch in rest}
     with ready(repo, selection, spec, rest, console, then) as found:
         if plan.versions != found.versions(spec.engines):
             # the engines' versions are known only now, and so are the trials that are done
@@ -120,7 +121,8 @@ def run(
         for is_open in (False, True):
             if part := [batch for batch in rest if batch.is_open is is_open]:
                 tally += sweep(part)
-            part = [batch for batch in chosen if batch.is_open is is_open]
+            # other engines may have another study's variants; the next sweep repeats their runs
+            part = [one for one in chosen if one.is_open is is_open and one.engine in engines]
             if again := to_repeat(repo, selection.target, part, plan):
                 runs = sum(len(batch.trials) for batch in again)
                 console.print(
@@ -147,8 +149,9 @@ def ready(
 ) -> Iterator[Provisioned]:
     """Provide a target that is provisioned for these batches; take everything down afterwards.
 
-    Packages and downloads of the engines of later selections (``then``) are installed together with
-    those of these batches: packages in one transaction, downloads at the same time.
+    Packages and downloads of the engines of later selections (``then``) on the same target are
+    installed together with those of these batches: packages in one transaction, downloads at the same
+    time.
     """
     on = target.load(repo, selection.target)
     engines = sorted({batch.engine for batch in batches})
@@ -161,7 +164,12 @@ def ready(
 
     with locked(), lab.made(on, install), _taken_down(on):
         preflight.check(on, limits)
-        later = [engine for one in then for engine in engines_left(repo, one, on)]
+        later = [
+            engine
+            for one in then
+            if one.target == selection.target
+            for engine in engines_left(repo, one, on)
+        ]
         with console.status("provisioning") as status:
             found = provision.provision(
                 *what, lambda name: status.update(f"provisioning: {name}"), later

@@ -70,13 +70,18 @@ class Host(BaseModel):
         Raises:
             Unreachable: ssh did not connect to the host; the message ends with ssh's reason.
             NoRoot: this user may not run it as root.
-            TargetError: it failed; the message ends with the last line of its error output.
+            TargetError: it did not end in time, or it failed; the message ends with the last line of
+                its error output.
         """
         argv = self.argv(*command)
         try:
             done = subprocess.run(
                 argv, input=stdin, capture_output=True, timeout=timeout_s, check=False
             )
+        except subprocess.TimeoutExpired as error:
+            raise TargetError(
+                f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
+            ) from error
         except FileNotFoundError as error:
             if argv[0] == "sudo":
                 raise self._no_root("sudo: not installed") from error

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.repo import Repo
@@ -33,8 +37,14 @@ def load(repo: Repo, name: str) -> Deployment:
 
     Raises:
         UnknownName: no such inventory.
-        TargetError: no node has the role ``load``, several are the primary, or a host has no role.
+        TargetError: no node has the role ``load``, several are the primary, a host has no role, or a
+            file of the inventory cannot be read.
     """
+    with _errors_named(name):
+        return _load(repo, name)
+
+
+def _load(repo: Repo, name: str) -> Deployment:
     manager, variables = _inventory(repo, name)
     roles = _roles(manager)
     for host in manager.get_hosts():
@@ -59,18 +69,40 @@ def instance_type(repo: Repo, name: str) -> Instance:
 
     Raises:
         UnknownName: no inventory of that name has the variable ``instance_type``.
+        TargetError: the inventory's variables cannot be read, or these are not such figures.
     """
     figures = _instance_type(repo, name) if name else None
     if figures is None:
         known = [one for one in names(repo) if _instance_type(repo, one)]
         raise UnknownName("instance type", name, known)
-    return Instance.model_validate(figures)
+    with _errors_named(name):
+        return Instance.model_validate(figures)
 
 
 def _instance_type(repo: Repo, name: str) -> dict | None:
     path = repo.inventories / name / "group_vars" / "all.yml"
-    variables = YAML(typ="safe").load(path) if path.is_file() else None
+    with _errors_named(name):
+        variables = YAML(typ="safe").load(path) if path.is_file() else None
     return (variables or {}).get("instance_type")
+
+
+@contextmanager
+def _errors_named(name: str) -> Iterator[None]:
+    """Raise what is wrong with an inventory's files as an error in one line that names it.
+
+    Raises:
+        TargetError: a file cannot be parsed, or a value is not what its variable needs.
+    """
+    from ansible.errors import AnsibleError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TargetError(f"inventory {name}: instance_type: {where}: {first['msg']}") from error
+    except (AnsibleError, YAMLError, ValueError) as error:
+        raise TargetError(f"inventory {name}: {' '.join(str(error).split())}") from error
 
 
 def dsns(repo: Repo, name: str) -> dict[str, str]:

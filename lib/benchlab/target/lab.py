@@ -200,13 +200,23 @@ class Lab:
             raise
 
     def down(self) -> bool:
-        """Remove all hosts and their network; return whether there was anything to remove."""
+        """Remove all hosts and their network; return whether there was anything to remove.
+
+        Raises:
+            TargetError: a host did not end; the others are removed.
+        """
         if not self.folder.exists():
             return False
         require_root()
+        errors = []
         for host in self.hosts:
-            host.end()
+            try:
+                host.end()
+            except TargetError as error:
+                errors.append(str(error))
         _unplug(_BRIDGE)
+        if errors:
+            raise TargetError("; ".join(errors))
         shutil.rmtree(self.folder)
         return True
 

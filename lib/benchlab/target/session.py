@@ -145,7 +145,7 @@ class Session:
             EngineError: not all of them follow it.
         """
         others = len(self.nodes) - 1
-        if others and (following := self.engine.followers()) < others:
+        if others > 0 and (following := self.engine.followers()) < others:
             raise EngineError(
                 f"{self.engine_name}: {following} of {others} follow {self.primary.name}"
             )
