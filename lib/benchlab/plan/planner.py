@@ -10,7 +10,7 @@ from typing import Any
 
 from benchlab.errors import TargetError, UnknownName
 from benchlab.plan.batch import BATCH_TRIALS, Batch
-from benchlab.plan.envelope import connections_memory_bytes, resolve
+from benchlab.plan.envelope import resolve
 from benchlab.plan.plan import Plan
 from benchlab.plan.point import AS_FOUND, Point, Trial
 from benchlab.study import (
@@ -44,8 +44,8 @@ class Planner:
     def plan(self, target: str) -> Plan:
         """Return the whole plan.
 
-        Open loops come after the closed loops, whose throughput determines their rates. Interventions
-        come last, since they explain the other results. So do single writes and checks.
+        Interventions come after the curves, whose results they explain. So do single writes and checks.
+        A sweep runs open loops last, as the throughput of closed loops determines their rates.
 
         Args:
             target: name of the inventory.
@@ -191,14 +191,9 @@ class Planner:
         intervention: Intervention,
         number: int = 1,
     ) -> Batch:
-        point = self._point(where.envelope, *curve)
+        changes = {"measure_s": intervention.measure_s, "transactions_per_client": None}
         trial = Trial(
-            point=self._completed(
-                point,
-                concurrency=where.concurrency,
-                measure_s=intervention.measure_s,
-                transactions_per_client=None,
-            ),
+            point=self._point(where.envelope, curve, where.concurrency, **changes),
             number=number,
             profile=self.profile_name,
             intervention=intervention,
@@ -250,10 +245,10 @@ class Planner:
             if self.profile_name not in block.profiles:
                 continue
             for curve in itertools.product(block.engines, block.variants, block.workloads):
-                point = self._point(block.envelope, *curve)
-                found.setdefault(point.engine, []).extend(
+                engine, *_ = curve
+                found.setdefault(engine, []).extend(
                     Trial(
-                        point=self._completed(point, **one),
+                        point=self._point(block.envelope, curve, **one),
                         number=number,
                         profile=self.profile_name,
                     )
@@ -265,13 +260,19 @@ class Planner:
     def _profile(self) -> Profile:
         return self.study.profile(self.profile_name)
 
-    def _point(self, rule: str, engine: str, variant: str, workload: str) -> Point:
-        """Return a point without its concurrency."""
+    def _point(
+        self, rule: str, curve: tuple[str, str, str], concurrency: int, **changes: Any
+    ) -> Point:
+        """Return a point of a curve (engine, variant, workload) in the envelope of a rule.
+
+        ``changes`` replace what the profile says.
+        """
+        engine, variant, workload = curve
         study, profile = self.study, self._profile
         spec, writes = study.engines[engine], study.workloads[workload].writes
         enforce = self.enforce and not spec.external
-        envelope = resolve(study, profile, self.instance, rule, enforce, [engine])
-        return Point(
+        envelope = resolve(study, profile, self.instance, rule, enforce, [engine], concurrency)
+        point = Point(
             study=study.study,
             engine=engine,
             role=study.engines[engine].role,
@@ -285,7 +286,7 @@ class Planner:
             workload_name=workload,
             workload=study.workloads[workload],
             dataset=study.dataset(profile, workload),
-            concurrency=0,
+            concurrency=concurrency,
             envelope=envelope,
             warmup_s=profile.warmup_s,
             measure_s=profile.measure_s,
@@ -295,14 +296,7 @@ class Planner:
             start=AS_FOUND if spec.external else profile.start,
             dataset_reset=profile.dataset_reset if writes and not spec.external else "none",
         )
-
-    def _completed(self, point: Point, concurrency: int, **changes: Any) -> Point:
-        """Return a point with its concurrency, and with the memory that so many connections take."""
-        memory = connections_memory_bytes(self.study, self._profile, point.engine, concurrency)
-        envelope = point.envelope.model_copy(update={"connections_memory_bytes": memory})
-        return point.model_copy(
-            update={"concurrency": concurrency, "envelope": envelope, **changes}
-        )
+        return point.model_copy(update=changes)
 
 
 def resolve_settings(requested: Settings, memory_bytes: int) -> dict[str, Scalar]:
