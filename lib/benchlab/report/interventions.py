@@ -10,6 +10,7 @@ from benchlab.attribution.elasticity import BINDING, Answer
 from benchlab.errors import BenchlabError
 from benchlab.numbers import number
 from benchlab.raw.record import Record
+from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store import Store, ingest
 from benchlab.store.results import POINT, Rerun
@@ -76,9 +77,8 @@ def elasticities(rerun: Rerun) -> pl.DataFrame:
     rows = rerun.of_runs("SELECT * FROM elasticity SEMI JOIN chosen USING (run_id)", found).join(
         found, on="run_id"
     )
-    name = pl.format(
-        "{}, {} ×{}", "curve", pl.col("workload").str.strip_prefix("oltp_"), "concurrency"
-    )
+    label = points.named(rerun.study).str.strip_prefix("oltp_")
+    name = pl.format("{}, {} ×{}", "curve", label, "concurrency")
     return (
         rows.with_columns(
             name.alias("point"), pl.col("resource").replace_strict(_RANK).alias("rank")
@@ -144,7 +144,7 @@ def answers(rerun: Rerun) -> pl.DataFrame:
         "by intervention": pl.String,
         "agree": pl.String,
     }
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame(rows, schema=schema).with_columns(points.named(rerun.study))
 
 
 def used(rerun: Rerun) -> pl.DataFrame:
@@ -194,7 +194,7 @@ def used(rerun: Rerun) -> pl.DataFrame:
         "a transaction takes",
     )
     schema = dict.fromkeys(columns, pl.String) | {"concurrency": pl.Int64}
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame(rows, schema=schema).with_columns(points.named(rerun.study))
 
 
 def _change(values: Sequence[float], amount: Amount) -> str:

@@ -73,10 +73,11 @@ def table(rerun: Rerun) -> pl.DataFrame:
     """Return each point's log writes by the server's counters: medians over trials.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``tps``, ``probe (µs)`` (a durable write of 8 KiB
-    before the load) and :data:`METRICS`. Points whose server does not time its writes are left out.
+    before the load), :data:`METRICS` and ``gate passed``. Points whose server does not time its writes
+    are left out.
     """
     runs = rerun.metrics.join(probed(rerun), on="run_id", how="left")
-    found = runs.group_by(POINT).agg(pl.col("tps", "probe_us", *METRICS).median())
+    found = runs.group_by(*POINT, "valid").agg(pl.col("tps", "probe_us", *METRICS).median())
     found = points.with_curve(found.filter(pl.col("wal_write_mean_us") > 0), rerun.study)
     return points.in_order(found, rerun.study, "envelope", "concurrency").select(
         "curve",
@@ -85,6 +86,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
         pl.col("tps").round(),
         pl.col("probe_us").round_sig_figs(3).alias("probe (µs)"),
         pl.col(METRICS).round_sig_figs(3),
+        points.gate_passed(),
     )
 
 
@@ -213,7 +215,9 @@ def agreement(found: pl.DataFrame) -> dict[str, float]:
 
 
 def lags(rerun: Rerun) -> pl.DataFrame:
-    """Return the lag of the standbys, second by second, at each curve's most clients.
+    """Return the lag of the standbys, second by second, at each curve's highest number of clients.
+
+    It is that of the point's first trial among those that represent it.
 
     Columns: ``curve``, ``workload``, ``concurrency``, ``standby``, ``second`` (of the measured part),
     ``lag_mb`` (MB of log not yet applied), ``is_synchronous``.
@@ -221,7 +225,8 @@ def lags(rerun: Rerun) -> pl.DataFrame:
     most = pl.col("concurrency") == pl.col("concurrency").max().over(
         "engine", "variant", "workload"
     )
-    runs = rerun.metrics.filter(most, trial=1).select("run_id", *POINT, "measure_begin")
+    runs = points.first_trials(rerun.metrics.filter(most))
+    runs = runs.select("run_id", *POINT, "measure_begin")
     found = (
         rerun.of_runs(
             "SELECT run_id, t, subject AS standby, metric, value FROM os_sample"

@@ -3,23 +3,23 @@
 import polars as pl
 
 from benchlab.errors import StoreError
-from benchlab.report.points import with_curve
+from benchlab.report.points import first_trials, with_curve
 from benchlab.store import Store
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 
 
 def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
-    """Return the first trial of every curve of a workload at one concurrency: name to show → run ID."""
-    found = with_curve(
-        rerun.counted.filter(
-            workload=workload,
-            concurrency=concurrency,
-            envelope=DEFAULT_ENVELOPE,
-            trial=1,
-        ).sort("engine", "variant", descending=[True, False]),
-        rerun.study,
+    """Return the first counted trial of every curve of a workload at one concurrency.
+
+    Returns:
+        Name to show → run ID.
+    """
+    counted = rerun.counted.filter(
+        workload=workload, concurrency=concurrency, envelope=DEFAULT_ENVELOPE
     )
+    ordered = first_trials(counted).sort("engine", "variant", descending=[True, False])
+    found = with_curve(ordered, rerun.study)
     return dict(zip(found["curve"], found["run_id"], strict=True))
 
 

@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.gate.checks import OFFERED
-from benchlab.report import latencies
+from benchlab.report import latencies, points
 from benchlab.report.points import with_curve
 from benchlab.store import metrics
 from benchlab.store.results import POINT, Rerun
@@ -43,10 +43,10 @@ def missed(rerun: Rerun) -> pl.DataFrame:
         pl.format("{} of {}", missed.sum(), pl.len()).alias("missed"),
         pl.col("rate_per_s", "tps").filter(missed).median().round(),
     )
-    found = with_curve(of_load.drop_nulls("tps").sort(_AT), rerun.study)
-    return found.select(
+    found = with_curve(of_load.drop_nulls("tps"), rerun.study)
+    return points.in_order(found, rerun.study, "concurrency", "share_of_peak").select(
         "curve",
-        "workload",
+        points.named(rerun.study),
         pl.format("{} %", (pl.col("share_of_peak") * 100).round().cast(pl.Int64)).alias("load"),
         "missed",
         pl.col("rate_per_s").alias("due (1/s)"),
@@ -70,7 +70,7 @@ def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:
     x = alt.X(
         "share_of_peak:Q",
         title="load, of the peak",
-        scale=alt.Scale(domain=[0.4, 1]),
+        scale=alt.Scale(domain=[min(shares) - 0.1, 1]),
         axis=alt.Axis(values=shares, format="%"),
     )
     due = alt.Tooltip("due_per_s:Q", format=",.0f", title="due (1/s)")

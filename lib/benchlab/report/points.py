@@ -184,7 +184,7 @@ def not_counted(rerun: Rerun) -> pl.DataFrame:
     not_run = rerun.not_run.select("engine", "variant", status=pl.lit("not run"), error=pl.lit("–"))
     columns = not_run.columns
     found = (
-        pl.concat([rerun.runs.filter(pl.col("status") != "ok").select(columns), not_run])
+        pl.concat([rerun.last.filter(pl.col("status") != "ok").select(columns), not_run])
         .group_by(columns)
         .agg(pl.len().alias("runs"))
     )
@@ -201,6 +201,11 @@ def curved(rows: pl.DataFrame) -> list[str]:
         pl.col("concurrency").n_unique().alias("clients")
     )
     return sizes.filter(pl.col("clients") > 1)["workload"].to_list()
+
+
+def first_trials(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the run of the lowest trial number of each point."""
+    return runs.sort("trial").unique(POINT, keep="first", maintain_order=True)
 
 
 def with_curve(frame: pl.DataFrame, study: Study) -> pl.DataFrame:

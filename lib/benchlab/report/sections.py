@@ -45,6 +45,7 @@ from benchlab.report.paper.charts import Drawn
 from benchlab.store import Store, results
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
+from benchlab.study.roles import PRIMARY
 from benchlab.study.vocabulary import METRICS
 
 GIB = 1 << 30
@@ -133,7 +134,7 @@ def own_section(study: str) -> Callable[[Source], Content] | None:
 def common(source: Source) -> tuple[Content, list[Judgement]]:
     """Return the content common to all sections, and the verdicts on the article's claims."""
     rerun = source.rerun
-    runs = rerun.runs
+    statuses = rerun.last["status"].to_list()
     made = Content(
         {
             "profile": rerun.profile,
@@ -151,7 +152,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "cycles": steady.CYCLES,
             "similar_within": similar.WITHIN,
             "speed_within": speed.WITHIN,
-            "runs": {name: (runs["status"] == name).sum() for name in ("ok", "failed", "refused")},
+            "runs": {name: statuses.count(name) for name in ("ok", "failed", "refused")},
             "not_run": len(rerun.not_run),
             "instance": {
                 "cores": rerun.instance.cores,
@@ -221,7 +222,6 @@ def default(source: Source) -> Content:
         made.figures["open-loop"] = open_loop.chart(study, due)
     made.tables = {
         "latencies": latencies.table(rerun),
-        "costs": points.cost_table(rerun),
         "claimed": claimed.table(rerun),
         "evidence": evidence.of_curves(rerun),
         "waits": waits.table(rerun),
@@ -231,9 +231,15 @@ def default(source: Source) -> Content:
 
 
 def host(rerun: Rerun) -> dict[str, Any]:
-    """Return the facts of the host that the first counted run recorded; memory in GiB."""
-    facts = rerun.store.table("host", rerun.counted["run_id"][0])
-    found = dict(zip(facts["fact"], facts["value"], strict=True))
+    """Return the facts that the first counted run recorded of the server's host; memory in GiB.
+
+    If somebody else runs the server, they are those of a host of the load.
+    """
+    run_id = rerun.counted["run_id"][0]
+    facts, nodes = (rerun.store.table(name, run_id) for name in ("host", "node"))
+    primary = nodes.filter(role=PRIMARY)["node"].to_list()
+    of_server = facts.filter(pl.col("node").is_in(primary))
+    found = dict((facts if of_server.is_empty() else of_server).select("fact", "value").iter_rows())
     return {
         "cpu_model": found["cpu_model"],
         "cores": int(found["cores"]),

@@ -145,6 +145,7 @@ def _time(both: _Both) -> Iterator[tuple]:
     seconds = paper and paper.measure_s, both.counted["measured_s"].median()
     yield "measured part of a run (s)", *seconds, "the longest, where it may end earlier"
     reads = both.rerun.instance.disk_iops, both.limit("limit_read_iops")
+    is_prewarmed = both.study.profile(both.rerun.profile).start == "prewarm"
     for engine in both.study.engines:
         page = engine_class(both.study.role(engine)).page_bytes
         of_engine = sizes.dataset(both.rerun, engine)
@@ -153,5 +154,7 @@ def _time(both: _Both) -> Iterator[tuple]:
             yield (
                 f"time to read the dataset at random : run, {both.study.label(engine)}",
                 *ratio(times, seconds),
-                "a scaled run is too short for that, so it begins with prewarmed data",
+                "a run begins with prewarmed data, since it may be too short for that"
+                if is_prewarmed
+                else "a run starts cold",
             )

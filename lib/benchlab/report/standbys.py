@@ -93,7 +93,8 @@ def where(rerun: Rerun) -> pl.DataFrame:
     Columns: ``curve``, ``workload``, ``concurrency``, ``syncs_per_s`` and ``sync_us`` (of the primary's
     log), ``transactions_per_sync``, ``primary_cores`` and ``standby_cores`` (used by the engine),
     ``for_log`` and ``for_standby`` (share of the sessions that wait for either), ``bound`` (what bound
-    the last of the runs, on which node). All but ``bound`` are medians over the point's runs.
+    the last of the runs, on which node), ``gate passed``. All numbers are medians over the point's
+    runs.
     """
     both = rerun.metrics.filter(pl.col("wal_write_mean_us") > 0).sort(*POINT, "run_id")
     runs = both.filter(pl.col("variant").is_in([SYNCHRONOUS, ASYNCHRONOUS])).join(
@@ -109,7 +110,7 @@ def where(rerun: Rerun) -> pl.DataFrame:
     for others in (cores, rerun.of_runs(_WAITS), rerun.of_runs(_BOUND)):
         joined = joined.join(others, on="run_id", how="left", maintain_order="left")
     shares = pl.col("for_log", "for_standby").fill_null(0.0)
-    found = joined.group_by(POINT, maintain_order=True).agg(
+    found = joined.group_by(*POINT, "valid", maintain_order=True).agg(
         pl.col("wal_writes_per_s").median().round_sig_figs(3).alias("syncs_per_s"),
         pl.col("wal_write_mean_us").median().round_sig_figs(3).alias("sync_us"),
         pl.col("transactions_per_sync").median().round_sig_figs(3),
@@ -123,7 +124,8 @@ def where(rerun: Rerun) -> pl.DataFrame:
         "curve",
         points.named(rerun.study),
         "concurrency",
-        *found.columns[len(POINT) :],
+        *found.columns[len(POINT) + 1 :],
+        points.gate_passed(),
     )
 
 

@@ -99,7 +99,10 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
 
 def limits(rerun: Rerun) -> str:
     """Name the limits under which a rerun's main curves ran, and those of the article's machine."""
-    run = rerun.counted.filter(envelope=DEFAULT_ENVELOPE).row(0, named=True)
+    counted = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+    if counted.is_empty():
+        return "no run counts"
+    run = counted.row(0, named=True)
     disk = ", ".join(
         f"{what} {run[column] / scale:,.0f} {unit}"
         for what, column, scale, unit in (

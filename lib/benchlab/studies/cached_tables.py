@@ -11,7 +11,7 @@ from benchlab.claims import published
 from benchlab.engines.tidb import OWN_WORK
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
-from benchlab.report import article_charts, lease_charts, leases, outcomes, theme
+from benchlab.report import article_charts, lease_charts, leases, outcomes, points, theme
 from benchlab.report.sections import Content, Source, digits
 from benchlab.stats import Sample
 from benchlab.store import metrics, results
@@ -134,7 +134,7 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     grouped = results.trials(runs, "qps", [*results.POINT, "valid"])
     prior = results.spreads(grouped, "qps")
-    points = {
+    samples = {
         (row["variant"], row["workload"], row["concurrency"]): (
             Sample(row["qps"], prior[row["engine"]]),
             row["valid"],
@@ -142,9 +142,12 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
         for row in grouped.iter_rows(named=True)
     }
     rows = []
-    for variant, workload, concurrency in points:
-        if variant == "cached" and (plain := points.get(("plain", workload, concurrency))):
-            (above, one_valid), (below, other_valid) = points[variant, workload, concurrency], plain
+    for variant, workload, concurrency in samples:
+        if variant == "cached" and (plain := samples.get(("plain", workload, concurrency))):
+            (above, one_valid), (below, other_valid) = (
+                samples[variant, workload, concurrency],
+                plain,
+            )
             ratio = stats.ratio(above, below)
             percent = [
                 None if bound is None else 100 * (bound - 1)
@@ -240,7 +243,7 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
     """Return how often the mixes' transactions were repeated: medians over the runs of each point.
 
     Columns: ``mix``, ``variant``, ``threads``, ``transactions (1/s)``, ``queries (1/s)``, ``repeated (1
-    per transaction)``.
+    per transaction)``, ``gate passed``.
     """
     labels = {name: one.label for name, one in rerun.study.workloads.items() if one.writes}
     order = list(labels)
@@ -251,7 +254,7 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
     }
     return (
         rerun.metrics.filter(pl.col("workload").is_in(order), envelope=DEFAULT_ENVELOPE)
-        .group_by("workload", "variant", "concurrency")
+        .group_by("workload", "variant", "concurrency", "valid")
         .agg(pl.col(name).median().round_sig_figs(3).alias(to) for name, to in medians.items())
         .sort(
             pl.col("workload").replace_strict(order, range(len(order))),
@@ -264,6 +267,7 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
             "variant",
             pl.col("concurrency").alias("threads"),
             *medians.values(),
+            points.gate_passed(),
         )
     )
 

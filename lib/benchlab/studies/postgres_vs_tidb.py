@@ -12,6 +12,7 @@ from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
+from benchlab.study.resources import RATES
 
 #: Concurrency at which the text reports the effect of the tuning.
 _EFFECT_CONCURRENCY = 16
@@ -89,7 +90,10 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
         "concurrency": _EFFECT_CONCURRENCY,
         "ratio": tuned["tps"] / default["tps"],
         "default_binding": default["binding"],
-        "default_utilisation": default["binding_utilisation"] or 0.0,
+        # of other resources it is no share of a limit
+        "default_utilisation": default["binding_utilisation"]
+        if default["binding"] in RATES
+        else None,
         "tuned_binding": tuned["binding"],
     }
 

@@ -170,10 +170,12 @@ def wal_classes(repo: Repo) -> pl.DataFrame:
 def correlations(rerun: Rerun) -> pl.DataFrame:
     """Return how throughput correlates with each WAL metric along each measured curve.
 
-    Columns: ``curve``, ``workload``, ``metric``, ``n`` (points), ``pearson``, ``low``, ``high``. Curves
-    of fewer than four points are left out, since their correlation shows nothing.
+    Columns: ``curve``, ``workload``, ``metric``, ``n`` (points), ``pearson``, ``low``, ``high``. Points
+    that did not pass the gate are left out, and curves of fewer than four points, whose correlation
+    shows nothing.
     """
-    table = log_writes.table(rerun).with_columns(
+    passed = log_writes.table(rerun).filter(pl.col("gate passed") == "yes")
+    table = passed.with_columns(
         wal_bytes_per_s=pl.col("wal_writes_per_s") * pl.col("wal_bytes_per_write")
     )
     rows = []
@@ -402,10 +404,10 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``engine``, ``workload``, ``concurrency``, ``with`` and ``without`` (variants),
     ``tps_with``, ``tps_without``, ``ratio`` (without : with), ``wal_with`` and ``wal_without`` (bytes
-    per transaction).
+    per transaction), ``gate passed`` (by both).
     """
     costs = rerun.metrics.group_by("engine", "variant", "workload", "concurrency").agg(
-        pl.col("tps", "wal_bytes_per_transaction").median()
+        pl.col("tps", "wal_bytes_per_transaction").median(), pl.col("valid").all()
     )
     pairs = {
         "sync_no_full_pages": "sync_standby",
@@ -421,6 +423,7 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
         suffix="_with",
     )
     label = {name: spec.label for name, spec in rerun.study.engines.items()}
+    both = both.with_columns(pl.col("valid") & pl.col("valid_with"))
     return points.in_order(both, rerun.study, "concurrency").select(
         pl.col("engine").replace(label),
         points.named(rerun.study),
@@ -432,6 +435,7 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
         (pl.col("tps") / pl.col("tps_with")).round(2).alias("ratio"),
         pl.col("wal_bytes_per_transaction_with").round().alias("wal_with"),
         pl.col("wal_bytes_per_transaction").round().alias("wal_without"),
+        points.gate_passed(),
     )
 
 
@@ -462,7 +466,8 @@ def section(source: Source) -> Content:
         made.figures["lags"] = log_writes.lag_chart(lagged.filter(workload=MODELLED))
     if slow:
         made.figures["model"] = model_chart(slow, rerun.study.clients)
-        made.figures["decision"] = decision_chart(slow, rerun.study.clients)
+        if slow.local_s < max(LATENCIES_MS) / 1e3:
+            made.figures["decision"] = decision_chart(slow, rerun.study.clients)
         made.figures["needed-clients"] = needed_chart(slow, rerun.study.clients)
         made.tables["needed"] = slow.needed()
         made.context["slow_log"] = {

@@ -309,7 +309,9 @@ def section(source: Source) -> Content:
         if workload in measured["workload"]:
             made.figures[f"throughput-{name}"] = charts.throughput(study, measured, workload)
             made.figures[f"latency-{name}"] = latencies.chart(study, latency, workload)
-    made.figures["cpu"] = cpu.chart(study, cpu.used(rerun).filter(variant="default"))
+    used = cpu.used(rerun).filter(variant="default")
+    if not used.is_empty():
+        made.figures["cpu"] = cpu.chart(study, used)
     if not due.is_empty():
         made.figures["open-loop"] = open_loop.chart(study, due)
     made.tables = {

@@ -85,4 +85,7 @@ OF_SINGLE_WRITES = {
 OF_CLAIMS = METRICS | OF_SINGLE_WRITES
 
 #: Metrics of the dataset, which do not depend on the number of clients.
-OF_DATASET = ("dataset_bytes", "data_dir_bytes")
+OF_DATASET = (
+    *(name for name, metric in METRICS.items() if metric.is_of_the_dataset),
+    "data_dir_bytes",
+)
