@@ -277,7 +277,7 @@ def test_checkpoints_are_counted_from_both_views(checkout, close_run):
     with open_store(checkout.store) as store:
         (row,) = postgres_vs_tidb.checkpoints(rerun(store)).rows(named=True)
     assert row["checkpoints"] == 4
-    assert (row["wal_mb"], row["wal_mb_per_checkpoint"]) == (8, 2)
+    assert (row["WAL (MB)"], row["WAL per checkpoint (MB)"]) == (8, 2)
 
 
 def test_noise_is_a_factor_with_a_cap(measured):

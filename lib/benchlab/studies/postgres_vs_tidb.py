@@ -124,10 +124,10 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
     """
     per_run = rerun.metrics.filter(engine="postgres").with_columns(
         (pl.col("checkpoints_per_s") * pl.col("measured_s")).round().alias("checkpoints"),
-        (pl.col("wal_bytes_per_transaction") * pl.col("transactions") / 1e6).alias("wal_mb"),
-        (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("wal_mb_per_checkpoint"),
+        (pl.col("wal_bytes_per_transaction") * pl.col("transactions") / 1e6).alias("WAL (MB)"),
+        (pl.col("wal_bytes_per_checkpoint") / 1e6).alias("WAL per checkpoint (MB)"),
     )
-    shown = ["wal_mb", "wal_mb_per_checkpoint", "full_pages_per_transaction"]
+    shown = ["WAL (MB)", "WAL per checkpoint (MB)", "full_pages_per_transaction"]
     found = with_curve(
         per_run.group_by(*POINT, "valid").agg(pl.col("checkpoints", *shown).median()), rerun.study
     )

@@ -77,5 +77,8 @@ def _html_text(text: str) -> str:
 
 
 def _breakable(text: str, mark: str) -> str:
-    """Let words of 25 characters or more (paths, setting names) break after their punctuation."""
-    return re.sub(r"\S{25,}", lambda word: re.sub(r"([_/.,:=-])", rf"\1{mark}", word[0]), text)
+    """Let words of 12 characters or more (paths, names of settings) break after their punctuation.
+
+    In a table of ten columns a longer word would not fit.
+    """
+    return re.sub(r"\S{12,}", lambda word: re.sub(r"([_/.,:=-])", rf"\1{mark}", word[0]), text)
