@@ -10,7 +10,9 @@ DRIVERS = {"postgres": psycopg, "mysql": pymysql}
 
 
 class Connection:
-    """A connection and its cursor, as PEP 249 has them."""
+    """A connection and its cursor, as PEP 249 has them, with the id of its session."""
+
+    backend_pid = 7
 
     def __init__(self, answer: list[dict] | Exception | None):
         self.answer, self.closed = answer, False
@@ -23,6 +25,13 @@ class Connection:
 
     def cursor(self) -> "Connection":
         return self
+
+    @property
+    def info(self) -> "Connection":
+        return self
+
+    def thread_id(self) -> int:
+        return self.backend_pid
 
     def execute(self, sql: str, parameters: tuple | None) -> None:
         self.statement = (sql, parameters)
