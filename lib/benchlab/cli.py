@@ -486,8 +486,8 @@ def teardown(
         if not on.is_lab:  # the hosts of a lab go with all that is on them
             preflight.root(on)
             sweep.take_down(on)
-        if wipe and not on.is_lab:
-            playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
+            if wipe:
+                playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
         if on.is_lab or any(node.connection == "local" for node in on.nodes):
             Lab().down()
     console.print(f"target {target_name}: nothing of benchlab is running")

@@ -144,10 +144,8 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     rows = []
     for variant, workload, concurrency in samples:
         if variant == "cached" and (plain := samples.get(("plain", workload, concurrency))):
-            (above, one_valid), (below, other_valid) = (
-                samples[variant, workload, concurrency],
-                plain,
-            )
+            above, one_valid = samples[variant, workload, concurrency]
+            below, other_valid = plain
             ratio = stats.ratio(above, below)
             percent = [
                 None if bound is None else 100 * (bound - 1)

@@ -220,6 +220,11 @@ class SlowLog:
         """Latency of the local log, s."""
         return self.points.filter(variant=LOCAL)["latency_us"].median() / 1e6
 
+    @property
+    def slower_ms(self) -> list[float]:
+        """Those of :data:`LATENCIES_MS` that are above the local log's; none where that is slow."""
+        return [one for one in LATENCIES_MS if one / 1e3 > self.local_s]
+
     def needed(self) -> pl.DataFrame:
         """Return the clients from which on a log of each latency is nearly as good as the local one.
 
@@ -323,8 +328,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
                     "share": slow.model.tps(numbers, latency_ms / 1e3) / local,
                 }
             )
-            for latency_ms in LATENCIES_MS
-            if latency_ms / 1e3 > slow.local_s
+            for latency_ms in slow.slower_ms
         ]
     )
     lines = (
@@ -466,7 +470,7 @@ def section(source: Source) -> Content:
         made.figures["lags"] = log_writes.lag_chart(lagged.filter(workload=MODELLED))
     if slow:
         made.figures["model"] = model_chart(slow, rerun.study.clients)
-        if slow.local_s < max(LATENCIES_MS) / 1e3:
+        if slow.slower_ms:
             made.figures["decision"] = decision_chart(slow, rerun.study.clients)
         made.figures["needed-clients"] = needed_chart(slow, rerun.study.clients)
         made.tables["needed"] = slow.needed()

@@ -20,6 +20,7 @@ from benchlab.errors import TargetError, UnknownName
 from benchlab.repo import Repo
 from benchlab.study import Instance
 from benchlab.study.roles import LOAD, PRIMARY, is_database
+from benchlab.study.strict import problem
 from benchlab.target.deployment import Deployment, Node
 
 if TYPE_CHECKING:
@@ -98,9 +99,7 @@ def _errors_named(name: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TargetError(f"inventory {name}: instance_type: {where}: {first['msg']}") from error
+        raise TargetError(f"inventory {name}: instance_type: {problem(error)}") from error
     except (AnsibleError, YAMLError, ValueError) as error:
         raise TargetError(f"inventory {name}: {' '.join(str(error).split())}") from error
 
