@@ -279,18 +279,18 @@ def replaced(path: Path) -> None:
 
 # what befell a run that had ended well: the file, what was done to it, what the line must name
 HARMS = {
-    "record cut": ("run.json", cut, "run.json is no record: Invalid JSON"),
+    "record cut": ("run.json", cut, "run.json is no record: invalid JSON"),
     "record emptied": ("run.json", lambda path: path.write_bytes(b""), "run.json is no record: "),
     "record of zeros": ("run.json", lambda path: path.write_bytes(b"\0" * 4096), "run.json is no "),
     "record that lacks a part": (
         "run.json",
         lambda path: path.write_text('{"record_version": 1}'),
-        "run.json is no record: run_id: Field required",
+        "run.json is no record: run_id: field required",
     ),
     "record without a version": (
         "run.json",
         lambda path: path.write_text("{}"),
-        "run.json is no record: record_version: Field required",
+        "run.json is no record: record_version: field required",
     ),
     "file changed": (
         "sysbench.out",
@@ -310,13 +310,13 @@ UNPARSABLE = {
     "no output of the driver": ("sysbench.out", b"", "sysbench: "),
     "another driver's output": ("sysbench.out", b"hello\n", "sysbench: line 1: "),
     "samples cut": ("sample.jsonl", b"{]\n{]\n", "sample"),
-    "facts that are no JSON": ("host.json", b'{"cores": ', "host.json: Invalid JSON"),
-    "facts that are none": ("host.json", b"[1, 2]", "host.json: Input should be"),
-    "settings that are none": ("settings.json", b'[{"nam": "a"}]', "settings.json: 0: name: Field"),
+    "facts that are no JSON": ("host.json", b'{"cores": ', "host.json: invalid JSON"),
+    "facts that are none": ("host.json", b"[1, 2]", "host.json: input should be"),
+    "settings that are none": ("settings.json", b'[{"nam": "a"}]', "settings.json: 0: name: field"),
     "counters that do not count": (
         "counters-begin.json",
         b'{"a": "many"}',
-        "counters-begin.json: a: Input should be a valid number",
+        "counters-begin.json: a: input should be a valid number",
     ),
 }
 

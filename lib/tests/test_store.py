@@ -84,11 +84,11 @@ NO_STORES = {
     ),
     "a catalogue that is none": (
         lambda path: path.mkdir() or (path / "catalogue.json").write_text("{}"),
-        "no store: catalogue.json: schema_version: Field required",
+        "no store: catalogue.json: schema_version: field required",
     ),
     "a catalogue that is cut": (
         lambda path: path.mkdir() or (path / "catalogue.json").write_text('{"schema_'),
-        "no store: catalogue.json: Invalid JSON",
+        "no store: catalogue.json: invalid JSON",
     ),
     "a catalogue of bytes": (
         lambda path: path.mkdir() or (path / "catalogue.json").write_bytes(b"\xff\xfe"),

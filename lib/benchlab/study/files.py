@@ -12,17 +12,12 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from benchlab.errors import StudyError, UnknownName
 from benchlab.repo import Repo
 from benchlab.study.model import Study
-from benchlab.study.strict import Unresolved
+from benchlab.study.strict import first_error
 
 
 def names(repo: Repo) -> list[str]:
     """Names of all studies of this checkout, sorted."""
     return sorted(path.stem for path in repo.studies.glob("*.yml"))
-
-
-def names_rerun(repo: Repo) -> list[str]:
-    """Names of the studies that have something to run, sorted."""
-    return [name for name in names(repo) if load(repo, name).is_rerun]
 
 
 def names_with(repo: Repo, selected: Mapping[str, Collection[str]]) -> list[str]:
@@ -100,13 +95,10 @@ def _parse(path: Path, mtime_ns: int) -> Study:
     try:
         return Study.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        loc = (*first["loc"], *(cause.loc if isinstance(cause, Unresolved) else ()))
-        loc = _without_tags(document, loc)
-        message = str(cause) if isinstance(cause, Unresolved) else first["msg"].lower()
+        found = first_error(error)
+        loc = _without_tags(document, found.loc)
         dotted = f"{'.'.join(map(str, loc))}: " if loc else ""
-        raise StudyError(f"{path}:{_line(document, loc)}: {dotted}{message}") from error
+        raise StudyError(f"{path}:{_line(document, loc)}: {dotted}{found}") from error
 
 
 def _without_tags(document: Any, loc: tuple) -> tuple:

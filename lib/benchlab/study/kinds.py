@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from benchlab.errors import UnknownName
-from benchlab.study.strict import StrictModel, Unresolved, known
+from benchlab.study.strict import StrictModel, Unresolved, first_error, known
 
 _ROOT = Path(__file__).parents[1]
 
@@ -105,11 +105,7 @@ def _of_its_kind(content: object) -> object:
     try:
         return part("workloads", content["kind"], "dataset").DATASET.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, Unresolved):
-            raise Unresolved(str(cause), (*first["loc"], *cause.loc)) from error
-        raise Unresolved(first["msg"].lower(), first["loc"]) from error
+        raise first_error(error) from error
 
 
 #: A dataset of any kind, as a field of a model.

@@ -43,7 +43,17 @@ def known(kind: str, name: str, choices: Iterable[str], loc: tuple) -> None:
         raise Unresolved(str(UnknownName(kind, name, choices)), loc)
 
 
-def problem(error: ValidationError) -> str:
-    """Return the first error and its location in one line."""
+def first_error(error: ValidationError) -> Unresolved:
+    """Return the first error of a model, with its whole location within the model."""
     first = error.errors()[0]
-    return "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, Unresolved):
+        return Unresolved(str(cause), (*first["loc"], *cause.loc))
+    message = first["msg"]
+    return Unresolved(message[0].lower() + message[1:], first["loc"])
+
+
+def problem(error: ValidationError) -> str:
+    """Return the first error of a model and its location in one line."""
+    found = first_error(error)
+    return "".join(f"{part}: " for part in found.loc) + str(found)
