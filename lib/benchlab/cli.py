@@ -316,13 +316,13 @@ def verdicts(
     from benchlab.claims.judge import judge
     from benchlab.store import ingest
 
-    checkout = repo.find()
-    ingest.ingest_new(checkout)
-    names = study.names(checkout) if study_name == "all" else [study_name]
     if why and against:
         raise BenchlabError(
             "--why explains one verdict and --against compares all: name one of them"
         )
+    checkout = repo.find()
+    ingest.ingest_new(checkout)
+    names = study.names(checkout) if study_name == "all" else [study_name]
     if why:
         with store.open_store(checkout.store) as opened:
             _show_why(checkout, opened, names, why, (profile, target_name))

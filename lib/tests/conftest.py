@@ -26,6 +26,8 @@ from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
+from benchlab.report import manuscript
+from benchlab.report.sections import Content
 from benchlab.run import planning, sweep
 from benchlab.run.planning import Selection
 from benchlab.store import RUN_TABLES, Store, ingest, results, schema, writer
@@ -95,8 +97,13 @@ def measure_all_points(checkout: Repo, name: str) -> None:
     yaml.dump(spec, path)
 
 
-def set_claims(checkout: Repo, tests: list[dict], kind: str = "order", name: str = STUDY) -> None:
-    """Let a study have these claims alone, ``c0``, ``c1``, ..., each decided by its test."""
+def set_claims(
+    checkout: Repo, tests: list[dict], kind: str = "order", name: str = STUDY, **more: object
+) -> None:
+    """Let a study have these claims alone, ``c0``, ``c1``, ..., each decided by its test.
+
+    ``more`` are further keys of each claim.
+    """
     path = checkout.studies / f"{name}.yml"
     spec = YAML(typ="safe").load(path)
     spec["claims"] = [
@@ -107,6 +114,7 @@ def set_claims(checkout: Repo, tests: list[dict], kind: str = "order", name: str
             "kind": kind,
             "decided_by": test,
         }
+        | more
         for number, test in enumerate(tests)
     ]
     with path.open("w") as stream:
@@ -271,6 +279,14 @@ def rerun(
 ) -> Rerun:
     """Open the results of a study in the checkout around the working directory."""
     return results.open_rerun(repo.find(), store, study, profile, target)
+
+
+def content(checkout: Repo, own: Store) -> Content:
+    """Gather everything that the paper places, as `benchlab paper` does in several processes."""
+    names = manuscript.counted(checkout, own)
+    return manuscript.whole(
+        checkout, own, {name: manuscript.section(checkout, own, None, name) for name in names}
+    )
 
 
 def repository_files() -> list[Path]:

@@ -5,6 +5,7 @@ from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
 from benchlab.run import estimate
+from benchlab.study.claims import ABSOLUTE
 from conftest import MEASURED_PROFILE, STUDY, measure_all_points, planned, rerun, set_claims
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
@@ -50,6 +51,19 @@ FORESEEN = {
             "last": 64,
         },
         "profile quick does not run oceanbase default oltp_insert",
+    ),
+    "every curve of two, of which one is run and may refute it": (
+        {"test": "bound", "of": SERIES | {"variant": ["tuned", "no_full_pages"]}, "by": ["memory"]},
+        None,
+    ),
+    "each curve of two, of which one is not run": (
+        {
+            "test": "bound",
+            "of": SERIES | {"variant": ["tuned", "no_full_pages"]},
+            "by": ["memory"],
+            "take": "each",
+        },
+        "profile quick does not run postgres no_full_pages oltp_write_only",
     ),
     "a whole curve of several points": ({"test": "above", "over": SERIES, "at": "overall"}, None),
     "all of a curve": ({"test": "bound", "by": ["memory"]}, None),
@@ -125,9 +139,7 @@ def test_what_is_foreseen_comes_true(checkout, measured):
     ]
     # those whose test needs what no run has, and those of metrics that these captures do not tell
     assert all(
-        one.claim.decided_by.test == "none"
-        or "no capture" in one.reason
-        or "absolute" in one.reason
+        one.claim.decided_by.test == "none" or "no capture" in one.reason or one.reason == ABSOLUTE
         for one in others
     )
 

@@ -4,15 +4,24 @@ import shutil
 from collections.abc import Collection
 
 import pytest
-from benchlab import study
+from benchlab import study, target
 from benchlab.claims import judge, stored
+from benchlab.claims.foreseen import undecidable
 from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
 from benchlab.plan import Trial
 from benchlab.raw import record
 from benchlab.report import verdicts, why
 from benchlab.store import open_store
-from conftest import ROOT, STUDY, editable, rerun, set_claims
-from ruamel.yaml import YAML
+from benchlab.study.claims import ABSOLUTE
+from conftest import (
+    MEASURED_PROFILE,
+    ROOT,
+    STUDY,
+    editable,
+    planned,
+    rerun,
+    set_claims,
+)
 
 ONE = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 OTHER = ONE | {"variant": "default"}
@@ -101,6 +110,13 @@ DECIDED = {
         "reproduced",
         "4.00 (",
         "4 clients (the article's 16)",
+    ),
+    "greatest ratio too great": (
+        {"test": "ratio", "at": "greatest", "value": 2},
+        curve(100, 400, 100),
+        curve(50, 100, 100),
+        "not reproduced",
+        "4.00 (",
     ),
     "least ratio": (
         {"test": "ratio", "at": "least", "value": 1},
@@ -206,12 +222,20 @@ DECIDED = {
         "16 clients (the article's 64)",
     ),
     "rises from so many clients on": (
-        {"test": "change", "start": 4, "end": [16, 64, 256], "direction": "rises", "by": 3},
-        curve(100, 90, 400),
+        {"test": "change", "start": 4, "end": [16, 64], "direction": "rises", "by": 3},
+        curve(100, 400, 410),
         {},
         "reproduced",
         "4.00 (",
-        "1, 16 clients (the article's 4, 64); the article's 256 clients were not run",
+        "1, 4 clients (the article's 4, 16)",
+    ),
+    "rises only later": (
+        {"test": "change", "start": 4, "end": [16, 64, 256], "direction": "rises", "by": 3},
+        curve(100, 90, 400),
+        {},
+        "not reproduced",
+        "0.900 (",
+        "1, 4 clients (the article's 4, 16); the article's 256 clients were not run",
     ),
     "a level at each": (
         {"test": "level", "at": [16, 64], "value": 200, "unit": "/s"},
@@ -278,6 +302,13 @@ def test_a_claim_is_decided_by_its_test(judged, case):
     assert (one.trials_needed is None) == (verdict != "inconclusive" or case == "as high")
 
 
+def test_clients_that_were_not_run_may_have_a_greater_ratio(judged):
+    test = {"test": "ratio", "of": ONE, "over": OTHER, "at": "greatest", "value": 9}
+    one = judged(test, {TUNED: HIGH, DEFAULT: LOW})
+    assert (one.verdict, one.trials_needed) == ("inconclusive", None)
+    assert "the article's 2, 8, 32, 128, 256, 512, 1,024 clients were not run" in one.reason
+
+
 @pytest.mark.parametrize(
     ("at", "least", "verdict", "missing"),
     [
@@ -295,6 +326,8 @@ def test_nothing_is_reproduced_of_a_range_without_its_far_end(judged, at, least,
     assert one.reason.partition(")")[2] == missing
     assert one.trials_needed is None
 
+
+SHARED = "the clients share 2 cores here and 8 in the article"
 
 # Captures of these runs are of five seconds
 SHORT = "did not pass the gate: 5 s are too short to tell whether it was steady, which takes 12 s"
@@ -542,7 +575,7 @@ NOT_TESTABLE = {
     "an absolute number": (
         {"test": "level", "at": "peak", "value": 400, "unit": "transactions/s"},
         "absolute",
-        "an absolute number, judged on the article's instance type only",
+        ABSOLUTE,
     ),
     "no capture": (
         {"test": "above", "over": OTHER | {"metric": "checkpoints_per_s"}},
@@ -797,7 +830,7 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
         "local",
         "4 (3.20 to 5.00)",
     )
-    assert (gain["verdict"], gain["value"], gain["n"]) == ("not reproduced", 2.0, 3)
+    assert (gain["verdict"], gain["value"], gain["n"]) == ("inconclusive", 2.0, 3)
     assert by_id["cached_leads_point_select"]["reason"] == "this study was not rerun here"
     assert by_id["cached_leads_point_select"]["profile"] is None
     assert by_id["mine_leads"]["reason"] == "this study was not rerun here"
@@ -928,13 +961,30 @@ def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):
     test = {"test": "level", "of": ONE, "at": 4, "value": 100, "unit": "/s"}
     runs = {TUNED: curve(100, 200)}
     assert judged(test, runs).verdict == "reproduced"  # 1 client on 2 of 8 cores
-    path = checkout.studies / f"{STUDY}.yml"
-    spec = YAML(typ="safe").load(path)
-    spec["claims"][0]["clients_per_core"] = False
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
+    set_claims(checkout, [test], clients_per_core=False)
     (one, *_) = judge.judge(checkout, STUDY, rerun(open_store(checkout.store)))
     assert (one.verdict, one.found[:3]) == ("not reproduced", "200")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        {"test": "change", "start": 4, "end": 16, "direction": "rises"},
+        {"test": "peak", "first": 4, "last": 16},
+        {"test": "knee", "first": 4, "last": 16},
+    ],
+)
+def test_what_changes_with_the_clients_is_not_judged_where_others_share_a_core(
+    checkout, measured, test
+):
+    set_claims(checkout, [test | {"of": ONE}], clients_per_core=False)
+    runs = {TUNED: curve(0, 100, 400)}
+    (one,) = judge.judge(checkout, STUDY, rerun(measured(runs)))
+    assert (one.verdict, one.reason) == ("not testable here", SHARED)
+    spec = study.load(checkout, STUDY)
+    instance = target.instance_type(checkout, spec.instance)
+    ((_, foreseen),) = undecidable(spec, instance, planned(checkout, STUDY, MEASURED_PROFILE))
+    assert foreseen == SHARED
 
 
 def test_only_ratios_have_a_least(judged, checkout):

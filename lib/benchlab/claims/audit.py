@@ -100,10 +100,12 @@ def _answer(query: str, tables: duckdb.DuckDBPyConnection) -> object:
     result = tables.execute(query)
     columns = [column[0] for column in result.description]
     if columns != ["found"]:
-        raise ValueError(f"the query answers with {', '.join(columns)}, and not with found alone")
+        raise ValueError(
+            f"the query must return one column, found; it returns {', '.join(columns)}"
+        )
     rows = result.fetchmany(2)
     if len(rows) != 1:
-        raise ValueError(f"the query answers with {'more than one row' if rows else 'no row'}")
+        raise ValueError(f"the query must return one row; it returns {'more' if rows else 'none'}")
     return rows[0][0]
 
 

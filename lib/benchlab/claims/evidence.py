@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from benchlab.claims.words import listed
 from benchlab.gate.similar import dissimilar
 from benchlab.raw.record import OUT_OF_MEMORY
 from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
 from benchlab.store import metrics, results
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.study.claims import Change, Claim, Knee, Peak, Series, clients_here
+from benchlab.study.claims import Claim, Series, clients_here, of_other_load
 from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 
 #: Lowest confidence at which an attribution counts; below it another answer remains possible.
@@ -54,11 +55,11 @@ class Covered:
         """Say what is missing."""
         said = []
         if self.missing:
-            said.append(f"the article's {_listed(self.missing)} clients {_NOT_RUN}")
+            said.append(f"the article's {listed(self.missing)} clients {_NOT_RUN}")
         by_reason = defaultdict(list)
         for one, reason in self.not_counted.items():
             by_reason[reason.partition(":")[0]].append(one)
-        said += [f"{_listed(those)} clients {reason}" for reason, those in by_reason.items()]
+        said += [f"{listed(those)} clients {reason}" for reason, those in by_reason.items()]
         return "; ".join(said)
 
 
@@ -75,6 +76,8 @@ class Evidence:
         self._profile, self._instance = rerun.profile, rerun.instance
         self._cores = rerun.runs.filter(envelope=envelope)["limit_cores"].first()
         self._clients_per_core = rerun.study.clients_per_core
+        as_published = rerun.study.profiles.get("paper")
+        self._clients_in_article = as_published.concurrency if as_published else []
         self._of_one_client = False
         within = {"envelope": envelope}
         self._not_ok = rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
@@ -126,14 +129,6 @@ class Evidence:
         engines = dict.fromkeys(series.engine for _, series in claim.series)
         return [self._other_versions[one] for one in engines if one in self._other_versions]
 
-    def other_load(self, claim: Claim) -> list[str]:
-        """Say that clients share fewer cores than in the article, if a claim is about their number."""
-        theirs = self._instance.cores
-        if self._clients_per_core or self._cores == theirs:
-            return []
-        about_number = isinstance(claim.decided_by, Change | Peak | Knee)
-        return [f"{self._cores:g} cores for the article's {theirs}"] if about_number else []
-
     def curve(self, series: Series) -> Curve:
         """Return the values of the trials of a series at each of our concurrencies.
 
@@ -167,7 +162,7 @@ class Evidence:
             raise NotTestable("no number of clients that both sides ran in one block of the plan")
         if apart := sorted(shared - set(both["concurrency"])):
             raise NotTestable(
-                f"at {_listed(apart)} clients no block of the plan counts for both sides"
+                f"at {listed(apart)} clients no block of the plan counts for both sides"
             )
         ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
         return self._by_concurrency(ratios, "ratio")
@@ -279,6 +274,10 @@ class Evidence:
         """Return the article's concurrency that corresponds to one here."""
         return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
 
+    def not_run(self, curve: dict) -> list[int]:
+        """Return the article's numbers of clients that a curve lacks here."""
+        return [one for one in self._clients_in_article if self.here(one) not in curve]
+
     def among(self, curve: dict, in_article: int, not_counted: Mapping[int, str]) -> int:
         """Return the concurrency of a curve that corresponds to the article's.
 
@@ -323,11 +322,18 @@ class Evidence:
         )
 
     def counting(self, claim: Claim) -> "Evidence":
-        """Return the same runs with clients counted as a claim counts them."""
+        """Return the same runs with clients counted as a claim counts them.
+
+        Raises:
+            NotTestable: the claim is about the number of clients, and these are another load here.
+        """
         found = copy(self)
         found._of_one_client = claim.names_one_client
         if claim.clients_per_core is not None:
             found._clients_per_core = claim.clients_per_core
+        per_core = found._clients_per_core
+        if reason := of_other_load(claim, per_core, self._cores, self._instance.cores):
+            raise NotTestable(reason)
         return found
 
     def at(self, confidence: float) -> "Evidence":
@@ -403,10 +409,6 @@ def _ended(status: str, error: str) -> str:
     """Say how clients' runs ended, if not well."""
     ending = "were refused" if status == "refused" else "failed"
     return f"{ending}: {error.splitlines()[0]}"
-
-
-def _listed(clients: Iterable[int]) -> str:
-    return ", ".join(f"{one:,}" for one in clients)
 
 
 def _most(reasons: Iterable[str]) -> str:

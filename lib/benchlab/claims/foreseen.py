@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
 from benchlab.study.claims import (
+    ABSOLUTE,
     Above,
     Audit,
     Bound,
@@ -26,6 +27,7 @@ from benchlab.study.claims import (
     Share,
     Untested,
     clients_here,
+    of_other_load,
 )
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.study.vocabulary import OF_SINGLE_WRITES
@@ -54,10 +56,11 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
         if isinstance(claim.decided_by, Audit | Untested):
             continue
         if claim.kind == "absolute" and scaled:
-            yield claim, "an absolute number, judged on the article's instance type only"
+            yield claim, ABSOLUTE
             continue
         scale = scale_of(study, claim, cores / instance.cores)
-        if reason := _reason(study, claim, run, scale, plan.profile):
+        reason = of_other_load(claim, scale != 1, cores, instance.cores)
+        if reason := reason or _reason(study, claim, run, scale, plan.profile):
             yield claim, reason
 
 
@@ -94,18 +97,28 @@ def _reason(
     scale: float,
     profile: str,
 ) -> str | None:
-    done = _done_in(claim)
-    for _, series in claim.series:
+    """Return why a plan cannot decide a claim; ``None`` if it can, perhaps by some of its curves."""
+    done, test = _done_in(claim), claim.decided_by
+    found = [_reason_of_part(study, part, run, scale, profile, done) for part in test.parts]
+    reasons = [reason for reason in found if reason]
+    # one curve of several may settle these alone
+    if test.take in ("every", "any") and len(reasons) < len(found):
+        return None
+    return reasons[0] if reasons else None
+
+
+def _reason_of_part(
+    study: Study, test: OfCurves, run: dict[_Key, set[int]], scale: float, profile: str, done: type
+) -> str | None:
+    for series in test.sides:
         if _key(series, done) not in run:
             return f"profile {profile} does not run {series}"
-    for part in claim.decided_by.parts:
-        sides = [run[_key(one, done)] for one in (part.of, getattr(part, "over", None)) if one]
-        there = set.intersection(*sides)
-        if lacking := _lacking(part, there, scale):
-            who = "no profile runs" if _in_none(study, part, scale) else f"{profile} does not run"
-            return f"{_clients(lacking, scale)}, which {who}"
-        if _is_of_a_whole_curve(part) and len(there) == 1:
-            return f"a whole curve, of which {profile} runs {min(there):,} clients alone"
+    there = set.intersection(*(run[_key(one, done)] for one in test.sides))
+    if lacking := _lacking(test, there, scale):
+        who = "no profile runs" if _in_none(study, test, scale) else f"{profile} does not run"
+        return f"{_clients(lacking, scale)}, which {who}"
+    if _is_of_a_whole_curve(test) and len(there) == 1:
+        return f"a whole curve, of which {profile} runs {min(there):,} clients alone"
     return None
 
 

@@ -108,7 +108,7 @@ def _of_claim(claim: Claim, scale: float, run: Collection[Point]) -> Iterator[Po
     for test in claim.decided_by.parts:
         asked = _clients(test)
         here = None if asked is None else {clients_here(one, scale) for one in asked}
-        for series in filter(None, (test.of, getattr(test, "over", None))):
+        for series in test.sides:
             curve = (series.engine, series.variant, series.workload, DEFAULT_ENVELOPE)
             for *of_curve, clients in run:
                 if tuple(of_curve) == curve and (here is None or clients in here):

@@ -33,6 +33,7 @@ from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Curve, Estimate
 from benchlab.store.results import Rerun
 from benchlab.study.claims import (
+    ABSOLUTE,
     Above,
     Bound,
     Change,
@@ -202,12 +203,13 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     if finding.opposite:
         verdict, found = "depends", f"{found}; {finding.opposite}"
     for envelope, other in _elsewhere(claim, evidence).items():
+        found += f"; {other.found} in the envelope {envelope}"
         if finding.contradicts(other):
-            verdict, found = "depends", f"{found}; {other.found} in the envelope {envelope}"
+            verdict = "depends"
     reasons = [finding.where] if finding.where else []
     if finding.is_open_for_one_trial:
         reasons.append("a single trial has no interval")
-    reasons += evidence.counting(claim).other_load(claim) + evidence.other_versions(claim)
+    reasons += evidence.other_versions(claim)
     return Judgement(
         study_name,
         claim,
@@ -236,7 +238,7 @@ def _decide(claim: Claim, evidence: Evidence | None) -> _Finding:
     if evidence is None:
         raise NotTestable("this study was not rerun here")
     if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
-        raise NotTestable("an absolute number, judged on the article's instance type only")
+        raise NotTestable(ABSOLUTE)
     try:
         return _combined(test, evidence.counting(claim))
     except stats.RatioToZero as reason:
@@ -320,7 +322,7 @@ def _above(test: Above, evidence: Evidence) -> _Finding:
         evidence.confidence,
     )
     sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-    finding = _of_ratio(decision.answer, decision.ratio, where, sides, (test.by,), evidence)
+    finding = _of_ratio(decision.answer, decision.number, where, sides, (test.by,), evidence)
     return finding.within(covered, decision.at)
 
 
@@ -337,10 +339,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
     if test.at == "overall":
         return _on_the_whole(test, above, below, evidence, bounds, answer_to)
     if test.at in ("greatest", "least"):
-        evidence.require_whole(test.of, test.over)
-        at, number = _extreme(test, above, below, evidence)
-        sides, where = (above[at], below[at]), _clients(evidence, at)
-        return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
+        return _extreme(test, above, below, evidence, bounds, answer_to)
     covered = _covered(test, above, evidence)
     decision = stats.everywhere(
         covered.here,
@@ -349,36 +348,59 @@ def _ratio(test: Ratio, evidence: Evidence) -> _Finding:
         evidence.confidence,
     )
     sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-    finding = _of_ratio(decision.answer, decision.ratio, where, sides, bounds, evidence)
+    finding = _of_ratio(decision.answer, decision.number, where, sides, bounds, evidence)
     return finding.within(covered, decision.at)
 
 
-def _extreme(test: Ratio, above: Curve, below: Curve, evidence: Evidence) -> tuple[int, Estimate]:
-    """Return where the ratio of two curves is greatest or least, and that ratio."""
+def _extreme(
+    test: Ratio,
+    above: Curve,
+    below: Curve,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    decide: Callable[[Estimate], Answer],
+) -> _Finding:
+    """Decide a test by the greatest or the least ratio of two curves.
+
+    One that falls short leaves it open if not all of the article's clients were run.
+    """
+    evidence.require_whole(test.of, test.over)
     _require_several(above, evidence)
     if test.at == "greatest":
-        return stats.greatest_ratio(above, below, evidence.confidence)
-    at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
-    return at, _inverse(inverse)
+        at, number = stats.greatest_ratio(above, below, evidence.confidence)
+        falls_short = number.value < test.value
+    else:
+        at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
+        number = _inverse(inverse)
+        falls_short = number.value > test.value
+    answer, where = decide(number), _clients(evidence, at)
+    if answer is Answer.FAILS and falls_short and (rest := evidence.not_run(above)):
+        where = f"{where}; the article's {words.listed(rest)} clients were not run"
+        return _Finding(Answer.OPEN, words.estimated(number), number, where)
+    return _of_ratio(answer, number, where, (above[at], below[at]), bounds, evidence)
 
 
 def _change(test: Change, evidence: Evidence) -> _Finding:
     curve, not_counted = evidence.curve(test.of), evidence.not_counted(test.of)
     start = evidence.among(curve, test.start, not_counted)
-    covered = evidence.covered(curve, test.end, not_counted) if isinstance(test.end, list) else None
-    end = covered.here[-1] if covered else evidence.among(curve, test.end, not_counted)
-    sides = (curve[end], curve[start])
-    number = stats.ratio(*sides, evidence.confidence)
-    if test.direction == "level":
-        answer = stats.equivalent(number, 1, test.by)
-        bounds = (1 / test.by, test.by)
-    elif test.direction == "rises":
-        answer, bounds = stats.exceeds(number, test.by), (test.by,)
-    else:
-        answer = stats.exceeds(_inverse(number), test.by)
-        bounds = (1 / test.by,)
-    where = "; ".join(filter(None, (_clients(evidence, start, end), f"{covered or ''}")))
-    return _of_ratio(answer, number, where, sides, bounds, evidence)
+    covered = _at_each(test.end, curve, not_counted, evidence)
+
+    def answer_to(number: Estimate) -> Answer:
+        if test.direction == "level":
+            return stats.equivalent(number, 1, test.by)
+        return stats.exceeds(number if test.direction == "rises" else _inverse(number), test.by)
+
+    decision = stats.everywhere(
+        covered.here,
+        lambda end, confidence: stats.ratio(curve[end], curve[start], confidence),
+        answer_to,
+        evidence.confidence,
+    )
+    bounds = {"level": (1 / test.by, test.by), "rises": (test.by,), "falls": (1 / test.by,)}
+    sides, where = (curve[decision.at], curve[start]), _clients(evidence, start, decision.at)
+    number, accepted = decision.number, bounds[test.direction]
+    finding = _of_ratio(decision.answer, number, where, sides, accepted, evidence)
+    return finding.within(covered, decision.at)
 
 
 def _peak(test: Peak, evidence: Evidence) -> _Finding:
@@ -417,7 +439,7 @@ def _position(
 
     ``needed`` returns the trials that would exclude a rival, or include it for sure.
     """
-    evidence.require_whole(*_sides(test))
+    evidence.require_whole(*test.sides)
     _require_several(curve, evidence)
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
@@ -425,9 +447,7 @@ def _position(
         raise NotTestable(f"no number of clients was run that stands for the article's {clients}")
 
     def planned(rival: int) -> int | None:
-        trials = needed(rival)
-        # with few trials, the estimate may be no more than there are already
-        return trials and max(trials, len(curve[rival]) + 1)
+        return _more_than(len(curve[rival]), needed(rival))
 
     answer = position.between(low, high)
     inside = low <= position.value <= high
@@ -478,7 +498,7 @@ def _of_values(
         return stats.median(curve[at], confidence)
 
     decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
-    number, where = decision.ratio, _clients(evidence, decision.at)
+    number, where = decision.number, _clients(evidence, decision.at)
     if decision.answer is Answer.OPEN and not all(curve[decision.at]):
         where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
@@ -498,7 +518,7 @@ def _share(test: Share, evidence: Evidence) -> _Finding:
         return stats.exceeds(number, test.least_share)
 
     decision = stats.everywhere(covered.here, estimate, decide, evidence.confidence)
-    number = decision.ratio
+    number = decision.number
     greatest = f"{max(curve[decision.at]):.3g} {test.unit}"
     found = f"{words.estimated(number)} of {number.n:,}, the greatest {greatest}"
     finding = _Finding(decision.answer, found, number, _clients(evidence, decision.at))
@@ -601,10 +621,16 @@ def _covered(
     """Return how far a curve covers the concurrencies that a test names."""
     if test.at == "all":
         return _whole(test, curve, evidence)
-    not_counted = _not_counted(test, evidence)
-    if isinstance(test.at, int):
-        return Covered([evidence.among(curve, test.at, not_counted)])
-    return evidence.covered(curve, test.at, not_counted)
+    return _at_each(test.at, curve, _not_counted(test, evidence), evidence)
+
+
+def _at_each(
+    in_article: int | list[int], curve: dict, not_counted: dict[int, str], evidence: Evidence
+) -> Covered:
+    """Return how far a curve covers one of the article's concurrencies, or several."""
+    if isinstance(in_article, int):
+        return Covered([evidence.among(curve, in_article, not_counted)])
+    return evidence.covered(curve, in_article, not_counted)
 
 
 def _require_several(curve: Curve, evidence: Evidence) -> None:
@@ -628,13 +654,7 @@ def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
 
 def _not_counted(test: OfCurves, evidence: Evidence) -> dict[int, str]:
     """Return at which of a test's points no run counts; see :meth:`Evidence.not_counted`."""
-    return evidence.not_counted(*_sides(test), bound=isinstance(test, Bound))
-
-
-def _sides(test: OfCurves) -> list[Series]:
-    """Return the curve of a test and, if there is one, the curve that it is compared with."""
-    over = getattr(test, "over", None)
-    return [test.of, over] if over else [test.of]
+    return evidence.not_counted(*test.sides, bound=isinstance(test, Bound))
 
 
 def _on_the_whole(
@@ -702,9 +722,13 @@ def _of_ratio(
     needed = None
     if answer is Answer.OPEN:
         needed = stats.trials_to_tell(*sides, bounds, evidence.confidence)
-        # with few trials, the estimate may be no more than there are already
-        needed = needed and max(needed, number.n + 1)
+        needed = _more_than(number.n, needed)
     return _Finding(answer, words.estimated(number), number, where, needed)
+
+
+def _more_than(there: int, needed: int | None) -> int | None:
+    """Return how many trials are needed; from few trials, the estimate may be no more than those."""
+    return needed and max(needed, there + 1)
 
 
 def _trials_to_narrow(answer: Answer, number: Estimate, bounds: tuple[float, ...]) -> int | None:

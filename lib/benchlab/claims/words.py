@@ -1,6 +1,6 @@
 """Words: what a test requires and what was found, in a few characters for a table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 
 from benchlab.numbers import number
@@ -104,6 +104,11 @@ def estimated(estimate: Estimate, unit: str = "") -> str:
 def between(first: int, last: int) -> str:
     """Write a range of numbers of clients, or a single number."""
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+def listed(clients: Iterable[int]) -> str:
+    """Write several numbers of clients."""
+    return ", ".join(f"{one:,}" for one in clients)
 
 
 def _about(value: float, within: float) -> str:

@@ -20,19 +20,20 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """An answer about several ratios at once, with the ratio that decides it.
+    """An answer about several numbers at once, with the one that decides it.
 
-    ``at`` is the concurrency of that ratio. The interval of a FAILS is one of several that hold at
+    ``at`` is the concurrency of that number. The interval of a FAILS is one of several that hold at
     once, and is therefore wider.
 
-    From :func:`above_everywhere`, the ratio is for HOLDS the one nearest to failing, for FAILS the one
-    that contradicts the statement most clearly, and for OPEN the one that supports it least. From
-    :func:`everywhere`, it is the first one with the answer; for OPEN, the first without HOLDS.
+    From :func:`above_everywhere`, the number is a ratio: for HOLDS the one nearest to failing, for
+    FAILS the one that contradicts the statement most clearly, and for OPEN the one that supports it
+    least. From :func:`everywhere`, it is the first one with the answer; for OPEN, the first without
+    HOLDS.
     """
 
     answer: Answer
     at: int
-    ratio: Estimate
+    number: Estimate
 
 
 def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:

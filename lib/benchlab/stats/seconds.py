@@ -29,8 +29,8 @@ _OUTLYING = 6 * 1.4826  # six standard deviations of a normal distribution
 def drift(series: Sequence[float]) -> float:
     """Relative difference of the second half's mean from the first half's.
 
-    Near 0: the run was steady. ±0.1 or more: it was still warming up or slowing down, and its mean is
-    not a steady-state throughput.
+    0.1: the second half was 10 % faster. Where throughput comes in bursts, halves of a short steady run
+    may differ as much, so :func:`steady_from` decides.
 
     Raises:
         ValueError: fewer than two values.

@@ -11,9 +11,12 @@ from pydantic import Field, model_validator
 
 from benchlab.study.strict import StrictModel, Unresolved
 
-#: What a claim is about. The first five are shapes, which a scaled machine can show; an absolute
-#: number is judged on the article's instance type only; an audit needs no run.
+#: What a claim is about. The first five and mechanisms are what a scaled machine can show; what is
+#: absolute is judged on the article's instance type only; an audit needs no run.
 Kind = Literal["order", "ratio", "knee", "peak", "monotony", "absolute", "mechanism", "audit"]
+
+#: Why a claim that is absolute is not judged elsewhere: a throughput, a share of all cores, ...
+ABSOLUTE = "it depends on the machine's size, so it is judged on the article's instance type only"
 
 #: Answer to a claim.
 Verdict = Literal["reproduced", "not reproduced", "depends", "inconclusive", "not testable here"]
@@ -89,6 +92,11 @@ class OfCurves(StrictModel):
             and (of.metric != over.metric or one.metric == other.metric)
         ]
 
+    @property
+    def sides(self) -> list[Series]:
+        """Its curve and, if there is one, the curve that it is compared with."""
+        return [one for one in (self.of, getattr(self, "over", None)) if one]
+
     @model_validator(mode="after")
     def _extremes_are_of_ratios(self) -> Self:
         if self.take in ("least", "greatest") and not isinstance(self, Above | Ratio | Change):
@@ -130,8 +138,8 @@ class Ratio(OfCurves):
 class Change(OfCurves):
     """The ratio of one curve's value at a concurrency to that at a lower one.
 
-    ``end`` is a range if the article says that something changes from some number of clients on. Any
-    number in the range shows it, so the farthest one that was run decides.
+    ``end`` is a range if the article says that something changes from some number of clients on. It
+    must hold at each of them that was run.
     """
 
     test: Literal["change"]
@@ -315,6 +323,11 @@ class Claim(StrictModel):
         ]
 
     @property
+    def is_along_clients(self) -> bool:
+        """Whether it says how something changes with the number of clients."""
+        return isinstance(self.decided_by, Change | Peak | Knee)
+
+    @property
     def names_one_client(self) -> bool:
         """Whether its test names one client, which is not scaled with the cores."""
         keys = ("at", "start", "end", "first", "last")
@@ -330,6 +343,22 @@ class Claim(StrictModel):
                 ("kind",),
             )
         return self
+
+
+def of_other_load(claim: Claim, per_core: bool, here: float, in_article: float) -> str | None:
+    """Return why a claim cannot be judged where as many clients share other cores; ``None``: it can.
+
+    The same clients are another load there, and what changes with their number changes elsewhere.
+
+    Args:
+        claim: the claim.
+        per_core: whether as many clients per core are run here as in the article.
+        here: cores.
+        in_article: cores.
+    """
+    if per_core or here == in_article or not claim.is_along_clients:
+        return None
+    return f"the clients share {here:g} cores here and {in_article:g} in the article"
 
 
 def clients_here(in_article: int, share_of_cores: float) -> float:

@@ -29,7 +29,7 @@ from benchlab.study.intervention import LimitBlocks, OutcomeChecks, ResourceKey,
 from benchlab.study.kinds import Dataset, DatasetModel, driver_names, driver_options
 from benchlab.study.resources import RESOURCES
 from benchlab.study.roles import PRIMARY
-from benchlab.study.strict import Scalar, StrictModel, Unresolved, known
+from benchlab.study.strict import Scalar, StrictModel, Unresolved, first_error, known
 from benchlab.study.vocabulary import OF_CLAIMS
 
 PROFILES = ("smoke", "quick", "standard", "paper")
@@ -481,12 +481,8 @@ class Study(StrictModel):
                 try:
                     dataset = self.dataset(profile, name)
                 except ValidationError as error:
-                    first = error.errors()[0]
-                    cause = first.get("ctx", {}).get("error")
-                    message = str(cause) if isinstance(cause, Unresolved) else first["msg"].lower()
-                    inner = cause.loc if isinstance(cause, Unresolved) else ()
-                    loc = (*where, "dataset", *first["loc"], *inner)
-                    raise Unresolved(message, loc) from error
+                    found = first_error(error)
+                    raise Unresolved(str(found), (*where, "dataset", *found.loc)) from error
                 known(
                     f"driver of {dataset.kind}",
                     workload.driver,
@@ -534,7 +530,11 @@ class Study(StrictModel):
         return self
 
     def profile(self, name: str) -> Profile:
-        """Return a profile of this study by name."""
+        """Return a profile of this study by name.
+
+        Raises:
+            UnknownName: there is none of that name.
+        """
         if name not in self.profiles:
             raise UnknownName("profile", name, self.profiles)
         return self.profiles[name]
@@ -581,7 +581,11 @@ class Study(StrictModel):
         return self.engine(engine).role or engine
 
     def engine(self, name: str) -> EngineSpec:
-        """Return an engine of this study by name."""
+        """Return an engine of this study by name.
+
+        Raises:
+            UnknownName: there is none of that name.
+        """
         if name not in self.engines:
             raise UnknownName("engine", name, self.engines)
         return self.engines[name]
