@@ -243,6 +243,25 @@ def test_a_load_that_is_not_all_that_could_be_is_bound_by_nothing():
     assert checkpoint["resource"] == NONE
 
 
+@pytest.mark.parametrize(
+    ("waiting_s", "binds"),
+    [(0.0004, NONE), (0.002, "CPU of the engine"), (0.006, "CPU of the engine")],
+)
+def test_clients_that_pause_are_slowed_down_though_few_of_them_wait(waiting_s, binds):
+    """Eight terminals do 1,000 transactions/s: each takes 8 ms, waits for some of it and pauses."""
+    pauses = {"keying": 0.25, "think": 0.75}
+    times = [
+        {"what": what, "time_us": share * (8000 - 1e6 * waiting_s), "count": 5000}
+        for what, share in pauses.items()
+    ]
+    tables = {
+        "run": run(latency_mean_us=1e6 * waiting_s, transactions=5000),
+        "os_sample": samples(IDLE | {"CPU of the engine": 0.95}),
+        "time_bucket": pl.DataFrame([*times, {"what": "menu", "time_us": 9e9, "count": 5000}]),
+    }
+    assert binding(attribute(tables)) == binds
+
+
 def test_without_samples_of_the_sessions_it_is_less_sure():
     found = attributed(IDLE, concurrency=1, latency_mean_us=1000.0)
     assert found["concurrency"]["binds"]

@@ -2,8 +2,9 @@
 
 Three questions, in this order:
 
-1. Do the clients wait at all? If throughput × response time is well below their number, the engine
-   does all that is offered, and nothing binds, except perhaps the client itself.
+1. Do the clients wait at all? If throughput × response time is well below their number, or if nearly
+   all of their time is pauses, the engine does all that is offered, and nothing binds, except perhaps
+   the client itself.
 2. Is a resource exhausted? A resource that is at its limit and has a queue binds, if the clients are
    among those that wait: a checkpoint may fill the disk while the clients run from memory.
 3. If no resource is exhausted, the response time consists of waits in series. The largest part binds:
@@ -48,6 +49,10 @@ CONCERNED = 0.15
 #: share they are idle on purpose.
 OCCUPIED = 0.7
 
+#: Clients that pause between transactions, such as TPC-C's terminals, are slowed down by the engine
+#: even if few of them wait. From this share of pauses on, none could do over a ninth more than it does.
+PAUSED = 0.9
+
 #: Resource → wait classes of the sessions that it may hold up while it is exhausted. Locks are among
 #: them for the disk: a lock is held as long as its holder waits for the disk.
 _AT_DISK = (Wait.BUSY, Wait.DATA, Wait.LOG, Wait.LOCK, Wait.LATCH, Wait.LIMIT)
@@ -88,7 +93,7 @@ def decide(timeline: Timeline) -> list[Place]:
                 still=place == before,
             )
         ]
-        if timeline.occupied is not None and timeline.occupied < OCCUPIED:
+        if _does_all_that_is_offered(timeline):
             clients = [place for place in exhausted if place[0] == CLIENT_CPU]
             found.append(clients[0] if clients else (NONE, timeline.sampled_node))
             continue
@@ -126,6 +131,12 @@ def serial_share(timeline: Timeline, resource: str) -> np.ndarray:
     if resource == MEMORY:
         return again
     return share - again if resource == CONCURRENCY else share
+
+
+def _does_all_that_is_offered(timeline: Timeline) -> bool:
+    if timeline.occupied is None:
+        return False
+    return timeline.paused >= PAUSED if timeline.pause_s else timeline.occupied < OCCUPIED
 
 
 def _exhausted(pressure: float, queueing: float, still: bool) -> bool:

@@ -67,8 +67,7 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     enough to decide, none binds: confidence is 0, and the evidence gives the reason.
 
     Args:
-        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample`` and
-            ``engine_wait`` if it has any.
+        tables: see :func:`benchlab.attribution.timeline.build`.
     """
     timeline = build(tables)
     seconds: Counter[Place] = Counter()

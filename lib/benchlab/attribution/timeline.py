@@ -66,6 +66,8 @@ class Timeline:
     """Share of the bytes read from the disk that memory had held until shortly before."""
     oom_kills: float
     """Tasks that the kernel killed for lack of memory, on all nodes."""
+    pause_s: float
+    """Mean time for which a client pauses between two transactions; 0: clients do not pause."""
 
     @property
     def occupied(self) -> float | None:
@@ -77,6 +79,12 @@ class Timeline:
         if tps is None or latency is None:
             return None
         return tps * latency / 1e6 / self.run["concurrency"]
+
+    @property
+    def paused(self) -> float | None:
+        """Share of the clients that pause, on average, by the same law."""
+        tps = self.run.get("tps")
+        return None if tps is None else tps * self.pause_s / self.run["concurrency"]
 
     @property
     def databases(self) -> list[str | None]:
@@ -115,8 +123,8 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
     """Return the timeline of one run.
 
     Args:
-        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample`` and
-            ``engine_wait`` if it has any.
+        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample``, ``engine_wait``
+            and ``time_bucket`` if it has any.
     """
     run = tables["run"].row(0, named=True)
     nodes = {
@@ -143,6 +151,7 @@ def build(tables: dict[str, pl.DataFrame]) -> Timeline:
             float(np.nansum(of_node.get("total oom_kills_per_s", none) * span))
             for of_node in signals.values()
         ),
+        pause_s=_pause_s(tables.get("time_bucket", pl.DataFrame()), run),
     )
     facts = _facts(tables)
     for node, of_node in signals.items():
@@ -218,6 +227,14 @@ def _coverage(span: np.ndarray, interval: float, run: dict) -> float:
     return min(1.0, float(span.sum()) / whole)
 
 
+def _pause_s(times: pl.DataFrame, run: dict) -> float:
+    """Return the mean pause of a client between transactions: keying and thinking, in seconds."""
+    if times.is_empty() or not run["transactions"]:
+        return 0.0
+    pauses = times.filter(pl.col("what").is_in(["keying", "think"]))
+    return float((pauses["time_us"] * pauses["count"]).sum()) / 1e6 / run["transactions"]
+
+
 def _facts(tables: dict[str, pl.DataFrame]) -> dict[tuple[str, str], str]:
     """Return node and fact → value."""
     if "host" not in tables:
@@ -265,57 +282,82 @@ def _cpu(
 ) -> None:
     """Compare the CPU use of engine and client with the CPU that is available to them.
 
-    The available CPU is the limit, or less if other processes on the node use its cores. On the same
-    node engine and client share it: the larger user gets the pressure of both, the other one none. A
-    client on its own node has all cores of that node.
+    A client on its own node has all cores of that node.
     """
-    run, roles = timeline.run, timeline.nodes[node]
-    engine_cpu, client_cpu = (ENGINE_CPU, node), (CLIENT_CPU, node)
-    parts = {
-        place: signals[f"{subject} cpu_us_per_s"] / 1e6
-        for place, subject in ((engine_cpu, "engine"), (client_cpu, "client"))
-        if f"{subject} cpu_us_per_s" in signals
-    }
-    timeline.used.update(parts)
-    shared = any(map(is_database, roles))
-    if shared and engine_cpu not in parts:
-        return
-    if shared:
-        engine = parts[engine_cpu]
-        client = parts.get(client_cpu, np.zeros_like(engine))
-        ours = engine + client
-        room = np.full_like(engine, run["limit_cores"])
-        if busy is not None and cores is not None:
-            others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
-            room = np.minimum(room, cores - others)
-        timeline.limits[engine_cpu] = run["limit_cores"]
-        timeline.pressure[engine_cpu] = engine / room
-        stalled = signals.get("psi cpu some_us_per_s")
-        if stalled is not None:
-            timeline.queueing[engine_cpu] = stalled / 1e6
-        paused = _paused(signals, "total")
-        if paused is not None:
-            waiting = timeline.queueing.get(engine_cpu, np.zeros_like(engine))
-            timeline.queueing[engine_cpu] = np.maximum(waiting, paused)
-    if client_cpu not in parts:
-        return
-    client = parts[client_cpu]
-    if shared:
-        timeline.limits[client_cpu] = run["limit_cores"]
-        larger = engine >= client
-        timeline.pressure[engine_cpu] = np.where(larger, ours / room, 0.0)
-        timeline.pressure[client_cpu] = np.where(larger, 0.0, ours / room)
-        if engine_cpu in timeline.queueing:
-            timeline.queueing[client_cpu] = timeline.queueing[engine_cpu]
-    elif cores is not None:
-        timeline.limits[client_cpu] = cores
-        timeline.pressure[client_cpu] = client / cores
-    paused = _paused(signals, "client")
+    engine, client = (_used_cores(signals, subject) for subject in ("engine", "client"))
+    for name, used in ((ENGINE_CPU, engine), (CLIENT_CPU, client)):
+        if used is not None:
+            timeline.used[name, node] = used
+    if any(map(is_database, timeline.nodes[node])):
+        if engine is None:
+            return
+        _shared_cpu(
+            timeline, node, signals, engine, client, _room(timeline, engine, client, cores, busy)
+        )
+    elif client is not None and cores is not None:
+        timeline.limits[CLIENT_CPU, node] = cores
+        timeline.pressure[CLIENT_CPU, node] = client / cores
+    if client is not None:
+        _client_quota(timeline, node, signals)
+
+
+def _used_cores(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:
+    used = signals.get(f"{subject} cpu_us_per_s")
+    return None if used is None else used / 1e6
+
+
+def _room(
+    timeline: Timeline,
+    engine: np.ndarray,
+    client: np.ndarray | None,
+    cores: float | None,
+    busy: np.ndarray | None,
+) -> np.ndarray:
+    """Return the cores for engine and client: the limit, or what others leave of the node's."""
+    room = np.full_like(engine, timeline.run["limit_cores"])
+    if busy is None or cores is None:
+        return room
+    ours = engine if client is None else engine + client
+    others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
+    return np.minimum(room, cores - others)
+
+
+def _shared_cpu(
+    timeline: Timeline,
+    node: str,
+    signals: dict[str, np.ndarray],
+    engine: np.ndarray,
+    client: np.ndarray | None,
+    room: np.ndarray,
+) -> None:
+    """Add the CPU of a node with an engine, whose limit engine and client share.
+
+    The larger user gets the pressure of both, the other one none.
+    """
+    places = [(ENGINE_CPU, node)]
+    timeline.pressure[ENGINE_CPU, node] = engine / room
+    if client is not None:
+        places.append((CLIENT_CPU, node))
+        of_both, larger = (engine + client) / room, engine >= client
+        timeline.pressure[ENGINE_CPU, node] = np.where(larger, of_both, 0.0)
+        timeline.pressure[CLIENT_CPU, node] = np.where(larger, 0.0, of_both)
+    stalled, paused = signals.get("psi cpu some_us_per_s"), _paused(signals, "total")
+    waiting = [
+        one for one in (None if stalled is None else stalled / 1e6, paused) if one is not None
+    ]
+    for place in places:
+        timeline.limits[place] = timeline.run["limit_cores"]
+        if waiting:
+            timeline.queueing[place] = np.maximum.reduce(waiting)
+
+
+def _client_quota(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
+    """Add what the load generator's own quota holds up, which is nothing else."""
+    paused, place = _paused(signals, "client"), (CLIENT_CPU, node)
     if paused is not None and paused.any():
-        # the load generator's own quota: it holds up nothing else
-        timeline.queueing[client_cpu] = paused
-        others = timeline.pressure.get(client_cpu, np.zeros_like(client))
-        timeline.pressure[client_cpu] = np.maximum(others, paused)
+        timeline.queueing[place] = paused
+        others = timeline.pressure.get(place, np.zeros_like(paused))
+        timeline.pressure[place] = np.maximum(others, paused)
 
 
 def _paused(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:

@@ -43,7 +43,8 @@ _WAITS = f"""
         sum(sessions) FILTER (wait IN {_FOR_STANDBY}) / sum(sessions) AS for_standby,
         sum(sessions) FILTER (wait_class = 'log' AND wait NOT IN {_FOR_STANDBY}) / sum(sessions)
             AS for_log
-    FROM engine_wait SEMI JOIN chosen USING (run_id) GROUP BY run_id
+    FROM engine_wait SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+    WHERE t > measure_begin AND t <= measure_end GROUP BY run_id
 """
 
 

@@ -17,7 +17,8 @@ def table(rerun: Rerun) -> pl.DataFrame:
     """
     most = rerun.counted.filter(pl.col("concurrency") == pl.col("concurrency").max())
     sampled = rerun.of_runs(
-        "SELECT run_id, wait_class, wait, sessions FROM engine_wait SEMI JOIN chosen USING (run_id)",
+        "SELECT run_id, wait_class, wait, sessions FROM engine_wait SEMI JOIN chosen USING (run_id)"
+        " JOIN run USING (run_id) WHERE t > measure_begin AND t <= measure_end",
         most,
     )
     of_point = ["engine", "variant", "workload"]

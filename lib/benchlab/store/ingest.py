@@ -36,7 +36,7 @@ from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.files import verified
-from benchlab.raw.record import PLAN, RATE, SETTINGS, Record
+from benchlab.raw.record import QUERY_PLAN, RATE, SETTINGS, Record
 from benchlab.repo import Repo
 from benchlab.store import writer
 from benchlab.store.schema import PLANNED
@@ -159,7 +159,7 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "perf_stack": perf.stacks(text[FOLDED]) if FOLDED in text else pl.DataFrame(),
             "engine_counter": pl.concat([_counters(text), *_of_services(record, text)]),
             "engine_wait": _waits(text, record.trial.point),
-            "query_plan": _plan(text),
+            "query_plan": _query_plan(text),
             "single_write": single_writes.rows(text.get(single_writes.NAME, ""), truncated_ok=True),
             "table_state": table_states.samples(text.get(table_states.NAME, ""), truncated_ok=True),
             "outcome": outcomes.rows(text.get(outcomes.NAME, ""), truncated_ok=True),
@@ -231,6 +231,9 @@ class _Captures(Mapping[str, str]):
 def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.DataFrame:
     point, trial = record.trial.point, record.trial
     begin, end = record.phases.get("measure", (None, None))
+    if totals and begin is not None and end is not None:
+        # a load generator may still write its records, or do work that it had put off
+        end = min(end, begin + totals.seconds)
     row = {
         "run_id": record.run_id,
         "status": record.status,
@@ -408,7 +411,7 @@ def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
     log = text.get(record.captured(node, "engine.log"), "")
     found = engine_class(point.role or point.engine).checkpoints(log)
     if isinstance(found, pl.DataFrame) and len(log.encode()) >= LOG_BYTES:
-        return "the begin of the server's log is cut off, and with it checkpoints"
+        return "the beginning of the server's log was cut off, so checkpoints are missing"
     return found
 
 
@@ -446,8 +449,8 @@ def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:
     )
 
 
-def _plan(text: Mapping[str, str]) -> pl.DataFrame:
-    return pl.DataFrame({"plan": [text[PLAN]]}) if PLAN in text else pl.DataFrame()
+def _query_plan(text: Mapping[str, str]) -> pl.DataFrame:
+    return pl.DataFrame({"plan": [text[QUERY_PLAN]]}) if QUERY_PLAN in text else pl.DataFrame()
 
 
 def _raw_files(record: Record, folder: Path) -> pl.DataFrame:
