@@ -697,6 +697,22 @@ class TestTpcc(DriverContract):
         with pytest.raises(ParseError, match="no records"):
             self.driver.times(tmp_path, self.whole["paced"])
 
+    def test_repeats_of_deferred_deliveries_count(self, tmp_path):
+        self.leave("paced", self.whole["paced"], tmp_path)
+        before = self.retries(tmp_path)
+        path = tmp_path / "deliveries.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(f"{json.dumps(line | {'retries': 1})}\n" for line in lines))
+        after = self.retries(tmp_path)
+        inside = output.measured_part([self.recorded("paced").decode()]).has("queued_us")
+        queued = len(output.deliveries(path.read_bytes()).filter(inside))
+        assert after.pop("delivery") - before.pop("delivery") == queued > 0
+        assert after == before
+
+    def retries(self, folder: Path) -> dict[str, int]:
+        operations = self.driver.measured(folder, self.whole["paced"]).operations
+        return dict(operations.select("operation", "retries").iter_rows())
+
     def test_records_of_another_shape_are_no_records(self, tmp_path):
         path = tmp_path / "terminals-000001-000002.parquet"
         pl.DataFrame({"type": ["payment"]}).write_parquet(path)

@@ -155,6 +155,7 @@ def test_counts_tell_how_transactions_ended(run, ended):
     assert found["New-Orders rolled back on purpose"] == rolled_back > 0
     assert found["transactions refused, in error or lost"] == 0
     assert found["Deliveries queued"] > 0
+    assert found["Deliveries acknowledged and not done"] == 0
 
 
 def test_terminals_that_were_lost_are_counted(recorded, tmp_path):
@@ -333,6 +334,8 @@ def test_what_is_no_tpmc_has_no_price(tmp_path, run):
     faster = replace(run, pacing=0.02)
     assert tpcc_cost.price_performance(prices, [faster]).is_empty()
     assert "no tpmC" in tpcc_cost.unpriced(prices, [faster])
+    half = replace(run, terminals=run.terminals // 2)
+    assert tpcc_cost.price_performance(prices, [half]).is_empty()
 
 
 @pytest.mark.parametrize(

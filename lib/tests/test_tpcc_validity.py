@@ -123,6 +123,12 @@ BROKEN_BY = (
         "Deliveries that skipped a district": other(
             "deliveries", lambda found: found.with_columns(skipped=EVERY_20TH.cast(pl.Int8))
         ),
+        "Deliveries acknowledged and not done": other(
+            "deliveries",
+            lambda found: found.with_columns(
+                completed_us=pl.when(~EVERY_20TH).then("completed_us")
+            ),
+        ),
         "mix and pacing in ramp-up, rules broken": changed(
             keying_us=pl.when(pl.col("answered_us") < synthetic.BEGIN)
             .then(pl.lit(1))
@@ -219,6 +225,7 @@ def test_a_rule_that_is_undecided_for_another_reason_says_which(conforming):
     found = validity.checks(Recorded(run.records), replace(facts, ramp_up=None))
     why = dict(found.filter(answer="undecided").select("check", "why").iter_rows())
     assert why["Deliveries that skipped a district"] == "no deliveries were recorded"
+    assert why["Deliveries acknowledged and not done"] == "no deliveries were recorded"
     assert why["checkpoints in the interval"] == "no checkpoints were recorded"
     assert why["stock, rows before the run"] == "they were not counted"
     assert why["mix and pacing in ramp-up, rules broken"] == "it was not recorded"

@@ -116,6 +116,7 @@ def recorded(drawn: Drawn) -> Recorded:
         (pl.col("answered_us") + 200_000).alias("completed_us"),
         pl.lit(10).alias("delivered"),
         pl.lit(0).alias("skipped"),
+        pl.lit(0).alias("retries"),
     ).cast(DELIVERIES)
     minutes = range(-10, drawn.minutes, 25)
     begun = [BEGIN + minute * MINUTE for minute in minutes]

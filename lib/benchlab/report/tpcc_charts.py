@@ -114,7 +114,7 @@ def _histogram(
     lines = pl.DataFrame({"mark": list(marks), "at_s": list(marks.values())})
     rules = (
         alt.Chart(lines)
-        .mark_rule(color=_INK, strokeWidth=1.5)
+        .mark_rule(color=_INK, strokeWidth=1.5, clip=True)
         .encode(
             x="at_s:Q",
             strokeDash=alt.StrokeDash(
@@ -141,6 +141,8 @@ def response_against_throughput(study: Study, levels: pl.DataFrame) -> alt.VConc
     views = []
     for (pacing,), of_workload in levels.group_by("pacing", maintain_order=True):
         base = alt.Chart(of_workload).encode(
+            # an overloaded engine does less: the curve turns back
+            order="concurrency:Q",
             x=alt.X("per_minute:Q", title="New-Orders per minute", scale=alt.Scale(zero=True)),
             y=alt.Y(
                 "p90_s:Q",

@@ -148,15 +148,15 @@ def prices(path: Path) -> pl.DataFrame:
 def price_performance(prices: pl.DataFrame, runs: Iterable[Run]) -> pl.DataFrame:
     """Return the price of a tpmC over three years, and the share of each category in the total.
 
-    Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices. Runs whose terminals
-    did not keep the standard's keying and think times are left out, since they have no tpmC.
+    Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices. Runs without a tpmC
+    are left out; see :attr:`Run.tpmc <benchlab.report.tpcc.Run.tpmc>`.
 
     Args:
         prices: see :func:`prices`.
         runs: see :func:`benchlab.report.tpcc.reported`.
     """
     schema = {"curve": pl.String, "what": pl.String, "value": pl.Float64, "unit": pl.String}
-    priced = [run for run in runs if run.pacing == 1 and run.new_orders]
+    priced = [run for run in runs if run.tpmc]
     if prices.is_empty() or not priced:
         return pl.DataFrame(schema=schema)
     cost = pl.col("quantity") * pl.col("unit_price") + pl.col("maintenance_3_years")
@@ -185,5 +185,8 @@ def unpriced(prices: pl.DataFrame, runs: Iterable[Run]) -> str:
     if prices.is_empty():
         return "No price is given: data/prices/README.md says how to give one."
     if price_performance(prices, runs).is_empty():
-        return "No run kept TPC-C's pacing, so there is no tpmC to divide a price by."
+        return (
+            "No run had ten terminals a warehouse at TPC-C's pacing, so there is no tpmC to divide a"
+            " price by."
+        )
     return ""

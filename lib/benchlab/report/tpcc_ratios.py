@@ -180,13 +180,22 @@ def _samples(
 def _ratios(rerun: Rerun, wanted: pl.DataFrame, metric: str, over: str, under: str) -> list[str]:
     """Return the ratios of two workloads at some points, as text with 95 % intervals."""
     return [
-        _text(stats.ratio(above, below)) if above and below else NOTHING
+        _ratio(above, below)
         for above, below in zip(
             _samples(rerun, wanted, metric, over),
             _samples(rerun, wanted, metric, under),
             strict=True,
         )
     ]
+
+
+def _ratio(above: stats.Sample | None, below: stats.Sample | None) -> str:
+    if not (above and below):
+        return NOTHING
+    try:
+        return _text(stats.ratio(above, below))
+    except stats.RatioToZero:  # a short run may have had no New-Order
+        return NOTHING
 
 
 def _text(estimate: stats.Estimate, divisor: float = 1) -> str:

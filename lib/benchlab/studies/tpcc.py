@@ -11,10 +11,6 @@ from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 
-#: Terminals per warehouse (TPC-C 5.11, clause 4.2.2).
-_TERMINALS = 10
-
-
 #: Share of the mix, and least keying and mean think time in s, of New-Order, Payment, Order-Status,
 #: Delivery, Stock-Level (clauses 5.2.3 and 5.2.5.7); New-Order has the share that the others leave.
 _PACING = ((0.45, 18 + 12), (0.43, 3 + 12), (0.04, 2 + 10), (0.04, 2 + 5), (0.04, 2 + 5))
@@ -81,9 +77,9 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     """Return a row for each point's median run: its New-Orders, and the rules that it kept.
 
     Columns: ``curve``, ``workload`` (its name gives the pacing), ``transactions`` (form and isolation
-    level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated, at TPC-C's pacing; null at
-    any other), ``kept``, ``broken``, ``undecided`` (numbers of rules), ``broken at any pace`` (names of
-    the broken rules, without those that any pacing other than TPC-C's breaks).
+    level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated; null unless ten terminals
+    a warehouse keep TPC-C's pacing), ``kept``, ``broken``, ``undecided`` (numbers of rules), ``broken
+    at any pace`` (names of the broken rules, without those that any pacing other than TPC-C's breaks).
     """
     runs = tpcc.median_runs(rerun.metrics)
     answers = (
@@ -102,6 +98,10 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
         )
     )
     paced = [name for name in rerun.study.workloads if tpcc.pacing(rerun.study, name) == 1]
+    warehouses = pl.col("dataset").str.json_path_match("$.warehouses").cast(pl.Int64)
+    has_tpmc = pl.col("workload").is_in(paced) & (
+        pl.col("concurrency") == tpcc.TERMINALS * warehouses
+    )
     found = with_curve(runs.join(answers, on="run_id"), rerun.study)
     shown = in_order(found, rerun.study, "concurrency")
     return shown.select(
@@ -112,9 +112,7 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
         .alias("transactions"),
         pl.col("concurrency").alias("terminals"),
         pl.col("tpmc").round().cast(pl.Int64).alias("New-Orders/min"),
-        pl.when(pl.col("workload").is_in(paced))
-        .then(pl.col("tpmc").floor().cast(pl.Int64))
-        .alias("tpmC"),
+        pl.when(has_tpmc).then(pl.col("tpmc").floor().cast(pl.Int64)).alias("tpmC"),
         "kept",
         "broken",
         "undecided",
@@ -124,8 +122,9 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
 
 def _transactions(study: Study, engine: str, workload: str) -> str:
     """Return the form of an engine's transactions and their isolation level."""
-    role = study.engines[engine].role or engine
-    option = effective(role, study.workloads[workload].options)
+    # a study may have lost either since the run
+    spec, of = study.engines.get(engine), study.workloads.get(workload)
+    option = effective((spec and spec.role) or engine, of.options if of else {})
     return f"{option['form']}, {str(option['isolation']).replace('-', ' ')}"
 
 
@@ -140,8 +139,8 @@ def chain(repo: Repo) -> pl.DataFrame:
 
     cycle = sum(share * seconds for share, seconds in _PACING)
     new_order = _PACING[0][0]
-    cap = _TERMINALS * new_order * 60 / cycle
-    warehouses = stated("terminals") / _TERMINALS
+    cap = tpcc.TERMINALS * new_order * 60 / cycle
+    warehouses = stated("terminals") / tpcc.TERMINALS
     rate = stated("tpmc") / warehouses
     clients, nodes = stated("rte_clients"), stated("data_nodes")
     copies = stated("data_copies") * stated("warehouse_size_oceanbase")
@@ -160,7 +159,7 @@ def chain(repo: Repo) -> pl.DataFrame:
         (
             "response time that this leaves a transaction",
             None,
-            1000 * (_TERMINALS * new_order * 60 / rate - cycle),
+            1000 * (tpcc.TERMINALS * new_order * 60 / rate - cycle),
             "ms",
         ),
         (

@@ -197,6 +197,7 @@ def menus(ended: pl.DataFrame) -> Iterator[Check]:
 def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Check]:
     """Check the deferred parts of the Deliveries that were queued in the interval."""
     done, skipping = "Delivery, deferred part", "Deliveries that skipped a district"
+    failing = "Deliveries acknowledged and not done"
     if deliveries is None:
         why = "no deliveries were recorded"
         yield Check(
@@ -211,6 +212,7 @@ def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Ch
             why,
         )
         yield Check(skipping, "2.7.4.2", None, None, None, "Deliveries", 0, "undecided", why)
+        yield Check(failing, OURS, None, None, 0, "Deliveries", 0, "undecided", why)
         return
     queued = deliveries.filter(interval.has("queued_us"))
     never = pl.lit(float("inf"))
@@ -221,6 +223,9 @@ def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Ch
     skipped, most = (queued["skipped"] > 0).sum(), max(len(queued) / 100, 1)
     answer = "undecided" if queued.is_empty() else "kept" if skipped <= most else "broken"
     yield Check(skipping, "2.7.4.2", skipped, None, most, "Deliveries", len(queued), answer)
+    failed = queued["completed_us"].null_count()
+    answer = "undecided" if queued.is_empty() else "broken" if failed else "kept"
+    yield Check(failing, OURS, failed, None, 0, "Deliveries", len(queued), answer)
 
 
 def ramp_up(found: list[Check]) -> Check:

@@ -32,7 +32,7 @@ from benchlab.drivers.base import (
     Totals,
 )
 from benchlab.drivers.tpcc import checks, mix, options, output, validity
-from benchlab.drivers.tpcc.measured import ENDED_WELL, within
+from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
 from benchlab.drivers.tpcc.was import LOST
 from benchlab.engines import Engine
 from benchlab.errors import BenchlabError, ParseError
@@ -164,6 +164,7 @@ class Tpcc(Driver):
             .cast(OPERATIONS)
             .select(*OPERATIONS)
         )
+        operations = _with_deferred(operations, _deliveries(folder), interval)
         of_all = ended.filter(well).select(mean=response.mean(), most=response.max()).collect()
         totals = Totals(
             transactions=operations["transactions"].sum(),
@@ -214,6 +215,17 @@ class Tpcc(Driver):
         )
         found = validity.checks(recorded, facts)
         return pl.concat([found, validity.remote_orders(recorded.records, facts)])
+
+
+def _with_deferred(
+    operations: pl.DataFrame, deliveries: pl.DataFrame | None, interval: Interval
+) -> pl.DataFrame:
+    """Add the repeats of deferred Deliveries, of which the terminals see none."""
+    if deliveries is None:
+        return operations
+    repeats = deliveries.filter(interval.has("queued_us"))["retries"].sum()
+    of_delivery = pl.when(pl.col("operation") == "delivery").then(repeats).otherwise(0)
+    return operations.with_columns(pl.col("retries") + of_delivery)
 
 
 def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:

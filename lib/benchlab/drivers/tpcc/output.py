@@ -178,6 +178,7 @@ def deliveries(content: bytes) -> pl.DataFrame:
                 None if one.error else one.completed_us,
                 len(one.delivered),
                 len(one.skipped),
+                one.retries,
             )
             for one in found
         ],
