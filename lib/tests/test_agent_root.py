@@ -39,11 +39,13 @@ SYS = Path("/sys")
 SERVER = """
 import os, signal, socket, subprocess, sys, time
 port, fault = int(sys.argv[1]), sys.argv[2]
-print("starting", fault, "pid", os.getpid(), flush=True)
+def say(*words):
+    print(time.monotonic(), *words, flush=True)
+say("starting", fault, "pid", os.getpid())
 if fault == "dies":
     sys.exit("FATAL: could not map shared memory")
 def stop(*_):
-    print("stopping", fault, flush=True)
+    say("stopping", fault)
     sys.exit()
 signal.signal(signal.SIGTERM, signal.SIG_IGN if fault == "deaf" else stop)
 if fault == "children":
@@ -367,8 +369,9 @@ def test_services_start_in_order_and_stop_the_other_way_round(target):
     assert 0 < cgroups.cpu_usage_us("engine/store") < cgroups.cpu_usage_us("engine")
     stopped = target.run("engine", "fake", "stop")
     assert (stopped["was_running"], stopped["killed"]) == (True, False)
-    said = re.findall(r"(starting|stopping) (\w+)", (target.home / "log/fake.log").read_text())
-    assert [f"{verb} {who}" for verb, who in said] == [
+    logs = [(target.home / f"log/fake-{name}.log").read_text() for name in ("server", "store")]
+    said = re.findall(r"([\d.]+) (starting|stopping) (\w+)", "".join(logs))
+    assert [f"{verb} {who}" for _, verb, who in sorted(said, key=lambda it: float(it[0]))] == [
         "starting first",
         "starting second",
         "stopping second",
@@ -396,6 +399,9 @@ def test_an_engine_without_one_of_its_services_is_no_running_one(target):
     status = target.run("engine", "fake", "status")
     assert (status["running"], status["pid"], status["variant"]) == (True, None, "two")
     assert status["services"] == {"store": None, "server": started["pid"]}
+    (last_line,) = status["ended"]["store"]
+    assert f"starting first pid {started['services']['store']}" in last_line
+    assert list(status["ended"]) == ["store"]
     assert "running already" in target.error("engine", "fake", "start", "--variant", "two")
     assert target.run("engine", "fake", "stop")["killed"] is False
 

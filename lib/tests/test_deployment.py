@@ -145,7 +145,7 @@ class Agents:
         self.commands.append(command)
         if command[1] in self.at_once:
             self.barrier.wait()
-        return json.dumps(self.answers.get(node, {}) | {"log_begin": 7}).encode()
+        return json.dumps(self.answers.get(node, {})).encode()
 
 
 def session(*roles: str, engine: str = "postgres") -> Session:
@@ -154,7 +154,7 @@ def session(*roles: str, engine: str = "postgres") -> Session:
         Node(name=name, roles=(role,))
         for name, role in (("db1", "db.primary"), ("db2", "db.standby"), ("load1", "load"))
     )
-    deployment = Deployment(name="three", nodes=nodes, instance=None, enforce=True)
+    deployment = Deployment(name="three", nodes=nodes, enforce=True)
     found = target.EngineFound(engine=engine, version="15", nodes=roles)
     return Session(
         target.Provisioned(deployment=deployment, hosts={}, engines={engine: found}), engine

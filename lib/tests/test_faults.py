@@ -265,7 +265,7 @@ def test_ctrl_c_takes_everything_down_and_keeps_what_is_done(interrupted, faulty
     assert second.end() == 1
     sweep.measured(interrupted.trials[1])
     held_by = f"`benchlab {' '.join(INTERRUPTED)}`, process {sweep.process.pid}, since "
-    assert second.said.startswith(f"benchlab: this machine is held by {held_by}")
+    assert second.said.startswith(f"benchlab: this machine is in use by {held_by}")
     assert second.said.count("\n") == 1
     assert sweep.send(signal.SIGINT) == 130, sweep.said
     assert sweep.said.endswith(STOPPED)

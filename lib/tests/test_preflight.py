@@ -21,7 +21,7 @@ ENVELOPE = Envelope(
     enforce=True,
 )
 NODE = Node(name="db1", roles=("db.primary", "load"))
-DEPLOYMENT = Deployment(name="local", nodes=(NODE,), instance=None, enforce=True)
+DEPLOYMENT = Deployment(name="local", nodes=(NODE,), enforce=True)
 ENOUGH = {"true": b"", "nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
 
 
@@ -87,7 +87,7 @@ def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sud
         (tmp_path / "sudo").chmod(0o755)
     node = Node(name="here", roles=("db.primary", "load"))
     message = f"here: root is needed, directly or by sudo without a password ({said})"
-    on = Deployment(name="local", nodes=(node,), instance=None, enforce=True)
+    on = Deployment(name="local", nodes=(node,), enforce=True)
     for check in (
         lambda: preflight.root(on),
         lambda: preflight.check(on, ENVELOPE),
@@ -111,7 +111,7 @@ def test_the_lock_is_every_users(monkeypatch, tmp_path):
     for _ in range(2):
         with (
             sweep.locked(),
-            pytest.raises(TargetError, match=r"held by `.*`, process \d+"),
+            pytest.raises(TargetError, match=r"in use by `.*`, process \d+"),
             sweep.locked(),
         ):
             pass

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from benchlab import drivers
 from benchlab.drivers.base import Phase, Process, Stage
-from benchlab.errors import EngineError, RunFailed
+from benchlab.errors import EngineError, RunFailed, TargetError
 from benchlab.gate.steady import WRITEBACK_S
 from benchlab.observers import outcomes
 from benchlab.observers.outcomes import Outcome
@@ -114,7 +114,7 @@ def under_way(checkout, batches, tmp_path):
             address=lambda role: "127.0.0.1",
             node=lambda role, number=0: Node(made=made),
             client_argv=lambda argv, role, number: argv,
-            status=lambda: {"pid": 1},
+            status=lambda node: {"services": {}, "ended": {}},
             metrics=dict,
         )
         run = _Run(session, trial, RunFolder(checkout.raw, trial, "local", ALONE))
@@ -250,13 +250,50 @@ def test_a_process_that_fails_is_the_runs_failure(under_way):
     with pytest.raises(RunFailed, match="shell measure: load ended with 3"):
         run._stages.run(stage)
     assert "measure" not in run.folder.phases
-    run.session.status = lambda: {"pid": None}
-    with pytest.raises(RunFailed, match=r"\w+ died: shell measure: load"):
-        run._stages.run(stage)
-    run.services = {"server": 1}
-    run.session.status = lambda: {"pid": 2, "services": {"server": 2}}
-    with pytest.raises(RunFailed, match=r"\w+ was restarted: shell measure: load"):
-        run._stages.run(stage)
+
+
+ONE, TWO = {"server": 1}, {"store": 1, "server": 2}
+
+
+@pytest.mark.parametrize(
+    ("started", "services", "ended", "explained"),
+    [
+        ({"a": ONE}, ONE, {}, "it failed"),
+        (
+            {"a": ONE},
+            {},
+            {"server": ["first", "last"]},
+            "E died: it failed; its last lines: first | last",
+        ),
+        ({"a": ONE}, {}, {"server": []}, "E died: it failed"),
+        (
+            {"a": TWO},
+            TWO | {"store": None},
+            {"store": ["x"]},
+            "E (store) died: it failed; its last lines: x",
+        ),
+        ({"a": ONE, "b": ONE}, {}, {"server": []}, "E on a died: it failed"),
+        ({"a": ONE}, {"server": 7}, {}, "E was restarted: it failed"),
+        ({"a": ONE}, {}, {}, "E was stopped: it failed"),
+        ({}, None, None, "it failed"),
+    ],
+)
+def test_a_failure_begins_with_the_service_that_died(
+    under_way, started, services, ended, explained
+):
+    run = under_way()
+    run.services = started
+    run.session.status = lambda node: {"services": services, "ended": ended}
+    engine = run.trial.point.engine
+    assert run.explained("it failed") == explained.replace("E ", f"{engine} ")
+
+
+def test_a_failure_is_told_as_it_is_if_the_host_is_gone_too(under_way):
+    run = under_way()
+    run.services = {"a": ONE}
+    run.session.status = raising = Mock(side_effect=TargetError("no route"))
+    assert run.explained("it failed") == "it failed"
+    raising.assert_called_once_with("a")
 
 
 def test_a_process_that_was_killed_for_another_is_not_the_runs_failure(under_way):

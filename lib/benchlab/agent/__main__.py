@@ -95,10 +95,7 @@ def parser() -> argparse.ArgumentParser:
     verbs.add_parser("snapshots", help="list them")
     verbs.add_parser("status", help="is it running, with which variant and processes")
     verbs.add_parser("metrics", help="print the counters of its services that have any")
-    log = verbs.add_parser("log", help="print what it has logged, as it is")
-    log.add_argument(
-        "--begin", type=int, default=0, metavar="N", help="after the first N bytes (default: 0)"
-    )
+    verbs.add_parser("log", help="print what it has logged since its last start, as it is")
     for name, text in (
         ("probe-log", "how long a durable write to its log takes right now (engine at rest)"),
         ("trace-log", "trace writes to its log by system call, as bpftrace's JSON, until SIGINT"),
@@ -205,7 +202,7 @@ def main(argv: list[str] | None = None) -> int:
             intervene(Envelope(options.etc), sys.stdin.fileno(), sys.stdout)
         elif options.command == "engine" and options.verb == "log":
             engine = Engine(options.engine, Envelope(options.etc))
-            sys.stdout.buffer.write(engine.log(options.begin))
+            sys.stdout.buffer.write(engine.log())
         elif options.command == "engine" and options.verb == "trace-log":
             trace(Engine(options.engine, Envelope(options.etc)).config, options.folder)
         elif options.command == "sample":

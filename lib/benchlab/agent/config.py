@@ -139,6 +139,17 @@ class EngineConfig:
         """The file that holds the memory with which it was started beyond ``fixed_memory_bytes``."""
         return self.pid_file.with_suffix(".memory")
 
+    def log_of(self, variant: str, service: str) -> Path:
+        """Return the log of a service: the engine's, or one of its own if the variant has several."""
+        if len(self.variant(variant).services) == 1:
+            return self.log
+        return self.log.with_stem(f"{self.log.stem}-{service}")
+
+    def logs(self) -> list[Path]:
+        """Return the logs that the last start has begun."""
+        of_services = self.log.parent.glob(f"{self.log.stem}-*{self.log.suffix}")
+        return [path for path in (self.log, *sorted(of_services)) if path.exists()]
+
     @property
     def own_memory_bytes(self) -> int:
         """Bytes that the envelope has in addition while it runs."""

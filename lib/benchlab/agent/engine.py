@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from .config import AgentError, load_engine
@@ -97,11 +98,10 @@ class Engine:
         """Stop, restore a snapshot if requested, drop the caches, start: all caches are cold then.
 
         The disk limits are lifted and stay lifted, as the measurement has not started yet. Returns
-        start()'s result with the seconds of each step, the log's size before it as "log_begin", and the
-        disk space of the stopped engine's data directory as "data_dir_bytes".
+        start()'s result with the seconds of each step, and the disk space of the stopped engine's data
+        directory as "data_dir_bytes".
         """
         self.config.variant(variant)
-        log_begin = self.status()["log_bytes"]
         self.envelope.limit(on=False)
         if restore is not None:
             self._snapshots.path(restore)
@@ -126,7 +126,6 @@ class Engine:
             "was_running": stopped["was_running"],
             "killed": stopped["killed"],
             "seconds": seconds,
-            "log_begin": log_begin,
             "data_dir_bytes": data_dir_bytes,
         }
 
@@ -160,7 +159,7 @@ class Engine:
         """Return whether the engine runs, with which variant, processes and port.
 
         "pid" is that of the service on the port, null if any service has ended. "services" has each
-        service's pid, null for a service that has ended.
+        service's pid, null for a service that has ended; "ended" has the last lines of its log.
         """
         living = self._services.living()
         variant, services = self._services.recorded(living)
@@ -177,8 +176,7 @@ class Engine:
             "port": self.config.port,
             "listening": listener(self.proc, self.config.port) is not None,
             "data_dir": str(self.config.data_dir),
-            "log": str(self.config.log),
-            "log_bytes": self.config.log.stat().st_size if self.config.log.exists() else 0,
+            "ended": self._services.ended(living),
         }
 
     def metrics(self) -> dict[str, str]:
@@ -197,21 +195,18 @@ class Engine:
             if service.metrics
         }
 
-    def log(self, begin: int) -> bytes:
-        """Return the log after its first ``begin`` bytes, at most its last LOG_BYTES.
+    def log(self) -> bytes:
+        """Return what was logged since the last start, at most its last LOG_BYTES.
 
-        Lines longer than LOG_LINE_BYTES are cut: servers log a failed statement in full.
+        Logs of several services follow each other, each under its name. Lines longer than
+        LOG_LINE_BYTES are cut: servers log a failed statement in full.
         """
-        if not self.config.log.exists():
-            return b""
-        with self.config.log.open("rb") as log:
-            log.seek(max(begin, self.config.log.stat().st_size - LOG_READ_BYTES))
-            lines = log.read().splitlines(keepends=True)
-        cut = (
-            line if len(line) <= LOG_LINE_BYTES else line[:LOG_LINE_BYTES] + b" ...\n"
-            for line in lines
+        logs = self.config.logs()
+        if len(logs) == 1:
+            return _end_of(logs[0], LOG_BYTES)
+        return b"".join(
+            f"== {path.stem}\n".encode() + _end_of(path, LOG_BYTES // len(logs)) for path in logs
         )
-        return b"".join(cut)[-LOG_BYTES:]
 
     def wipe(self) -> dict[str, Any]:
         """Stop the engine, and delete its data directory and its snapshots. The log is kept."""
@@ -224,6 +219,16 @@ class Engine:
         if living := self._services.living():
             names = ", ".join(describe(self.proc, one.pid) for one in living)
             raise AgentError(f"engine {self.name} is running ({names}): stop it first")
+
+
+def _end_of(path: Path, most: int) -> bytes:
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - LOG_READ_BYTES))
+        lines = log.read().splitlines(keepends=True)
+    cut = (
+        line if len(line) <= LOG_LINE_BYTES else line[:LOG_LINE_BYTES] + b" ...\n" for line in lines
+    )
+    return b"".join(cut)[-most:]
 
 
 def _since(began: float) -> float:

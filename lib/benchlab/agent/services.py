@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from .config import AgentError, EngineConfig, Service, Variant
 from .envelope import Envelope
@@ -20,6 +21,7 @@ from .system import Process, kill_all, listener, process, processes_of, send, wa
 PROBE_TIMEOUT_S = 10.0
 PROBE_INTERVAL_S = 0.1
 LOG_LINES = 8
+LOG_TAIL_BYTES = 64 * 1024
 
 
 class Services:
@@ -33,10 +35,13 @@ class Services:
     def start(self, variant: str) -> None:
         """Start each service once the one before it answers, and wait for the last.
 
-        If a service dies or does not answer in time, all are killed and AgentError is raised.
+        Their logs begin anew. If a service dies or does not answer in time, all are killed and
+        AgentError is raised.
         """
         for folder in (self.config.log.parent, self.config.pid_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        for log in self.config.logs():
+            log.unlink()
         try:
             _Start(self, variant).run()
         except BaseException:
@@ -76,13 +81,28 @@ class Services:
 
         Returns (None, {}) if none of them lives.
         """
+        variant, found = self._found(living)
+        return (variant, found) if any(found.values()) else (None, {})
+
+    def ended(self, living: list[Process]) -> dict[str, list[str]]:
+        """Return each service that has ended without a stop, with the last lines of its log."""
+        variant, found = self._found(living)
+        return {
+            name: last_lines(self.config.log_of(variant, name))
+            for name, lives in found.items()
+            if not lives
+        }
+
+    def _found(self, living: list[Process]) -> tuple[str | None, dict[str, Process | None]]:
+        """Return the variant that was started and not stopped; service → its process, if that lives."""
         try:
             record = json.loads(self.config.pid_file.read_text())
         except (FileNotFoundError, ValueError):
             return None, {}
         known = {(one.pid, one.start_ticks): one for one in living}
-        found = {name: known.get(tuple(of)) for name, of in record["services"].items()}
-        return (record["variant"], found) if any(found.values()) else (None, {})
+        return record["variant"], {
+            name: known.get(tuple(of)) for name, of in record["services"].items()
+        }
 
     def _next_to_stop(self) -> list[int]:
         """Return the living service started last; if none, those with parents outside the engine."""
@@ -103,7 +123,6 @@ class _Start:
         self.name, self.variant = variant, self.config.variant(variant)
         self.environment = self._environment(self.variant)
         self.deadline = time.monotonic() + self.config.ready_timeout_s
-        self.log_begin = self.config.log.stat().st_size if self.config.log.exists() else 0
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.recorded: dict[str, tuple[int, int]] = {}
 
@@ -123,7 +142,7 @@ class _Start:
         return len(self.variant.services) > 1
 
     def _launch(self, service: Service) -> None:
-        with self.config.log.open("ab") as log:
+        with self.config.log_of(self.name, service.name).open("wb") as log:
             try:
                 child = subprocess.Popen(
                     service.start,
@@ -176,7 +195,7 @@ class _Start:
             if time.monotonic() >= self.deadline:
                 raise AgentError(
                     f"engine {self.config.engine} not ready after {self.config.ready_timeout_s:g} s "
-                    f"({answer}); {self._log_tail()}"
+                    f"({answer}); {self._log_tail(service.name)}"
                 )
             time.sleep(PROBE_INTERVAL_S)
 
@@ -186,7 +205,7 @@ class _Start:
                 who = f"engine {self.config.engine}"
                 who = f"service {name} of {who}" if self._grouped else who
                 how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-                raise AgentError(f"{who} ended {how} before it was ready; {self._log_tail()}")
+                raise AgentError(f"{who} ended {how} before it was ready; {self._log_tail(name)}")
 
     def _answer(self, service: Service) -> str | None:
         """Return None if the service answers, else the reason.
@@ -231,11 +250,18 @@ class _Start:
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         return f"exit code {done.returncode}, {said}"
 
-    def _log_tail(self) -> str:
-        """Return the last lines that this start has logged, joined into one line."""
-        with self.config.log.open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(self.log_begin, log.tell() - 64 * 1024))
-            lines = log.read().decode(errors="replace").splitlines()
-        said = " | ".join(line.strip() for line in lines[-LOG_LINES:] if line.strip())
-        return f"last of {self.config.log}: {said or '(nothing)'}"
+    def _log_tail(self, service: str) -> str:
+        """Return the last lines that a service has logged, joined into one line."""
+        log = self.config.log_of(self.name, service)
+        return f"last of {log}: {' | '.join(last_lines(log)) or '(nothing)'}"
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines of a log, at most LOG_LINES; none if there is no log."""
+    if not path.exists():
+        return []
+    with path.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
+        lines = log.read().decode(errors="replace").splitlines()
+    return [line.strip() for line in lines[-LOG_LINES:] if line.strip()]

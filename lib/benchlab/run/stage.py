@@ -42,8 +42,6 @@ class Stages:
     """Receives the output and the files of the processes, and the phases."""
     driver: Driver
     job: Job
-    server_lost: Callable[[], str | None]
-    """Returns what happened to the engine if it is no longer running as it was started."""
     cycles: Callable[[], float | None]
     """Returns the last reported number of cycles of the engine's background work."""
 
@@ -168,9 +166,7 @@ class Stages:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
             self._node(process).run("true")  # raises a clearer error if the host is gone
-            # a driver may crash on a lost connection without a word
-            lost = self.server_lost()
-            raise RunFailed(f"{lost}: {failure}" if lost else failure)
+            raise RunFailed(failure)
 
 
 class _Timer:

@@ -181,10 +181,7 @@ def _limits(
     repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Collection[str]
 ) -> Envelope:
     instance = target.instance_type(repo, spec.instance)
-    rule = next(iter(spec.envelopes))
-    profile = spec.profile(selection.profile)
-    clients = max(profile.concurrency)
-    return envelope.resolve(spec, profile, instance, rule, on.enforce, engines, clients)
+    return envelope.largest(spec, spec.profile(selection.profile), instance, on.enforce, engines)
 
 
 def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
@@ -325,7 +322,7 @@ class Sweep:
             try:
                 self._stop_others(point.engine)
                 variant = self.spec.engines[point.engine].load_variant
-                if variant in session.found.refused_variants:
+                if variant in session.found.refused_variants or session.engine.layout_settings:
                     variant = point.variant
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
             except DatasetTooLarge as error:
@@ -418,7 +415,9 @@ def locked() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            raise TargetError(f"this machine is held by {lock.read() or 'another one'}") from error
+            raise TargetError(
+                f"this machine is in use by {lock.read() or 'another benchlab'}: wait until it ends"
+            ) from error
         lock.truncate(0)
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         lock.write(f"`{command}`, process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S}")

@@ -28,7 +28,7 @@ from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw.record import (
     CARDINALITIES,
     OUT_OF_MEMORY,
-    PLAN,
+    QUERY_PLAN,
     RATE,
     SETTINGS,
     Record,
@@ -47,6 +47,9 @@ from benchlab.workloads.base import Tables
 #: Most seconds of the warm-up that use the connections of the measured part. PostgreSQL's connections
 #: took up to 10 s to reach full speed (a recursive query on 10 to 80 connections, on 2 cores).
 CONNECTIONS_S = 10
+
+#: Last lines of a dead service's log that a run's error has.
+_LAST_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def run_trial(
         before_load()
         run.measure()
     except BenchlabError as failure:
-        error = str(failure)
+        error = run.explained(str(failure))
     run.keep_log()
     return Ended(began, lambda: run.close(error))
 
@@ -124,8 +127,9 @@ class _Run:
     observers: list[Observers] = field(default_factory=list)
     background: Poll | None = None
     """Samples the engine's background work; ``None``: not started, or the workload only reads."""
-    services: dict[str, int] | None = None
-    """Service of the engine → id of its process at the start; ``None``: somebody else runs it."""
+    services: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Node → service of the engine → id of its process at the start; empty: it has not started, or
+    somebody else runs it."""
 
     @property
     def tables(self) -> Tables:
@@ -182,8 +186,7 @@ class _Run:
             cold = session.cold(point.variant, key if restore else None, memory)
         for node, said in cold.items():
             self.folder.write_json("cold.json", said, node)
-            if node == session.primary.name:
-                self.services = said.get("services")
+            self.services[node] = said["services"]
         session.engine.tune(point.settings)
         self._check_settings()
         self.tables.prepare(session.engine, point.workload)
@@ -193,10 +196,12 @@ class _Run:
         if point.start == "prewarm":
             with self._phase("prewarm"):
                 session.engine.prewarm(point.dataset)
-        if found := self.tables.cardinalities(session.engine):
+        # they were counted when the dataset was loaded, and nobody restores that of an external server
+        is_as_loaded = restore and not session.found.external
+        if is_as_loaded and (found := self.tables.cardinalities(session.engine)):
             self.folder.write_json(CARDINALITIES, found)
         if query := self.tables.example_query(session.engine, point.workload):
-            self.folder.write(PLAN, session.engine.explain(query).encode())
+            self.folder.write(QUERY_PLAN, session.engine.explain(query).encode())
 
     def measure(self) -> None:
         """Run warm-up and measured part, or checks, within the envelope."""
@@ -223,7 +228,7 @@ class _Run:
                         self._stages.run(stage, enough=self._warm)
             self.session.require_followed()
             if lost := self._server_lost():
-                raise RunFailed(f"{lost} while the load ran")
+                raise RunFailed(f"{lost[0]} while the load ran")
         finally:
             for observers in self.observers:
                 observers.stop()
@@ -353,29 +358,44 @@ class _Run:
 
     @cached_property
     def _stages(self) -> Stages:
-        return Stages(
-            self.session, self.folder, self.driver, self._job, self._server_lost, self._cycles
-        )
+        return Stages(self.session, self.folder, self.driver, self._job, self._cycles)
 
     def _cycles(self) -> float | None:
         """Return the last reported number of cycles of the engine's background work."""
         latest = self.background and self.background.latest
         return latest and latest["cycles"]
 
-    def _server_lost(self) -> str | None:
-        """Return what happened to the engine if its processes are not those that were started.
+    def explained(self, failure: str) -> str:
+        """Return why the run failed: first what happened to the engine, if a service of it is gone.
 
-        ``None`` otherwise, and for a server that somebody else runs, whose processes are not known.
+        A load generator may crash on a lost connection without a word, or wait in vain.
         """
-        if self.session.found.external:
-            return None
-        engine, status = self.trial.point.engine, self.session.status()
-        services = status.get("services", {})
-        if status["pid"] is None:
-            ended = [name for name, pid in services.items() if pid is None]
-            return " ".join([engine, *(f"({name})" for name in ended), "died"])
-        if self.services is not None and services != self.services:
-            return f"{engine} was restarted"
+        try:
+            lost = self._server_lost()
+        except BenchlabError:  # its host is gone, too
+            return failure
+        if lost is None:
+            return failure
+        what, last_lines = lost
+        failure = failure if failure.startswith(what) else f"{what}: {failure}"
+        return f"{failure}; its last lines: {' | '.join(last_lines)}" if last_lines else failure
+
+    def _server_lost(self) -> tuple[str, list[str]] | None:
+        """Return what happened to a service of the engine that was started, and its last lines.
+
+        ``None`` if all are still there, and for a server that somebody else runs.
+        """
+        for node, services in self.services.items():
+            status = self.session.status(node)
+            named = [self.trial.point.engine]
+            if ended := status["ended"]:
+                service, last_lines = next(iter(ended.items()))
+                named += [f"({service})"] if len(services) > 1 else []
+                named += [f"on {node}"] if len(self.services) > 1 else []
+                return " ".join([*named, "died"]), last_lines[-_LAST_LINES:]
+            if status["services"] != services:
+                how = "restarted" if status["services"] else "stopped"
+                return f"{' '.join(named)} was {how}", []
         return None
 
     @contextmanager

@@ -37,7 +37,6 @@ class Session:
         self.found = provisioned.engines[engine]
         self.nodes = self.deployment.having(*self.found.nodes)
         self._tunnel: Tunnel | None = None
-        self._log_begin: dict[str, int] = {}
 
     @property
     def deployment(self) -> Deployment:
@@ -118,7 +117,7 @@ class Session:
         next start.
 
         Returns:
-            Node → what the agent returns: seconds of each step, the log's size before it in bytes, ...
+            Node → what the agent returns: seconds of each step, ...
 
         Raises:
             EngineError: it did not stop, start or answer; the message ends with its last log line.
@@ -129,7 +128,6 @@ class Session:
         if connections_memory_bytes:
             options += ["--more-memory", str(connections_memory_bytes)]
         done = self._at_once("cold", "--variant", variant, *options)
-        self._log_begin = {node: said["log_begin"] for node, said in done.items()}
         self._wait_followed()
         return done
 
@@ -154,9 +152,14 @@ class Session:
         """Stop the engine and wait until it is down."""
         (self._at_once if self._class.stops_at_once else self._each)("stop")
 
-    def status(self) -> dict:
-        """Return whether the engine runs on the first node, with which variant and processes."""
-        return self._verb(self.primary, "status")
+    def status(self, node: str | None = None) -> dict:
+        """Return whether the engine runs on a node, with which variant and processes.
+
+        Args:
+            node: name of the node; by default the one that clients connect to.
+        """
+        named = {one.name: one for one in self.nodes}
+        return self._verb(named[node] if node else self.primary, "status")
 
     def settle(self) -> None:
         """Bring a freshly loaded dataset into the state in which snapshots keep it."""
@@ -176,14 +179,12 @@ class Session:
         return set.intersection(*({one["key"] for one in said["snapshots"]} for said in kept))
 
     def log(self, node: Node | None = None) -> bytes:
-        """Return what the engine has logged since the start of this session's last cold start.
+        """Return what the engine has logged since its last start.
 
         Args:
             node: the node; by default the one that clients connect to.
         """
-        node = node or self.primary
-        begin = str(self._log_begin.get(node.name, 0))
-        return node.agent("engine", self.engine_name, "log", "--begin", begin)
+        return (node or self.primary).agent("engine", self.engine_name, "log")
 
     def metrics(self) -> dict[str, dict[str, str]]:
         """Return node → service → its counters in Prometheus' text format, if the service has any."""
