@@ -96,6 +96,8 @@ RECORDED = [
     ("T1_MINI_MERGE", "start_thread;[seekdb]", flame.BACKGROUND),
     ("tidb-server", f"{_TIDB}.handleStmtExecute;{_COMPILED};{_CORE}.Optimize", flame.PARSE_PLAN),
     ("tidb-server", f"{_TIDB}.handleStmtExecute;{_RUN}.(*ExecStmt).SummaryStmt", flame.EXECUTOR),
+    # newer sources are in a folder of their own
+    ("tidb-server", f"{_TIDB}.x;github.com/pingcap/tidb/pkg/planner.Optimize", flame.PARSE_PLAN),
     (
         "tidb-server",
         f"{_RUN}.(*PointGetExecutor).get;github.com/tikv/client-go/v2/txnkv/txnsnapshot.(*KVSnapshot).get;"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from benchlab import study, target
-from benchlab.errors import BenchlabError, TargetError, UnknownName
+from benchlab.errors import BenchlabError, StudyError, TargetError, UnknownName
 from benchlab.plan import (
     AS_FOUND,
     Batch,
@@ -251,7 +251,7 @@ def test_open_loops_run_at_every_share_of_the_peak_in_every_trial(open_loops):
     assert len({trial.key for trial in trials(planned)}) == 2 * 3 * 3
 
 
-@pytest.mark.parametrize("name", study.names_rerun(Repo(ROOT)))
+@pytest.mark.parametrize("name", study.names(Repo(ROOT)))
 @pytest.mark.parametrize("profile", PROFILES)
 def test_open_loops_come_after_all_closed_ones(checkout, name, profile):
     kinds = [
@@ -268,7 +268,7 @@ def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
     assert {one.point.transactions_per_client for one in trials(others)} == {None}
 
 
-@pytest.mark.parametrize("name", study.names_rerun(Repo(ROOT)))
+@pytest.mark.parametrize("name", study.names(Repo(ROOT)))
 def test_a_run_restores_the_snapshot_that_provisioning_keeps(checkout, name):
     planned = planner(checkout, "smoke", name)
     limits = trials(planned.closed_loops())[0].point.envelope
@@ -349,17 +349,30 @@ def test_profile_is_no_part_of_a_trial_but_its_number_is(batches):
     assert trial.model_copy(update={"number": 2}).key != trial.key
 
 
-def test_variants_of_an_engine_share_one_dataset(batches):
+def test_variants_of_an_engine_share_a_dataset_unless_it_is_laid_out_otherwise(batches):
     datasets = {}
     for trial in trials(batches()):
         datasets.setdefault(trial.point.engine, set()).add(trial.point.dataset_key)
-    assert {engine: len(keys) for engine, keys in datasets.items()} == dict.fromkeys(datasets, 1)
-    assert len(set.union(*datasets.values())) == len(datasets)
+    # a load lays out TiDB's regions by a setting that its variants differ in
+    assert {engine: len(keys) for engine, keys in datasets.items()} == (
+        dict.fromkeys(datasets, 1) | {"tidb": 2}
+    )
+    assert len(set.union(*datasets.values())) == len(datasets) + 1
     point = batches(engines=["postgres"])[0].trials[0].point
     for name in ("engine_version", "init", "role_vars"):
         assert point.model_copy(update={name: CHANGES[name]}).dataset_key != point.dataset_key
     other = {"dataset": point.dataset.model_copy(update=DEEP["dataset"])}
     assert point.model_copy(update=other).dataset_key != point.dataset_key
+
+
+def test_a_value_that_the_server_would_cut_off_is_refused(checkout):
+    path = checkout.studies / "cached_tables.yml"
+    path.write_text(
+        path.read_text().replace("tidb_table_cache_lease: 10", "tidb_table_cache_lease: 11")
+    )
+    message = "tidb, cached_lease_10: tidb_table_cache_lease is 11, and the server takes 1 to 10"
+    with pytest.raises(StudyError, match=message):
+        plan_of(checkout, "cached_tables", "standard")
 
 
 def test_only_writers_have_their_dataset_restored(batches):

@@ -1,15 +1,20 @@
 """TiDB: what its server reports of itself, as 7.1.1 on its embedded store did."""
 
 import csv
+import hashlib
+import subprocess
+import tarfile
+from pathlib import Path
 
 import pytest
 from benchlab.engines.base import Endpoint
 from benchlab.engines.tidb import TABLE_CACHE, TiDB
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
-from conftest import DATA
+from conftest import ANSIBLE, DATA
 
 RECORDED = DATA / "tidb_7.1.1"
+FETCH = ANSIBLE / "roles/tidb/files/fetch.sh"
 
 
 def rows(name: str) -> list[dict]:
@@ -25,9 +30,11 @@ class Recorded(TiDB):
         store: str = "unistore",
         options: tuple[str | None, ...] = ("",),
         release: str = "7.1.1",
+        builds: tuple[dict, ...] = (),
     ):
         super().__init__(Endpoint(host="", port=0, user=""))
         self.store, self.options, self.release, self.asked = store, options, release, []
+        self.builds = builds
 
     def query(self, sql: str, parameters: tuple = ()) -> list[dict]:
         self.asked.append(sql)
@@ -37,6 +44,8 @@ class Recorded(TiDB):
             return rows("show_config")
         if sql == "SHOW GLOBAL VARIABLES":
             return [{"Variable_name": "tidb_table_cache_lease", "Value": "3"}]
+        if "git_hash" in sql:
+            return list(self.builds)
         if "VERSION()" in sql:
             return [{"version": f"5.7.25-TiDB-v{self.release}"}]
         if "create_options" in sql:
@@ -90,7 +99,7 @@ def test_a_server_too_old_for_cached_tables_says_so():
 )
 def test_whether_tables_are_cached_is_a_setting(options, effective):
     (found,) = Recorded(options=options).settings({TABLE_CACHE: True})
-    assert (found.requested, found.effective) == ("on", effective)
+    assert (found.requested, found.effective) == ("true", effective)
 
 
 def test_settings_come_from_configuration_and_variables():
@@ -98,6 +107,27 @@ def test_settings_come_from_configuration_and_variables():
     assert [(one.name, one.effective, one.source) for one in found] == [
         ("log.level", "error", "tidb"),
         ("tidb_table_cache_lease", "3", "variable"),
+    ]
+
+
+def test_settings_name_the_build_of_each_component():
+    build = {
+        "type": "tikv",
+        "instance": "127.0.0.1:24004",
+        "version": "6.0.0",
+        "git_hash": "8f3f1e1",
+    }
+    (found,) = Recorded(store="tikv", builds=(build,)).settings({})
+    assert (found.name, found.effective) == ("build of tikv 127.0.0.1:24004", "6.0.0 8f3f1e1")
+    assert found.took_effect
+
+
+def test_switches_are_written_as_in_toml():
+    assert [TiDB.render(one) for one in (True, False, 3, "error")] == [
+        "true",
+        "false",
+        "3",
+        "error",
     ]
 
 
@@ -168,3 +198,47 @@ def test_recorded_sessions_of_which_one_waits_for_the_other():
         "update": (Wait.LOCK, "LockWaiting", 1),
         "select": (Wait.BUSY, "Query", 1),
     }
+
+
+SERVERS = ("pd-server", "tikv-server", "tidb-server")
+
+
+def vendors_tarball(folder: Path, servers: tuple[str, ...] = SERVERS) -> Path:
+    """Pack stand-ins of the servers as TiUP does: a tarball that holds one for each component."""
+    packed = folder / "tidb-community-server-v6.0.0-linux-amd64.tar.gz"
+    with tarfile.open(packed, "w:gz") as whole:
+        for server in servers:
+            (folder / server).write_text(server)
+            component = folder / f"{server.removesuffix('-server')}-v6.0.0-linux-amd64.tar.gz"
+            with tarfile.open(component, "w:gz") as inner:
+                inner.add(folder / server, server)
+            whole.add(component, f"tidb-community-server-v6.0.0-linux-amd64/{component.name}")
+    return packed
+
+
+def fetched(to: Path, tarball: Path | str, sha256: str = "") -> subprocess.CompletedProcess:
+    argv = ["sh", str(FETCH), str(to), str(tarball), sha256]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_the_servers_are_unpacked_from_the_vendors_tarball(tmp_path):
+    tarball = vendors_tarball(tmp_path)
+    sha256 = hashlib.sha256(tarball.read_bytes()).hexdigest()
+    done = fetched(tmp_path / "servers", tarball, sha256)
+    assert done.returncode == 0, done.stderr
+    assert sorted(one.name for one in (tmp_path / "servers").iterdir()) == sorted(SERVERS)
+    assert all(one.stat().st_mode & 0o111 for one in (tmp_path / "servers").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("servers", "sha256", "message"),
+    [
+        (SERVERS, "0" * 64, "has another checksum than SHA-256 0000"),
+        (SERVERS[:2], "", "is no tarball that holds one for each of PD, TiKV and TiDB"),
+    ],
+)
+def test_of_a_wrong_tarball_nothing_is_left(tmp_path, servers, sha256, message):
+    done = fetched(tmp_path / "servers", vendors_tarball(tmp_path, servers), sha256)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert not list(tmp_path.glob("servers*"))

@@ -16,7 +16,11 @@ __all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class", "wi
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Return an engine's class by its name."""
+    """Return an engine's class by its name.
+
+    Raises:
+        UnknownName: there is none of that name.
+    """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
     return ENGINES[name]

@@ -151,9 +151,13 @@ class Engine(ABC):
     Class attributes:
         name: its name in studies, roles and tables.
         protocol: protocol of its clients, which also decides their dialect of SQL.
+        admin_user: user with which benchlab and the load connect.
         pool: name of the setting that sizes its buffer pool; empty if no single setting does.
         kept_settings: names of the settings that a data directory keeps from its first start. A later
             start cannot make them smaller.
+        layout_settings: names of the settings that decide how a load lays out the data, for instance in
+            regions. Variants that differ in one of them have datasets of their own.
+        ranges: setting → least and greatest value that the server takes, if it cuts off others.
         page_bytes: bytes that it reads from the disk in one random read; 0 if unknown.
         log_folder: folder of its log in the data directory, which can be moved to a separate disk;
             empty if the engine has no such folder.
@@ -181,6 +185,8 @@ class Engine(ABC):
     admin_user: ClassVar[str]
     pool: ClassVar[str] = ""
     kept_settings: ClassVar[tuple[str, ...]] = ()
+    layout_settings: ClassVar[tuple[str, ...]] = ()
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
     page_bytes: ClassVar[int] = 0
     log_folder: ClassVar[str] = ""
     waits_query: ClassVar[str] = ""

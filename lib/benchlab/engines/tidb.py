@@ -4,7 +4,8 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
@@ -38,12 +39,50 @@ OWN_WORK = {
     "delete expired rows": r"tidb_server_ttl_query_duration_count",
 }
 
+
+@dataclass(frozen=True)
+class PerRequest:
+    """A number that two counters of a server's page give, named by regular expressions."""
+
+    above: str
+    below: str
+    factor: float = 1e3
+    """What makes of their ratio the unit that its name has; seconds become milliseconds."""
+
+
+#: Number → its counters: what a request to another server takes, and what Go itself takes. Version 7.0
+#: and later count the latter.
+ROUND_TRIPS = {
+    "KV request (ms)": PerRequest(
+        r"tidb_tikvclient_request_seconds_sum", r"tidb_tikvclient_request_seconds_count"
+    ),
+    "coprocessor request (ms)": PerRequest(
+        r"tidb_tikvclient_cop_duration_seconds_sum", r"tidb_tikvclient_cop_duration_seconds_count"
+    ),
+    "wait for a timestamp (ms)": PerRequest(
+        r'pd_client_cmd_handle_cmds_duration_seconds_sum\{type="wait"\}',
+        r'pd_client_cmd_handle_cmds_duration_seconds_count\{type="wait"\}',
+    ),
+    "wait for a processor in Go (ms)": PerRequest(
+        r"^tidb\.go_sched_latencies_seconds_sum", r"^tidb\.go_sched_latencies_seconds_count"
+    ),
+    "Go's garbage collector (% of its CPU)": PerRequest(
+        r"^tidb\.go_cpu_classes_gc_total_cpu_seconds_total",
+        r"^tidb\.go_cpu_classes_(gc_total|user|scavenge_total)_cpu_seconds_total",
+        factor=100,
+    ),
+}
+
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
 
 #: Seconds after which a server has added changed rows to its statistics: 20 times its
 #: ``performance.stats-lease``, which is 3 s, and some more to write them.
 _CHANGES_ADDED_S = 65
+
+#: How often TiKV looks for regions to split (``raftstore.split-region-check-tick-interval``, its
+#: default), after how many looks without a split none is to be expected, and after how many at most.
+_SPLIT_LOOK_S, _LOOKS_WITHOUT_SPLIT, _MOST_LOOKS = 10, 3, 60
 
 #: Name of the embedded store, which keeps no log and does not sync what is committed.
 EMBEDDED = "unistore"
@@ -71,6 +110,9 @@ class TiDB(MySQLProtocol):
     nodes = (PRIMARY, STANDBY)
     stops_at_once = True  # a TiDB tells the PDs that it leaves, which takes a majority of them
     pool = "storage.block-cache.capacity"
+    kept_settings = ("replication.max-replicas",)  # PD keeps those of its first start
+    layout_settings = ("coprocessor.region-split-size",)
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"tidb_table_cache_lease": (1, 10)}
     admin_user = "root"
     repeated_errors = (9007,)  # write conflict, "try again later"
     waits_query = (
@@ -111,6 +153,11 @@ class TiDB(MySQLProtocol):
         rows = self.query("SHOW CONFIG WHERE type = 'tidb' AND name = 'store'")
         return any(row["Value"] == EMBEDDED for row in rows)
 
+    @classmethod
+    def render(cls, value: Scalar) -> str:
+        """See :meth:`Engine.render`; switches as in TOML, which SQL takes, too."""
+        return str(value).lower() if isinstance(value, bool) else super().render(value)
+
     def tune(self, requested: Mapping[str, Scalar]) -> None:
         """See :meth:`Engine.tune`: system variables, and whether tables are cached."""
         for name, value in requested.items():
@@ -138,7 +185,10 @@ class TiDB(MySQLProtocol):
                     raise EngineError(f"{table}: {error}", error.code) from error
 
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
-        """See :meth:`Engine.settings`; with the embedded store, those of TiKV and PD are left out."""
+        """See :meth:`Engine.settings`; beside them, what each component says of its build.
+
+        With the embedded store, settings of TiKV and PD are left out.
+        """
         if self._is_embedded:
             known = {row["Name"].split(".")[0] for row in self.query("SHOW CONFIG")}
             requested = {
@@ -146,7 +196,22 @@ class TiDB(MySQLProtocol):
                 for name, value in requested.items()
                 if "." not in name or name.split(".")[0] in known
             }
-        return super().settings(requested)
+        return [*super().settings(requested), *self._builds()]
+
+    def _builds(self) -> list[EngineSetting]:
+        """Return version and commit of each component, which a tarball's name does not vouch for."""
+        rows = self.query(
+            "SELECT type, instance, version, git_hash FROM information_schema.cluster_info"
+        )
+        return [
+            EngineSetting(
+                name=f"build of {row['type']} {row['instance']}",
+                requested=None,
+                effective=f"{row['version']} {row['git_hash']}",
+                source="information_schema.cluster_info",
+            )
+            for row in rows
+        ]
 
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
         """See :meth:`Engine.effective_settings`; from ``SHOW CONFIG`` of all components.
@@ -197,18 +262,35 @@ class TiDB(MySQLProtocol):
         return Wait.BUSY, row["command"], sessions
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: size of the dataset, and its regions if the store has any."""
+        """See :meth:`Engine.counters`: size of the dataset; regions, by table and leading store.
+
+        The embedded store has no placement driver, and so reports no regions.
+        """
         counters = {"dataset_bytes": float(self.dataset_bytes())}
         try:
-            (regions,) = self.query(
-                "SELECT COUNT(DISTINCT region_id) AS regions, SUM(written_bytes) AS written_bytes,"
-                " SUM(read_bytes) AS read_bytes FROM information_schema.tikv_region_status"
-                " WHERE db_name = DATABASE()"
+            led = self.query(
+                "SELECT s.table_name AS name, p.store_id AS store,"
+                " COUNT(DISTINCT s.region_id) AS regions"
+                " FROM information_schema.tikv_region_status s"
+                " JOIN information_schema.tikv_region_peers p"
+                " ON p.region_id = s.region_id AND p.is_leader = 1"
+                " WHERE s.db_name = DATABASE() GROUP BY s.table_name, p.store_id"
             )
         except EngineError:
-            return counters  # the embedded store has no placement driver
-        found = {f"tikv_region_status.{name}": float(value or 0) for name, value in regions.items()}
-        return counters | found
+            return counters
+        by_leader = {
+            f"regions.{row['name']}.led by store {row['store']}": float(row["regions"])
+            for row in led
+        }
+        return counters | {"regions": float(self._regions())} | by_leader
+
+    def _regions(self) -> int:
+        """Return how many regions hold the dataset; several tables may share one."""
+        (found,) = self.query(
+            "SELECT COUNT(DISTINCT region_id) AS regions FROM information_schema.tikv_region_status"
+            " WHERE db_name = DATABASE()"
+        )
+        return int(found["regions"])
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """See :meth:`Engine.background_cycles`: flushes of TiKV's memtables, each when it is full.
@@ -252,7 +334,9 @@ class TiDB(MySQLProtocol):
 
         The server adds changed rows to its statistics once a minute, even those that ANALYZE has
         already counted, and would then analyze again. So this waits for them and analyzes again.
+        Before, it waits until TiKV has split what is too large; the first runs would see that, too.
         """
+        self._wait_for_splits()
         self.analyze()
         with self.asking() as ask:
             for _ in range(_CHANGES_ADDED_S):
@@ -267,6 +351,18 @@ class TiDB(MySQLProtocol):
             else:
                 return
         self.analyze()
+
+    def _wait_for_splits(self) -> None:
+        """Wait until TiKV has found nothing to split for some of its looks."""
+        if self._is_embedded:
+            return
+        regions, unchanged = self._regions(), 0
+        for _ in range(_MOST_LOOKS):
+            time.sleep(_SPLIT_LOOK_S)
+            before, regions = regions, self._regions()
+            unchanged = unchanged + 1 if regions == before else 0
+            if unchanged == _LOOKS_WITHOUT_SPLIT:
+                return
 
 
 def _flushes(page: str) -> float:

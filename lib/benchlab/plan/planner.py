@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchlab.errors import TargetError, UnknownName
+from benchlab.engines import engine_class
+from benchlab.errors import StudyError, TargetError, UnknownName
 from benchlab.plan.batch import BATCH_TRIALS, Batch
 from benchlab.plan.envelope import resolve
 from benchlab.plan.plan import Plan
@@ -275,11 +276,11 @@ class Planner:
         point = Point(
             study=study.study,
             engine=engine,
-            role=study.engines[engine].role,
+            role=spec.role,
             nodes=spec.runs_on,
             variant=variant,
             engine_version=self.versions[engine],
-            role_vars=study.engines[engine].role_vars,
+            role_vars=spec.role_vars,
             init=init_of(study, self.profile_name, engine),
             settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
             log_disk=spec.log_disks.get(variant),
@@ -313,11 +314,21 @@ def settings_of(
     """Return the resolved settings of a variant: the engine's, the variant's, the profile's.
 
     Later ones replace earlier ones.
+
+    Raises:
+        StudyError: the server would cut off the value of a setting.
     """
     spec = study.engine(engine)
     overrides = study.profile(profile_name).overrides.get(engine, {})
     merged = {**spec.settings, **spec.variants[variant], **overrides.get("settings", {})}
-    return resolve_settings(merged, memory_bytes)
+    settings = resolve_settings(merged, memory_bytes)
+    for name, (least, most) in engine_class(study.role(engine)).ranges.items():
+        if name in settings and not least <= settings[name] <= most:
+            raise StudyError(
+                f"{study.study}: {engine}, {variant}: {name} is {settings[name]}, and the server takes"
+                f" {least} to {most}"
+            )
+    return settings
 
 
 def init_of(study: Study, profile_name: str, engine: str) -> dict[str, Scalar]:

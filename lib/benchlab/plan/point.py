@@ -115,8 +115,11 @@ class Point(BaseModel):
     @property
     def dataset_key(self) -> str:
         """Hash of all that defines the tables and the data directory before a variant is applied."""
+        names = engine_class(self.role or self.engine).layout_settings
+        layout = {name: self.settings[name] for name in names if name in self.settings}
+        laid_out = [layout] if layout else []
         return content_key(
-            [self.init_key, self.engine_version, self.dataset.model_dump(mode="json")]
+            [self.init_key, self.engine_version, self.dataset.model_dump(mode="json"), *laid_out]
         )
 
     @property

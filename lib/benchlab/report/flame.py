@@ -180,20 +180,21 @@ RULES = {
             ),
             (LOCK, r"(sync\.|runtime\.(lock2|unlock2|sema|futex))"),
             # the embedded store
-            (BUFFER, r"github\.com/pingcap/(badger|tidb/store/mockstore)"),
+            (BUFFER, r"github\.com/pingcap/(badger|tidb/(pkg/)?store/mockstore)"),
             (
                 STORAGE_CLIENT,
-                r"(github\.com/(tikv/client-go|tikv/pd|pingcap/kvproto|pingcap/tidb/(store|distsql))"
+                r"(github\.com/(tikv/client-go|tikv/pd|pingcap/kvproto"
+                r"|pingcap/tidb/(pkg/)?(store|distsql))"
                 r"|google\.golang\.org/grpc|golang\.org/x/net/http2)",
             ),
             (
                 NETWORK,
-                r"(internal/poll|net\.|syscall\.|bufio\.|github\.com/pingcap/tidb/server\.\(\*(packetIO"
-                r"|bufferedReadConn|clientConn\)\.(flush|write|read))|github\.com/pingcap/tidb/server\.dump)",
+                r"(internal/poll|net\.|syscall\.|bufio\.|github\.com/pingcap/tidb/(pkg/)?server\."
+                r"(dump|\(\*(packetIO|bufferedReadConn|clientConn\)\.(flush|write|read))))",
             ),
             (
                 PARSE_PLAN,
-                r"github\.com/pingcap/tidb/((parser|planner|statistics|infoschema|bindinfo)[/.]"
+                r"github\.com/pingcap/tidb/(pkg/)?((parser|planner|statistics|infoschema|bindinfo)[/.]"
                 r"|executor\.(Compile|\(\*executorBuilder|ResetContextOfStmt|\(\*ExecuteExec\)\.Build))",
             ),
             (EXECUTOR, r"github\.com/pingcap/"),

@@ -18,7 +18,8 @@ import polars as pl
 
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import StoreError
-from benchlab.gate import similar, speed, steady
+from benchlab.gate import checks, similar, speed, steady
+from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
 from benchlab.report import (
     charts,
@@ -37,6 +38,7 @@ from benchlab.report import (
     published_beside,
     settings,
     similitude,
+    tidb,
     verdict_charts,
     verdicts,
     waits,
@@ -47,8 +49,6 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.study.roles import PRIMARY
 from benchlab.study.vocabulary import METRICS
-
-GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,8 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "cycles": steady.CYCLES,
             "similar_within": similar.WITHIN,
             "speed_within": speed.WITHIN,
+            "most_foreign": checks.MOST_FOREIGN,
+            "least_offered": checks.LEAST_OFFERED,
             "runs": {name: statuses.count(name) for name in ("ok", "failed", "refused")},
             "not_run": len(rerun.not_run),
             "instance": {
@@ -169,6 +171,8 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "similitude": digits(similitude.similitude(rerun), "article", "ours"),
         "costs": points.cost_table(rerun),
         "services": cpu.by_service(rerun),
+        "own-work": tidb.own_work(rerun),
+        "round-trips": tidb.round_trips(rerun),
     }
     made.context["agreeing"] = noise.AGREEING
     made.panels = findings.panels(rerun, source.measured)

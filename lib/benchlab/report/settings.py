@@ -24,9 +24,10 @@ def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
     unit = pl.col("unit").fill_null("")
     shown = settings.with_columns(
         pl.concat_str(
-            pl.col("requested"),
-            pl.lit(" → "),
-            pl.col("effective"),
+            # what nobody requested is a fact, such as a component's build
+            pl.when(pl.col("requested").is_null())
+            .then(pl.col("effective"))
+            .otherwise(pl.concat_str("requested", pl.lit(" → "), "effective")),
             # PostgreSQL counts some settings in pages: 32768 × 8kB
             pl.when(unit.str.contains(r"^\d")).then(pl.lit(" × ")).otherwise(pl.lit(" ")),
             unit,

@@ -8,7 +8,6 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.claims import published
-from benchlab.engines.tidb import OWN_WORK
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
 from benchlab.report import article_charts, lease_charts, leases, outcomes, points, theme
@@ -270,34 +269,6 @@ def conflicts(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def own_work(rerun: Rerun) -> pl.DataFrame:
-    """Return the work that the TiDB server did on its own during the runs that count, by what was run.
-
-    Columns: ``load`` (*reads*, *mixes*, *single writes*), ``runs`` (with stored counters), and for each
-    kind of work the number of these runs in which it was done.
-    """
-    writing = [name for name, one in rerun.study.workloads.items() if one.writes]
-    load = pl.when(pl.col("intervention").is_not_null()).then(pl.lit("single writes"))
-    load = load.when(pl.col("workload").is_in(writing)).then(pl.lit("mixes"))
-    runs = pl.concat([rerun.counted, rerun.single_writes])
-    runs = runs.select("run_id", load.otherwise(pl.lit("reads")).alias("load"))
-    counted = rerun.of_runs(
-        "SELECT run_id, name, at_end - coalesce(at_begin, 0) AS rounds FROM engine_counter"
-        " SEMI JOIN chosen USING (run_id) WHERE at_end IS NOT NULL",
-        runs,
-    ).join(runs, on="run_id")
-    done = [
-        pl.col("run_id")
-        .filter(pl.col("name").str.contains(pattern), pl.col("rounds") > 0)
-        .n_unique()
-        .alias(work)
-        for work, pattern in OWN_WORK.items()
-    ]
-    return (
-        counted.group_by("load").agg(pl.col("run_id").n_unique().alias("runs"), *done).sort("load")
-    )
-
-
 def between_writes(rerun: Rerun) -> pl.DataFrame:
     """Return what readers gain from a cached table that is written to at regular intervals.
 
@@ -489,7 +460,6 @@ def section(source: Source) -> Content:
         tables={
             "improvements": improvement_table(gained),
             "conflicts": conflicts(rerun),
-            "own-work": own_work(rerun),
             "outcomes": outcomes.table(rerun),
             "waits": leases.summary(waited),
             "between-writes": digits(written, "ratio", "low", "high", "share", "wait_s"),

@@ -18,8 +18,11 @@ if [ -n "$sha256" ] && ! echo "$sha256  $tarball" | sha256sum --check --status; 
     echo "$2 has another checksum than SHA-256 $sha256" >&2
     exit 1
 fi
-tar -xzf "$tarball" -C "$draft/components" --strip-components=1 --no-same-owner --wildcards \
-    '*/pd-v*.tar.gz' '*/tikv-v*.tar.gz' '*/tidb-v*.tar.gz'
+if ! tar -xzf "$tarball" -C "$draft/components" --strip-components=1 --no-same-owner --wildcards \
+    '*/pd-v*.tar.gz' '*/tikv-v*.tar.gz' '*/tidb-v*.tar.gz'; then
+    echo "$2 is no tarball that holds one for each of PD, TiKV and TiDB" >&2
+    exit 1
+fi
 for component in "$draft"/components/*.tar.gz; do
     tar -xzf "$component" -C "$draft/components" --no-same-owner
 done
