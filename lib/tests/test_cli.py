@@ -113,11 +113,11 @@ def test_an_unknown_name_is_one_line_with_the_choices(benchlab, checkout, case):
             "'write_bandwidth', 'write_iops', 'read_bandwidth', 'read_iops' or 'cpu'",
         ),
         ("--resource cpu --resource cpu", "twice"),
-        ("--factor 1", "factor: Input should be less than 1"),
-        ("--factor 0", "factor: Input should be greater than 0"),
-        ("--block 2", "block_s: Input should be greater than or equal to 3"),
-        ("--blocks 0", "blocks: Input should be greater than 0"),
-        ("--threads 0", "concurrency: Input should be greater than 0"),
+        ("--factor 1", "factor: input should be less than 1"),
+        ("--factor 0", "factor: input should be greater than 0"),
+        ("--block 2", "block_s: input should be greater than or equal to 3"),
+        ("--blocks 0", "blocks: input should be greater than 0"),
+        ("--threads 0", "concurrency: input should be greater than 0"),
     ],
 )
 def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, options, said):
@@ -146,7 +146,7 @@ def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ("cores: 8", "cores: many", "instance_type: cores: Input should be a valid "),
+        ("cores: 8", "cores: many", "instance_type: cores: input should be a valid "),
         ("instance_type:", "instance_type: [", "while parsing a flow sequence"),
     ],
 )

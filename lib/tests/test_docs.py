@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from benchlab import cli, repo
 from benchlab.claims import published
+from benchlab.gate import checks, steady
+from benchlab.store import schema
 from benchlab.study import PROFILES
 from typer.main import get_command
 
@@ -50,6 +52,17 @@ def test_every_path_that_is_named_exists():
         if path.startswith(made) or any(mark in path for mark in generic):
             continue
         assert (ROOT / path).exists(), path
+
+
+def test_every_table_is_in_the_first_notebook():
+    text = (ROOT / "notebooks/explore.ipynb").read_text()
+    tables = (*schema.RUN_TABLES, *schema.STUDY_TABLES)
+    assert [one for one in tables if f"`{one}`" not in text] == []
+
+
+def test_the_readme_has_the_bounds_of_the_gate():
+    for bound in (steady.TOLERANCE, checks.MOST_FOREIGN, checks.LEAST_OFFERED, checks.LEAST_CACHED):
+        assert f"{100 * bound:.0f} %" in README
 
 
 def test_every_picture_of_the_readme_is_there():

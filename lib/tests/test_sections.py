@@ -11,10 +11,10 @@ import pytest
 from benchlab import study
 from benchlab.plan import Trial
 from benchlab.repo import Repo
-from benchlab.report import claimed, cpu, findings, manuscript, paper, points, sections
+from benchlab.report import claimed, cpu, findings, paper, points, sections
 from benchlab.report.build import publish
 from benchlab.store import results
-from conftest import CAPTURES, ROOT, leave_claims_only, mini_study
+from conftest import CAPTURES, ROOT, content, leave_claims_only, mini_study
 from rich.console import Console
 from ruamel.yaml import YAML
 
@@ -139,7 +139,7 @@ def sampled(foreign: float) -> bytes:
 
 
 def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_path):
-    made = manuscript.content(checkout, store, None)
+    made = content(checkout, store)
     (it,) = made.context["studies"]
     assert it["text"] == "sections/_default.md"
     assert it["gate"]["not_known_alone"] == 0
@@ -163,7 +163,7 @@ def test_a_study_without_code_or_text_has_a_whole_section(checkout, store, tmp_p
 
 
 def test_tables_have_the_studys_labels_and_order(checkout, store):
-    made = manuscript.content(checkout, store, None)
+    made = content(checkout, store)
     tables = {
         name.removeprefix("wal-compression-"): frame
         for name, frame in made.tables.items()
@@ -178,7 +178,7 @@ def test_tables_have_the_studys_labels_and_order(checkout, store):
 
 def test_the_findings_come_first_and_say_what_is_not_there(checkout, store, tmp_path):
     leave_claims_only(checkout, "tpcc")
-    made = manuscript.content(checkout, store, None)
+    made = content(checkout, store)
     by_study = {one["study"]: one for one in made.context["articles"]}
     assert set(by_study) == set(study.names(checkout))
     own = by_study[NAME]
@@ -222,14 +222,14 @@ def test_the_paper_is_built_in_several_processes(checkout, store):
 
 def test_every_module_of_a_study_is_found_by_its_name():
     repo = Repo(ROOT)
-    own = {name for name in study.names_rerun(repo) if sections.own_section(name)}
+    own = {name for name in study.names(repo) if sections.own_section(name)}
     texts = {path.stem for path in (ROOT / "paper" / "sections").glob("[!_]*.md")}
     assert own == texts != set()
     assert sections.own_section("no such study") is None
 
 
 def test_what_the_claims_are_about_is_shown(checkout, store):
-    made = manuscript.content(checkout, store, None)
+    made = content(checkout, store)
     (it,) = made.context["studies"]
     metric = "wal_bytes_per_transaction"
     assert it["claimed"] == [{"figure": f"claimed-{metric}", "metric": "WAL"}]
@@ -249,7 +249,7 @@ def test_runs_that_did_not_pass_the_gate_are_named(checkout, store, tmp_path):
         "UPDATE gate SET passed = false FROM run WHERE gate.run_id = run.run_id"
         " AND \"check\" = 'alone' AND (value > 0.25 OR (variant = 'lz4' AND concurrency = 2))"
     )
-    made = manuscript.content(checkout, store, None)
+    made = content(checkout, store)
     failed = made.tables["wal-compression-gate"]
     assert set(failed["check"]) == {"alone"}
     assert sorted(failed["runs"]) == ["1 of 2"] * 5 + ["2 of 2"]
@@ -265,7 +265,7 @@ def test_runs_that_did_not_pass_the_gate_are_named(checkout, store, tmp_path):
 
 def test_the_appendix_is_there_where_something_was_simulated(checkout, store, tmp_path):
     def built() -> str:
-        made = manuscript.content(checkout, store, None)
+        made = content(checkout, store)
         return paper.build(
             checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
         ).html.read_text()

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from benchlab.drivers.sysbench.output import summary
 from benchlab.repo import Repo
-from benchlab.report import cpu, footprint, latencies, manuscript, paper, points, published_beside
+from benchlab.report import cpu, footprint, latencies, paper, points, published_beside
 from benchlab.report.similitude import similitude
 from benchlab.studies import spec_tree
-from conftest import CAPTURES, ROOT, rerun
+from conftest import CAPTURES, ROOT, content, rerun
 
 REPO = Repo(ROOT)
 PLANS = Path(__file__).parent / "data" / "plans"
@@ -149,7 +149,7 @@ def test_charts_have_a_curve_for_each_that_ran(of_study, label):
 
 
 def test_the_section_is_written_of_whatever_ran(lab, tmp_path):
-    made = manuscript.content(REPO, lab, None)
+    made = content(REPO, lab)
     assert [one["study"] for one in made.context["studies"]] == [spec_tree.STUDY]
     built = paper.build(
         REPO.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path

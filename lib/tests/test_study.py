@@ -269,7 +269,6 @@ def test_a_study_may_be_claims_only_and_is_not_run_then(checkout):
     }
     assert not spec.is_rerun
     assert "mine" in study.names(checkout)
-    assert "mine" not in study.names_rerun(checkout)
     with pytest.raises(StudyError, match="study mine is not rerun yet: its file has claims only"):
         study.load_rerun(checkout, "mine")
 
@@ -336,8 +335,8 @@ def test_whatever_benchlab_passes_to_sysbench_is_no_workloads_option(checkout, n
 
 
 def test_every_study_that_is_rerun_has_an_instance_type_and_published_numbers_that_fit(checkout):
-    assert STUDY in study.names_rerun(checkout)
-    for name in study.names_rerun(checkout):
+    assert STUDY in study.names(checkout)
+    for name in study.names(checkout):
         spec = study.load_rerun(Repo(ROOT), name)
         assert target.instance_type(checkout, spec.instance).name == spec.instance
         published.check(Repo(ROOT), spec)

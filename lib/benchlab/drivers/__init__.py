@@ -1,6 +1,7 @@
 """Drivers: the programs that make the load. Each is a folder with the same modules.
 
-``options``  the options that a workload may set (standard library only: study files are read with it)
+``options``  why a workload cannot set an option or run some scripts (standard library only: study files
+             are read with it)
 ``driver``   its processes and how they end (:class:`~benchlab.drivers.base.Driver`, as ``DRIVER``)
 ``output``   the parser of what it prints
 

@@ -1,8 +1,9 @@
-"""Parsers: recorded text in, rows out.
+"""Observers: what watches a run, and the parsers of what they print.
 
-One module per program, each written from recorded output of the real one (``lib/tests/data``). All
-functions are pure, so that a corrected parser can be run again over all history. A module whose
-program is an observer also holds the command line that produces such text:
+One module per program, each written from recorded output of the real one (``lib/tests/data``). Parsers
+are pure, so that a corrected one can be run again over all history. ``poll`` of ``background``,
+``replication``, ``sessions`` and ``table_states`` asks the server while the load runs. A module whose
+program runs beside the load also holds the command line that produces such text:
 
 ``COMMAND``
     the program and its arguments; its standard output is the capture, unless its module says

@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchlab.study import Instance, Profile, Study
 
+#: Bytes of a GiB.
+GIB = 1 << 30
+
 
 class Envelope(BaseModel):
     """Limits in force during the measured part of a run; ``None``: no limit."""
@@ -90,6 +93,14 @@ def resolve(
         disk_bytes=int(spec.disk) if spec else instance.disk_bytes,
         enforce=enforce,
     )
+
+
+def largest(
+    study: Study, profile: Profile, instance: Instance, enforce: bool, engines: Collection[str]
+) -> Envelope:
+    """Return the first of a study's envelopes for a profile's most clients; see :func:`resolve`."""
+    rule_name, clients = next(iter(study.envelopes)), max(profile.concurrency)
+    return resolve(study, profile, instance, rule_name, enforce, engines, clients)
 
 
 def fixed_memory_bytes(study: Study, profile: Profile, engine: str) -> int:

@@ -41,7 +41,7 @@ RATE = "rate.json"
 SETTINGS = "settings.json"
 
 #: Capture of the server's plan of the workload's query, if the workload has one.
-PLAN = "plan.json"
+QUERY_PLAN = "plan.json"
 
 #: Part of the error of a run in which the kernel's OOM killer ended a process of engine or load.
 OUT_OF_MEMORY = "the kernel killed a process for want of memory"

@@ -8,16 +8,19 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
 
+_BOUND = (
+    "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
+)
+
 
 def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
-    """Return what bound each run of an engine's workload, and by which evidence."""
+    """Return what bound each run of an engine's workload, and by which evidence.
+
+    All envelopes. Columns: ``variant``, ``envelope``, ``concurrency``, ``trial``, ``tps``
+    (transactions/s), ``bound by``, ``evidence``.
+    """
     bound = rerun.counted.filter(engine=engine, workload=workload).join(
-        rerun.of_runs(
-            "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id)"
-            " WHERE binds"
-        ),
-        on="run_id",
-        how="left",
+        rerun.of_runs(_BOUND), on="run_id", how="left"
     )
     return points.in_order(bound, rerun.study, "envelope", "concurrency", "trial").select(
         "variant",
@@ -37,10 +40,7 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
     or both), ``tps`` (median), ``bound by`` (with the number of trials that it bound), ``evidence`` (of
     the last of these trials).
     """
-    bound = rerun.of_runs(
-        "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id)"
-        " WHERE binds"
-    )
+    bound = rerun.of_runs(_BOUND)
     runs = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
         .join(bound, on="run_id", how="left")

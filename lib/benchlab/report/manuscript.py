@@ -17,21 +17,6 @@ from benchlab.store import Store, results
 Sections = Mapping[str, tuple[Content, list[Judgement]]]
 
 
-def content(repo: Repo, own: Store, reference: Store | None) -> Content:
-    """Gather everything that ``paper/paper.md`` and its sections place.
-
-    Args:
-        repo: the checkout, for the study files.
-        own: the reader's results.
-        reference: the shipped ones, if there are any.
-
-    Raises:
-        StoreError: the reader's store has no counted run.
-    """
-    made = {name: section(repo, own, reference, name) for name in counted(repo, own)}
-    return whole(repo, own, made)
-
-
 def counted(repo: Repo, own: Store) -> list[str]:
     """Return the names of the studies that have a counted run, in the order of the paper.
 

@@ -22,7 +22,7 @@ def open_loop(rerun: Rerun) -> pl.DataFrame:
     ``tps`` (medians).
     """
     met = rerun.open_loop.filter(~pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list()))
-    per_run = metrics.of(rerun.store, rerun.standing(met))
+    per_run = metrics.of(rerun.store, rerun.representing(met))
     rates = per_run.group_by(_AT).agg(pl.col("rate_per_s", "tps").median()).drop("envelope")
     return (
         latencies.of_runs(rerun.study, per_run, _AT)

@@ -8,6 +8,7 @@ from benchlab.claims import words
 from benchlab.claims.judge import Judgement
 from benchlab.gate import sizes
 from benchlab.gate.similar import dissimilar
+from benchlab.plan.envelope import GIB
 from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store import metrics
@@ -15,8 +16,6 @@ from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
 from benchlab.study.vocabulary import OF_CLAIMS, OF_SINGLE_WRITES
-
-_GIB = 1 << 30
 
 
 def lines(one: Judgement) -> Iterator[str]:
@@ -113,7 +112,7 @@ def limits(rerun: Rerun) -> str:
         )
         if run[column] is not None
     )
-    in_article, ours = (size / _GIB for size in sizes.memory(rerun))
+    in_article, ours = (size / GIB for size in sizes.memory(rerun))
     here = f"{run['limit_cores']:g} cores, {ours:.3g} GiB"
     theirs = f"{rerun.instance.cores} cores, {in_article:.3g} GiB"
     return f"{here}, {disk or 'disk without limits'} (the article's machine: {theirs})"

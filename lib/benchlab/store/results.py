@@ -150,9 +150,9 @@ class Rerun:
         At each point these are the runs that count and passed the gate. If none passed, they are all
         runs that count, with ``valid`` false: no verdict or sentence of the paper uses them.
         """
-        return metrics.of(self.store, self.standing(self.counted))
+        return metrics.of(self.store, self.representing(self.counted))
 
-    def standing(self, runs: pl.DataFrame) -> pl.DataFrame:
+    def representing(self, runs: pl.DataFrame) -> pl.DataFrame:
         """Return the runs that represent their points, with ``valid``; see :attr:`metrics`."""
         valid = ~pl.col("run_id").is_in(self.gate["run_id"].to_list())
         marked = runs.with_columns(valid.alias("valid"))

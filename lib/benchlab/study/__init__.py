@@ -4,7 +4,7 @@ Importing this package loads neither DuckDB nor Polars, so commands that only re
 once.
 """
 
-from benchlab.study.files import load, load_rerun, names, names_rerun, names_with, parse
+from benchlab.study.files import load, load_rerun, names, names_with, parse
 from benchlab.study.kinds import Dataset, DatasetModel
 from benchlab.study.model import (
     DEFAULT_ENVELOPE,
@@ -55,7 +55,6 @@ __all__ = [
     "load",
     "load_rerun",
     "names",
-    "names_rerun",
     "names_with",
     "parse",
 ]

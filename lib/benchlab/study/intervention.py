@@ -1,6 +1,7 @@
 """What is done to a system in a run: limits lowered block by block, single writes, or checks.
 
-Each kind has a ``label``, which the names of batches and runs contain.
+A trial's ``intervention`` is any of the three. In study files, texts and ``benchlab intervene`` the
+word means lowered limits alone. Each kind has a ``label``, which the names of batches and runs contain.
 """
 
 from typing import Annotated, ClassVar, Literal, Self

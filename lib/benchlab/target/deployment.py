@@ -26,7 +26,6 @@ class Deployment(BaseModel):
     name: str
     nodes: tuple[Node, ...]
     """Each node once: database nodes first, load nodes last."""
-    instance: str | None
     enforce: bool
     is_lab: bool = False
     """Whether its nodes are hosts that :mod:`benchlab.target.lab` makes on this machine."""

@@ -6,6 +6,7 @@ from benchlab import study, target
 from benchlab.drivers import drivers
 from benchlab.errors import BenchlabError, TargetError
 from benchlab.plan import envelope
+from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
 from benchlab.target import Deployment, Node, preflight
 
@@ -96,10 +97,8 @@ def _profiles(repo: Repo, on: Deployment, name: str) -> list[Finding]:
     instance = target.instance_type(repo, spec.instance)
     findings = []
     for profile_name, profile in spec.profiles.items():
-        rule = next(iter(spec.envelopes))
-        engines, clients = spec.engines, max(profile.concurrency)
-        limits = envelope.resolve(spec, profile, instance, rule, on.enforce, engines, clients)
-        size = f"{limits.cores:g} cores, {limits.memory_limit_bytes / 2**30:g} GiB of memory"
+        limits = envelope.largest(spec, profile, instance, on.enforce, spec.engines)
+        size = f"{limits.cores:g} cores, {limits.memory_limit_bytes / GIB:g} GiB of memory"
         try:
             preflight.check(on, limits)
             findings.append(Finding(f"{name}, profile {profile_name}", True, size))

@@ -59,7 +59,6 @@ def _load(repo: Repo, name: str) -> Deployment:
     return Deployment(
         name=name,
         nodes=nodes,
-        instance=facts.get("instance_type", {}).get("name"),
         enforce=facts.get("envelope_enforce", True),
         is_lab=facts.get("benchlab_lab", False),
     )

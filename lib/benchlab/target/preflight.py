@@ -1,20 +1,18 @@
 """Checks of a target before anything is started on it."""
 
 from benchlab.errors import TargetError
-from benchlab.plan.envelope import Envelope
+from benchlab.plan.envelope import GIB, Envelope
 from benchlab.target import Deployment
 from benchlab.target.host import Host
 
 #: Folder of the data file system's image and of the snapshots; see role ``host``.
 HOME = "/var/lib/benchlab"
 
-_GIB = 1 << 30
-
 #: Disk space for engines, packages and snapshots, besides the data file system's image.
-_DISK_MARGIN_BYTES = 4 * _GIB
+_DISK_MARGIN_BYTES = 4 * GIB
 
 #: Memory that the rest of the system needs besides the envelope.
-_MEMORY_MARGIN_BYTES = _GIB // 2
+_MEMORY_MARGIN_BYTES = GIB // 2
 
 
 def root(deployment: Deployment) -> None:
@@ -53,8 +51,8 @@ def _size(node: Host, envelope: Envelope) -> None:
 def _enough(host: str, what: str, there: int, needed: int) -> None:
     if there < needed:
         raise TargetError(
-            f"{host}: the profile needs {needed / _GIB:.1f} GiB of {what},"
-            f" {there / _GIB:.1f} GiB are there"
+            f"{host}: the profile needs {needed / GIB:.1f} GiB of {what},"
+            f" {there / GIB:.1f} GiB are there"
         )
 
 
