@@ -331,6 +331,25 @@ def test_reads_of_a_cached_table_have_to_be_from_its_cache(served, fetched, cach
     assert outcome(of_run | {"engine_counter": pl.DataFrame()}, checks.CACHED) is None
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "expected"),
+    [
+        (0.0, 0.0, (True, "100% of traced reads were from the cache")),
+        (1.0, 0.0, (False, "50% of traced reads were from the cache")),
+        (None, 1.0, (False, "0% of traced reads were from the cache")),
+    ],
+)
+def test_traced_reads_tell_of_a_server_whose_counters_nobody_may_read(begin, end, expected):
+    of_run = tables() | {
+        "engine_setting": pl.DataFrame({"name": ["table_cache"], "effective": ["on"]}),
+        "engine_counter": pl.DataFrame(
+            {"name": ["traced_to_storage.sbtest1"], "at_begin": [begin], "at_end": [end]},
+            schema_overrides={"at_begin": pl.Float64},
+        ),
+    }
+    assert outcome(of_run, checks.CACHED) == expected
+
+
 def second_of(line: bytes) -> tuple[int, float] | None:
     """A line is ``second tps``."""
     words = line.split()

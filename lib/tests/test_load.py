@@ -1,8 +1,11 @@
 """Load generators: run to their end, read along, killed when they hang."""
 
+import os
 import signal
+import subprocess
 import sys
 import threading
+from unittest.mock import Mock
 
 import pytest
 from benchlab.run.process import Program, TimedOut, run
@@ -71,3 +74,17 @@ def test_when_one_fails_the_others_are_killed():
     ended = run([hangs, fails], 60, lambda number, line: None)
     assert [done.returncode for done in ended] == [-signal.SIGKILL, 3]
     assert [done.was_killed for done in ended] == [True, False]
+
+
+def test_a_program_of_roots_is_ended_by_sudo(tmp_path, monkeypatch):
+    """Root's sudo cannot be killed by the user who started it."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\nshift\necho "$@" >"$0.said"\nexec "$@"\n')
+    sudo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(subprocess.Popen, "kill", Mock(side_effect=PermissionError))
+    with pytest.raises(TimedOut) as late:
+        run([Program(["sleep", "60"])], 0.2, lambda number, line: None)
+    (ended,) = late.value.ended
+    assert (ended.returncode, ended.was_killed) == (-signal.SIGTERM, True)
+    assert (tmp_path / "sudo.said").read_text().startswith("kill ")

@@ -13,12 +13,12 @@ from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from conftest import ANSIBLE, DATA
 
-RECORDED = DATA / "tidb_7.1.1"
+RECORDED, OF_6_0 = DATA / "tidb_7.1.1", DATA / "tidb_6.0.0"
 FETCH = ANSIBLE / "roles/tidb/files/fetch.sh"
 
 
-def rows(name: str) -> list[dict]:
-    with (RECORDED / f"{name}-unistore.tsv").open() as stream:
+def rows(name: str, folder: Path = RECORDED) -> list[dict]:
+    with (folder / f"{name}-unistore.tsv").open() as stream:
         return list(csv.DictReader(stream, delimiter="\t"))
 
 
@@ -30,11 +30,12 @@ class Recorded(TiDB):
         store: str = "unistore",
         options: tuple[str | None, ...] = ("",),
         release: str = "7.1.1",
-        builds: tuple[dict, ...] = (),
+        cluster: bool = False,
+        trace: str = "cached",
     ):
         super().__init__(Endpoint(host="", port=0, user=""))
         self.store, self.options, self.release, self.asked = store, options, release, []
-        self.builds = builds
+        self.cluster, self.trace = cluster, trace
 
     def query(self, sql: str, parameters: tuple = ()) -> list[dict]:
         self.asked.append(sql)
@@ -45,7 +46,13 @@ class Recorded(TiDB):
         if sql == "SHOW GLOBAL VARIABLES":
             return [{"Variable_name": "tidb_table_cache_lease", "Value": "3"}]
         if "git_hash" in sql:
-            return list(self.builds)
+            return rows("cluster_info", OF_6_0) if self.cluster else []
+        if sql.startswith("TRACE"):
+            return rows(f"trace-{self.trace}", OF_6_0)
+        if "tikv_region_status" in sql:
+            raise EngineError("tidb: pd unavailable")
+        if "data_length" in sql:
+            return [{"size": 1 << 20}]
         if "VERSION()" in sql:
             return [{"version": f"5.7.25-TiDB-v{self.release}"}]
         if "create_options" in sql:
@@ -110,16 +117,17 @@ def test_settings_come_from_configuration_and_variables():
     ]
 
 
-def test_settings_name_the_build_of_each_component():
-    build = {
-        "type": "tikv",
-        "instance": "127.0.0.1:24004",
-        "version": "6.0.0",
-        "git_hash": "8f3f1e1",
-    }
-    (found,) = Recorded(store="tikv", builds=(build,)).settings({})
-    assert (found.name, found.effective) == ("build of tikv 127.0.0.1:24004", "6.0.0 8f3f1e1")
+def test_settings_name_the_build_of_each_component_that_has_one():
+    (found,) = Recorded(cluster=True).settings({})
+    commit = "36a9810441ca0e496cbd22064af274b3be771081"
+    assert (found.name, found.effective) == ("build of tidb 127.0.0.1:24999", f"6.0.0 {commit}")
     assert found.took_effect
+
+
+@pytest.mark.parametrize(("trace", "went"), [("cached", 0.0), ("plain", 1.0)])
+def test_a_traced_read_of_a_cached_table_tells_whether_it_went_to_the_storage(trace, went):
+    counted = Recorded(options=("", "cached=on"), trace=trace).counters()
+    assert counted == {"dataset_bytes": float(1 << 20), "traced_to_storage.sbtest2": went}
 
 
 def test_switches_are_written_as_in_toml():

@@ -30,6 +30,11 @@ STORAGE_READS = (
 )
 INTERNAL = 'scope="internal"'
 
+#: Start of the names of counters that say whether a traced read of a cached table went to the storage
+#: (1) or not (0), and what such a read has in its trace.
+TRACED = "traced_to_storage."
+_TO_STORAGE = "regionRequest.SendReqCtx"
+
 #: Work that a server does on its own → regular expression for the names of the counters of how often it
 #: did it. Version 6.5 and later delete expired rows.
 OWN_WORK = {
@@ -211,6 +216,7 @@ class TiDB(MySQLProtocol):
                 source="information_schema.cluster_info",
             )
             for row in rows
+            if row["version"]  # the embedded store has none
         ]
 
     def effective_settings(self, names: list[str]) -> list[EngineSetting]:
@@ -262,11 +268,17 @@ class TiDB(MySQLProtocol):
         return Wait.BUSY, row["command"], sessions
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: size of the dataset; regions, by table and leading store.
+        """See :meth:`Engine.counters`: size of the dataset; a read of each cached table; regions.
 
-        The embedded store has no placement driver, and so reports no regions.
+        Regions are counted by table and leading store. The embedded store has no placement driver, and
+        so reports none.
         """
         counters = {"dataset_bytes": float(self.dataset_bytes())}
+        for table, cached in self._cached().items():
+            if cached:
+                trace = self.query(f"TRACE FORMAT='row' SELECT * FROM {table} LIMIT 1")
+                went = any(_TO_STORAGE in row["operation"] for row in trace)
+                counters[f"{TRACED}{table}"] = float(went)
         try:
             led = self.query(
                 "SELECT s.table_name AS name, p.store_id AS store,"

@@ -1,11 +1,18 @@
 """Rows of ``gate``: the checks of a run, whether it passed them, and what was found."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from benchlab.engines.tidb import CACHED_READS, INTERNAL, SERVER, STORAGE_READS, TABLE_CACHE
+from benchlab.engines.tidb import (
+    CACHED_READS,
+    INTERNAL,
+    SERVER,
+    STORAGE_READS,
+    TABLE_CACHE,
+    TRACED,
+)
 from benchlab.gate import steady
 from benchlab.observers import background
 from benchlab.study.resources import CLIENT_CPU
@@ -183,7 +190,8 @@ def _foreign_cores(used: UsedCores, nodes: list[str]) -> float | None:
 def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     """Return whether a server's cache of tables served the reads.
 
-    ``None``: it was not to cache any, or nobody may read its counters, as those of an external server.
+    Nobody may read the counters of an external server's page, so its traced reads decide. ``None``: it
+    was not to cache any, or neither is there.
     """
     settings, counters = (
         frame.select(columns).rows()
@@ -199,7 +207,7 @@ def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     # a counter's series may begin or end within the run
     counted = {name: end - (begin or 0) for name, begin, end in counters if end is not None}
     if not any(SERVER in name for name in counted):
-        return None
+        return _traced(counters)
     served = sum(count for name, count in counted.items() if name.endswith(CACHED_READS))
     fetched = sum(
         count
@@ -208,3 +216,18 @@ def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     )
     share = served / (served + fetched) if served else 0.0
     return CACHED, share >= LEAST_CACHED, share, f"{share:.0%} of the reads were from the cache"
+
+
+def _traced(counters: Iterable[tuple[str, float | None, float | None]]) -> Row | None:
+    """Return whether traced reads, before and after the load, were served from the cache."""
+    traced = [
+        went
+        for name, *both in counters
+        if name.startswith(TRACED)
+        for went in both
+        if went is not None
+    ]
+    if not traced:
+        return None
+    share = 1 - sum(traced) / len(traced)
+    return CACHED, share >= LEAST_CACHED, share, f"{share:.0%} of traced reads were from the cache"

@@ -108,7 +108,10 @@ class _Running:
         """Kill it if it is still running."""
         if self.process.poll() is None:
             self._was_killed = True
-            self.process.kill()
+            try:
+                self.process.kill()
+            except PermissionError:  # sudo is root's, and passes this signal on
+                subprocess.run(["sudo", "-n", "kill", str(self.process.pid)], check=False)
 
     def done(self) -> Ended:
         """Wait for its end and return its result."""
