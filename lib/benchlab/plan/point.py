@@ -113,11 +113,15 @@ class Point(BaseModel):
         )
 
     @property
+    def layout(self) -> dict[str, Scalar]:
+        """Settings that decide how a load lays out the data, and so must be in force then."""
+        names = engine_class(self.role or self.engine).layout_settings
+        return {name: self.settings[name] for name in names if name in self.settings}
+
+    @property
     def dataset_key(self) -> str:
         """Hash of all that defines the tables and the data directory before a variant is applied."""
-        names = engine_class(self.role or self.engine).layout_settings
-        layout = {name: self.settings[name] for name in names if name in self.settings}
-        laid_out = [layout] if layout else []
+        laid_out = [self.layout] if self.layout else []
         return content_key(
             [self.init_key, self.engine_version, self.dataset.model_dump(mode="json"), *laid_out]
         )

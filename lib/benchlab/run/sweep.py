@@ -322,7 +322,7 @@ class Sweep:
             try:
                 self._stop_others(point.engine)
                 variant = self.spec.engines[point.engine].load_variant
-                if variant in session.found.refused_variants or session.engine.layout_settings:
+                if variant in session.found.refused_variants or point.layout:
                     variant = point.variant
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
             except DatasetTooLarge as error:
