@@ -394,7 +394,7 @@ def test_a_standby_that_dies_fails_the_run_though_nobody_waited_for_it(broken):
 def test_a_primary_that_dies_fails_the_run(broken):
     run = broken.runs["asynchronous", 4]
     assert run.status == "failed"
-    assert run.error.startswith("postgres died: sysbench measure: ")
+    assert run.error.startswith("postgres on db1 died: sysbench measure: ")
 
 
 def test_commits_stop_while_the_link_is_cut_and_go_on_when_it_is_mended(broken):

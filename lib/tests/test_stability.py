@@ -131,7 +131,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     measured(WEAK).close()
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert code == 1
-    assert f"{STUDY} postgres_insert_gain: not reproduced (1.01 (" in said
+    assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
     assert "); there: reproduced (4.00 (" in said
     assert "benchlab: verdicts are not stable: 50% are the same" in said
 

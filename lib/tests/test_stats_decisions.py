@@ -105,12 +105,12 @@ def test_a_decision_shows_what_it_hangs_on():
 
     found = decided(clear, slight, clear)
     assert (found.answer, found.at) == (Answer.HOLDS, 2)
-    assert found.ratio == stats.ratio(slight, one)
+    assert found.number == stats.ratio(slight, one)
     found = decided(clear, slight, wild)
     assert (found.answer, found.at) == (Answer.OPEN, 3)
     found = decided(clear, [5, 5.1, 5.2], wild)
     assert (found.answer, found.at) == (Answer.FAILS, 2)
-    assert found.ratio.excludes(1)
+    assert found.number.excludes(1)
     # a single trial is no evidence, and that is then what is missing
     found = decided(clear, slight, [50.0])
     assert (found.answer, found.at) == (Answer.OPEN, 3)
