@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from benchlab import repo, study, target
@@ -26,8 +27,6 @@ from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.report import manuscript
-from benchlab.report.sections import Content
 from benchlab.run import planning, sweep
 from benchlab.run.planning import Selection
 from benchlab.store import RUN_TABLES, Store, ingest, results, schema, writer
@@ -40,6 +39,9 @@ from hypothesis import settings
 from ruamel.yaml import YAML
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from benchlab.report.sections import Content
 
 # no deadline: a busy machine is no failure; and the same examples every time, for CI
 settings.register_profile("benchlab", deadline=None, derandomize=True)
@@ -281,8 +283,10 @@ def rerun(
     return results.open_rerun(repo.find(), store, study, profile, target)
 
 
-def content(checkout: Repo, own: Store) -> Content:
+def content(checkout: Repo, own: Store) -> "Content":
     """Gather everything that the paper places, as `benchlab paper` does in several processes."""
+    from benchlab.report import manuscript  # its libraries take a second, and few tests need it
+
     names = manuscript.counted(checkout, own)
     return manuscript.whole(
         checkout, own, {name: manuscript.section(checkout, own, None, name) for name in names}

@@ -10,7 +10,7 @@ from typing import Any
 from .config import AgentError, load_engine
 from .envelope import Envelope
 from .log_disk import LogDisk
-from .services import Services
+from .services import Services, tail
 from .snapshots import Snapshots, disk_usage
 from .system import describe, listener, wait_until, write
 
@@ -222,9 +222,7 @@ class Engine:
 
 
 def _end_of(path: Path, most: int) -> bytes:
-    with path.open("rb") as log:
-        log.seek(max(0, path.stat().st_size - LOG_READ_BYTES))
-        lines = log.read().splitlines(keepends=True)
+    lines = tail(path, LOG_READ_BYTES).splitlines(keepends=True)
     cut = (
         line if len(line) <= LOG_LINE_BYTES else line[:LOG_LINE_BYTES] + b" ...\n" for line in lines
     )

@@ -260,8 +260,12 @@ def last_lines(path: Path) -> list[str]:
     """Return the last lines of a log, at most LOG_LINES; none if there is no log."""
     if not path.exists():
         return []
-    with path.open("rb") as log:
-        log.seek(0, os.SEEK_END)
-        log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
-        lines = log.read().decode(errors="replace").splitlines()
+    lines = tail(path, LOG_TAIL_BYTES).decode(errors="replace").splitlines()
     return [line.strip() for line in lines[-LOG_LINES:] if line.strip()]
+
+
+def tail(path: Path, most: int) -> bytes:
+    """Return the end of a file, at most so many bytes."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - most))
+        return file.read()
