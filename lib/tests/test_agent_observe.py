@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,10 +22,11 @@ SAYS = ("sh", "-c", 'chrt --pid $$; echo "pid $$"; exec sleep 60')
 pytestmark = pytest.mark.root
 
 
-def observer(file: str, *command: str, then: tuple[str, ...] = ()) -> dict:
+def observer(file: str, *command: str, begun: str = "", then: tuple[str, ...] = ()) -> dict:
     return {
         "file": file,
         "command": command,
+        "begun": begun,
         "then": then,
         "environment": {},
         "stop_signal": "SIGTERM",
@@ -68,7 +70,7 @@ def said(folder: Path, file: str, text: str) -> str:
 def captures(process: subprocess.Popen) -> dict[str, str]:
     archive, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+    with tarfile.open(fileobj=io.BytesIO(archive.removeprefix(observe.BEGUN))) as tar:
         return {one.name: tar.extractfile(one).read().decode() for one in tar.getmembers()}
 
 
@@ -80,6 +82,22 @@ def test_captures_come_when_the_pipe_closes(agent, tmp_path):
     assert set(found) == {"first", "second"}
     assert found["second"] == "done\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_agent_says_when_all_have_begun(agent, tmp_path):
+    slow = ("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo now; exec sleep 60")
+    process = agent(observer("quick", *SAYS), observer("slow", *slow, begun="now"))
+    said(tmp_path, "quick", "pid")
+    assert not select.select([process.stdout], [], [], 0)[0]
+    (tmp_path / "go").touch()
+    assert process.stdout.readline() == observe.BEGUN
+    assert captures(process)["slow"] == "now\n"
+
+
+def test_an_observer_that_ends_at_once_is_not_waited_for(agent):
+    process = agent(observer("ends", "sh", "-c", "exit 3", begun="never"))
+    assert process.stdout.readline() == observe.BEGUN
+    assert "exit code 3" in captures(process)["observers.json"]
 
 
 def test_observers_keep_their_time_and_what_follows_takes_turns(agent, tmp_path):
@@ -115,7 +133,15 @@ def test_what_an_observer_failed_of_is_reported_beside_the_captures_of_the_other
 
 def test_what_follows_an_observer_and_does_not_end_costs_its_capture_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(observe, "THEN_TIMEOUT_S", 0.1)
-    ended = observe._Observer("folded", ["sleep", "60"], dict(os.environ), signal.SIGTERM, None)
+    ended = observe._Observer(
+        "folded",
+        tmp_path / "folded.first",
+        b"",
+        ["sleep", "60"],
+        dict(os.environ),
+        signal.SIGTERM,
+        None,
+    )
     report = {}
     observe._finish(ended, 0, tmp_path, report)
     assert report == {"folded": "sleep did not end in 0.1 s"}

@@ -1,10 +1,12 @@
 """Run observers at the same time until standard input ends, then return their captures.
 
 The caller writes one JSON line, a list of
-``{"file", "command": argv, "then": argv, "environment": {...}, "stop_signal"}``, and keeps the pipe
-open as long as it observes. When the pipe closes, which it also does if the caller is killed, the
-observers are stopped, and a tar archive of the captures goes to standard output. With ``then`` the
-capture is the output of that second program, which runs in the same folder after the first has ended.
+``{"file", "command": argv, "begun", "then": argv, "environment": {...}, "stop_signal"}``, and keeps
+the pipe open as long as it observes. An observer has begun when its output has the text ``begun``; the
+agent prints an empty line when all have. When the pipe closes, which it also does if the caller is
+killed, the observers are stopped, and a tar archive of the captures goes to standard output. With
+``then`` the capture is the output of that second program, which runs in the same folder after the first
+has ended.
 
 Observers have real-time priority (``system.keep_time``), and none outlives the agent.
 """
@@ -22,10 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .system import NOT_ALONE, keep_time, take_turns
+from .system import NOT_ALONE, keep_time, take_turns, wait_until
 
+#: An observer that has not begun by then may begin late, or never: its capture shows which.
+BEGIN_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 THEN_TIMEOUT_S = 120.0
+
+#: Printed when every observer has begun.
+BEGUN = b"\n"
 
 #: File of the archive that says which observers failed, and how; absent if none failed.
 REPORT = "observers.json"
@@ -34,10 +41,16 @@ REPORT = "observers.json"
 @dataclass
 class _Observer:
     file: str
+    output: Path
+    begun: bytes
     then: list[str]
     environment: dict[str, str]
     stop_signal: int
     process: subprocess.Popen[bytes]
+
+    def has_begun(self) -> bool:
+        """Return whether it has printed what it prints when it observes, or has ended."""
+        return self.begun in self.output.read_bytes() or self.process.poll() is not None
 
 
 def observe(source: BinaryIO, target: BinaryIO) -> None:
@@ -51,6 +64,9 @@ def observe(source: BinaryIO, target: BinaryIO) -> None:
         # a signal to the whole group must not end the agent before the observers
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
+        wait_until(lambda: all(one.has_begun() for one in observers), BEGIN_TIMEOUT_S)
+        target.write(BEGUN)
+        target.flush()
         while source.read(4096):
             pass
         for one in observers:
@@ -84,7 +100,8 @@ def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Obse
         report[entry["file"]] = f"{entry['command'][0]}: {error.strerror}"
         return None
     number = signal.Signals[entry["stop_signal"]]
-    return _Observer(entry["file"], entry["then"], environment, number, process)
+    begun = entry["begun"].encode()
+    return _Observer(entry["file"], output, begun, entry["then"], environment, number, process)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

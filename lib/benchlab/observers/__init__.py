@@ -8,6 +8,8 @@ program runs beside the load also holds the command line that produces such text
 ``COMMAND``
     the program and its arguments; its standard output is the capture, unless its module says
     otherwise.
+``BEGUN``
+    text that its output has as soon as it watches; left out by a program that is quick to begin.
 ``THEN``
     a second program and its arguments, run when the first has ended; its output is the capture
     instead.

@@ -50,6 +50,7 @@ class LogTrace:
 
     ENVIRONMENT: ClassVar = {"LC_ALL": "C", "TZ": "UTC"}
     STOP_SIGNAL: ClassVar = "SIGINT"
+    BEGUN: ClassVar = '"printf"'
 
     @property
     def COMMAND(self) -> tuple[str, ...]:

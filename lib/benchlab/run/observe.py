@@ -7,10 +7,12 @@ benchlab itself is killed. Their command lines are in the modules of the parsers
 import io
 import json
 import math
+import select
 import subprocess
 import tarfile
 from contextlib import suppress
 
+from benchlab.agent.observe import BEGUN
 from benchlab.errors import ParseError
 from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, log_trace, perf
 from benchlab.observers.log_trace import LogTrace
@@ -20,12 +22,15 @@ from benchlab.target import Node
 from benchlab.target.host import AGENT
 from benchlab.target.session import Session
 
+#: The agent gives observers 30 s to begin.
+_BEGIN_TIMEOUT_S = 30 + 30
+
 #: The agent gives an observer 10 s to end, and the program that reads its output 120 s.
 _STOP_TIMEOUT_S = 10 + 120 + 30
 
 
 class Observers:
-    """The observers of one run on one node; they watch from the creation of the object."""
+    """The observers of one run on one node; they are started by the creation of the object."""
 
     def __init__(self, node: Node, observers: dict):
         self._node = node.name
@@ -40,6 +45,12 @@ class Observers:
         with suppress(BrokenPipeError):  # the captures then say why the agent did not start
             self._agent.stdin.write(specification + b"\n")
             self._agent.stdin.flush()
+
+    def wait(self) -> None:
+        """Wait until all of them watch, or until the agent has given up waiting for one."""
+        output = self._agent.stdout
+        if select.select([output], [], [], _BEGIN_TIMEOUT_S)[0]:
+            output.readline()
 
     def stop(self) -> None:
         """Stop watching; return at once, while the agent still gathers the captures."""
@@ -58,7 +69,7 @@ class Observers:
         except subprocess.TimeoutExpired:
             self._agent.kill()
             archive, errors = b"", b"observers did not end in time"
-        _keep(archive, errors, folder, self._node)
+        _keep(archive.removeprefix(BEGUN), errors, folder, self._node)
 
 
 def watch(session: Session, log_latency: bool) -> list[Observers]:
@@ -91,6 +102,7 @@ def _specification(observers: dict) -> list[dict]:
         {
             "file": name,
             "command": list(module.COMMAND),
+            "begun": getattr(module, "BEGUN", ""),
             "then": list(getattr(module, "THEN", ())),
             "environment": dict(module.ENVIRONMENT),
             "stop_signal": module.STOP_SIGNAL,

@@ -220,6 +220,8 @@ class _Run:
         """Run all stages of the driver while the observers watch."""
         self.observers = watch(self.session, self.trial.point.log_latency)
         try:
+            for observers in self.observers:
+                observers.wait()
             with self._background(), self._replication():
                 for stage in self.driver.stages(self._job):
                     if phase := stage.measured:
