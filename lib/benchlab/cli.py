@@ -476,15 +476,17 @@ def teardown(
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
     from benchlab import target
     from benchlab.run import sweep
+    from benchlab.run.lock import locked
     from benchlab.target import preflight
     from benchlab.target.lab import Lab
     from benchlab.target.provision import playbook
 
     checkout = repo.find()
     on = target.load(checkout, target_name)
-    with sweep.locked():
+    if not on.is_lab:
+        preflight.root(on)
+    with locked():
         if not on.is_lab:  # the hosts of a lab go with all that is on them
-            preflight.root(on)
             sweep.take_down(on)
             if wipe:
                 playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
@@ -497,13 +499,13 @@ def teardown(
 def lab_up(target_name: _TargetName = "lab") -> None:
     """Make a host of namespaces for every node of an inventory."""
     from benchlab import target
-    from benchlab.run import sweep
+    from benchlab.run.lock import locked
     from benchlab.target.lab import Lab
 
     deployment = target.load(repo.find(), target_name)
     if not deployment.is_lab:
         raise BenchlabError(f"target {target_name} is no lab: its hosts are there already")
-    with sweep.locked():
+    with locked():
         Lab().up(deployment)
     console.print(f"{len(deployment.nodes)} hosts: `benchlab run --target {target_name}` uses them")
 
@@ -511,10 +513,10 @@ def lab_up(target_name: _TargetName = "lab") -> None:
 @_lab.command("down")
 def lab_down() -> None:
     """Remove the hosts, with all that is on them."""
-    from benchlab.run import sweep
+    from benchlab.run.lock import locked
     from benchlab.target.lab import Lab
 
-    with sweep.locked():
+    with locked():
         there = Lab().down()
     console.print("the lab is gone" if there else "there is no lab")
 

@@ -27,7 +27,7 @@ from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
 from benchlab.raw.record import RECORD_NAME, Record, RunFolder, Status
 from benchlab.repo import Repo
-from benchlab.run import planning, sweep
+from benchlab.run import lock, planning
 from benchlab.run.planning import Selection
 from benchlab.store import RUN_TABLES, Store, ingest, results, schema, writer
 from benchlab.store.results import Rerun
@@ -654,17 +654,17 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Provision this machine once; take everything away again at the end."""
     if os.geteuid():
         pytest.skip("needs root")
-    with pytest.MonkeyPatch.context() as patch, sweep._LOCK.open("a+") as lock:
+    with pytest.MonkeyPatch.context() as patch, lock.PATH.open("a+") as held:
         patch.delenv("BENCHLAB_DATA", raising=False)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pytest.skip(f"{sweep._LOCK} is held: a sweep is running on this machine")
+            pytest.skip(f"{lock.PATH} is held: a sweep is running on this machine")
         machine = Machine(tmp_path_factory.mktemp("machine").resolve())
         try:
             machine.provision()
-            fcntl.flock(lock, fcntl.LOCK_UN)  # the tests' own sweeps take it
+            fcntl.flock(held, fcntl.LOCK_UN)  # the tests' own sweeps take it
             yield machine
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            fcntl.flock(held, fcntl.LOCK_UN)
             machine.take_away()

@@ -3,7 +3,7 @@
 import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
-from benchlab.run import sweep
+from benchlab.run import lock, sweep
 from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host
 
@@ -107,12 +107,12 @@ def test_a_program_that_is_missing_is_named(monkeypatch):
 
 
 def test_the_lock_is_every_users(monkeypatch, tmp_path):
-    monkeypatch.setattr(sweep, "_LOCK", tmp_path / "lock")
+    monkeypatch.setattr(lock, "PATH", tmp_path / "lock")
     for _ in range(2):
         with (
-            sweep.locked(),
+            lock.locked(),
             pytest.raises(TargetError, match=r"in use by `.*`, process \d+"),
-            sweep.locked(),
+            lock.locked(),
         ):
             pass
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666

@@ -1,17 +1,11 @@
 """A sweep: all trials of a study's profile on a target that are not done already."""
 
-import fcntl
-import os
-import shlex
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import TextIO
 
 from rich.console import Console
 
@@ -31,6 +25,7 @@ from benchlab.raw import folders
 from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import dataset, estimate, planning
+from benchlab.run.lock import locked
 from benchlab.run.peak import peak
 from benchlab.run.planning import Selection, left
 from benchlab.run.progress import SweepProgress
@@ -55,8 +50,6 @@ _TEMPLATES = {
     SingleWrites: _SINGLE_WRITES,
     OutcomeChecks: _OUTCOMES,
 }
-
-_LOCK = Path("/tmp/benchlab.lock")
 
 
 def run(
@@ -388,41 +381,6 @@ class Sweep:
         self.reported.add(reason)
         common = f"{label(trials)}-trial{first.number}"
         self.bar.finished(f"{common}: {runs} {status}: {said}", len(trials))
-
-
-def _lock() -> TextIO:
-    """Open the file that is locked; the sweeps of all users can open it."""
-    with suppress(FileExistsError):
-        _LOCK.touch(exist_ok=False)
-        _LOCK.chmod(0o666)
-    try:
-        # not "a+": nobody may create what another user has in /tmp (sysctl fs.protected_regular)
-        return _LOCK.open("r+")
-    except PermissionError as error:
-        raise TargetError(f"{_LOCK} is another user's: remove it") from error
-
-
-@contextmanager
-def locked() -> Iterator[None]:
-    """Lock the machine: two sweeps at the same time would disturb each other.
-
-    Raises:
-        TargetError: another benchlab holds the lock, and the message names it; or the lock file cannot
-            be used.
-    """
-    with _lock() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise TargetError(
-                f"this machine is in use by {lock.read() or 'another benchlab'}: wait until it ends"
-            ) from error
-        lock.truncate(0)
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        lock.write(f"`{command}`, process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S}")
-        lock.flush()
-        yield
 
 
 def _refuse(on: Deployment) -> None:

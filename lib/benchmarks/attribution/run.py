@@ -14,6 +14,7 @@ from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME, Record
 from benchlab.repo import Repo
 from benchlab.run import dataset, sweep
+from benchlab.run.lock import locked
 from benchlab.run.trial import run_trial
 from benchlab.study import Study, Workload
 from benchlab.target import Provisioned, preflight
@@ -52,7 +53,7 @@ def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case,
     if not left:
         return
     left.sort(key=lambda task: (repr(task[0].host), *_loaded(task), task[0].writes))
-    with sweep.locked():
+    with locked():
         try:
             for host, group in groupby(left, key=lambda task: task[0].host):
                 group = list(group)

@@ -1,0 +1,50 @@
+"""The lock of this machine: two sweeps at the same time would disturb each other."""
+
+import fcntl
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+from benchlab.errors import TargetError
+
+PATH = Path("/tmp/benchlab.lock")
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Lock the machine.
+
+    Raises:
+        TargetError: another benchlab holds the lock, and the message names it; or the lock file cannot
+            be used.
+    """
+    with _opened() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise TargetError(
+                f"this machine is in use by {lock.read() or 'another benchlab'}: wait until it ends"
+            ) from error
+        lock.truncate(0)
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        lock.write(f"`{command}`, process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S}")
+        lock.flush()
+        yield
+
+
+def _opened() -> TextIO:
+    """Open the file that is locked; the sweeps of all users can open it."""
+    with suppress(FileExistsError):
+        PATH.touch(exist_ok=False)
+        PATH.chmod(0o666)
+    try:
+        # not "a+": nobody may create what another user has in /tmp (sysctl fs.protected_regular)
+        return PATH.open("r+")
+    except PermissionError as error:
+        raise TargetError(f"{PATH} is another user's: remove it") from error
