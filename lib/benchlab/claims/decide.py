@@ -1,0 +1,553 @@
+"""Decide a test of a claim: one function for each of :mod:`benchlab.study.claims`.
+
+Each takes the test and the evidence, and returns what it found. It raises NotTestable if the runs could
+not decide the test whatever they measured.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf, log
+
+from benchlab import stats
+from benchlab.claims import words
+from benchlab.claims.evidence import Covered, Evidence, NotTestable
+from benchlab.claims.finding import OPPOSITE, Finding
+from benchlab.observers.outcomes import UNDECIDED
+from benchlab.stats import Answer, Curve, Estimate
+from benchlab.study.claims import (
+    Above,
+    Bound,
+    Change,
+    Knee,
+    Level,
+    Limit,
+    OfCurves,
+    Outcome,
+    OutOfMemory,
+    Peak,
+    Ratio,
+    Series,
+    Share,
+)
+
+#: Share of runs for which attribution by evidence names the wrong bottleneck. It was wrong for none of
+#: the 109 runs of the labelled set (``lib/benchmarks/attribution``), so Jeffreys' prior gives
+#: (0 + ½) / (109 + 1).
+_WRONGLY_ATTRIBUTED = 0.5 / 110
+
+#: Metric that defines the peak of a curve.
+_THROUGHPUT = "tps"
+
+
+def decide(test: OfCurves, evidence: Evidence) -> Finding:
+    """Decide a test for each of its curves, and combine the findings.
+
+    Raises:
+        NotTestable: the runs could not decide it.
+        RatioToZero: a value to which others are compared is zero.
+    """
+    if len(test.parts) == 1:
+        return _TESTS[type(test)](test.parts[0], evidence)
+    found: list[Finding] = []
+    missing: NotTestable | None = None
+    for part in test.parts:
+        try:
+            finding = _TESTS[type(test)](part, evidence)
+        except NotTestable as reason:
+            missing = missing or reason
+        else:
+            curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
+            named = ", ".join(filter(None, (curve, finding.where)))
+            found.append(replace(finding, where=named))
+    if test.take in ("least", "greatest"):
+        if missing:
+            raise missing
+        extreme = min if test.take == "least" else max
+        return extreme(found, key=lambda one: one.number.value)
+    if test.take == "each":
+        if missing:
+            raise missing
+        return _each(found)
+    settled, order = _SETTLED_BY[test.take]
+    if missing and not any(one.answer is settled for one in found):
+        raise missing
+    # among equal answers "any" shows the one most in favour of the claim, "every" the one least
+    sign = -1 if test.take == "any" else 1
+    return min(found, key=lambda one: (order.index(one.answer), sign * _margin(test, one)))
+
+
+def _each(found: list[Finding]) -> Finding:
+    """Return the first finding, or the first one that is open, with the first opposite one."""
+    first = next((one for one in found if one.answer is Answer.OPEN), found[0])
+    for other in found:
+        if {first.answer, other.answer} == OPPOSITE:
+            return replace(first, opposite=f"{other.found} for {other.where}")
+    return first
+
+
+def _margin(test: OfCurves, finding: Finding) -> float:
+    """Logarithm of how far a ratio is inside the range that the claim accepts; 0: no ratio."""
+    accepted = words.accepted(test)
+    if accepted is None or finding.number is None or finding.number.value <= 0:
+        return 0.0
+    value = log(finding.number.value)
+    low, high = (log(one) if one else -inf for one in accepted)
+    return min(value - low, high - value)
+
+
+#: ``take`` of a test → the answer of one curve that settles the test; all answers in order of
+#: precedence.
+_SETTLED_BY = {
+    "every": (Answer.FAILS, (Answer.FAILS, Answer.OPEN, Answer.HOLDS)),
+    "any": (Answer.HOLDS, (Answer.HOLDS, Answer.OPEN, Answer.FAILS)),
+}
+
+
+def _above(test: Above, evidence: Evidence) -> Finding:
+    if test.at == "peak":
+        number, sides = _at_peaks(test.of, test.over, evidence)
+        answer = stats.exceeds(number, test.by)
+        return _of_ratio(answer, number, "by their peaks", sides, (test.by,), evidence)
+    above, below = _curves(test, evidence)
+    if test.at == "overall":
+        return _on_the_whole(
+            test, above, below, evidence, (test.by,), lambda one: stats.exceeds(one, test.by)
+        )
+    covered = _covered(test, above, evidence)
+    decision = stats.above_everywhere(
+        {one: above[one] for one in covered.here},
+        {one: below[one] for one in covered.here},
+        test.by,
+        evidence.confidence,
+    )
+    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
+    finding = _of_ratio(decision.answer, decision.number, where, sides, (test.by,), evidence)
+    return finding.within(covered, decision.at)
+
+
+def _ratio(test: Ratio, evidence: Evidence) -> Finding:
+    bounds = (test.value / test.within, test.value * test.within)
+
+    def answer_to(number: Estimate) -> Answer:
+        return stats.equivalent(number, test.value, test.within)
+
+    if test.at == "peak":
+        number, sides = _at_peaks(test.of, test.over, evidence)
+        return _of_ratio(answer_to(number), number, "of their peaks", sides, bounds, evidence)
+    above, below = _curves(test, evidence)
+    if test.at == "overall":
+        return _on_the_whole(test, above, below, evidence, bounds, answer_to)
+    if test.at in ("greatest", "least"):
+        return _extreme(test, above, below, evidence, bounds, answer_to)
+    covered = _covered(test, above, evidence)
+    decision = stats.everywhere(
+        covered.here,
+        lambda at, confidence: stats.ratio(above[at], below[at], confidence),
+        answer_to,
+        evidence.confidence,
+    )
+    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
+    finding = _of_ratio(decision.answer, decision.number, where, sides, bounds, evidence)
+    return finding.within(covered, decision.at)
+
+
+def _extreme(
+    test: Ratio,
+    above: Curve,
+    below: Curve,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    answer_to: Callable[[Estimate], Answer],
+) -> Finding:
+    """Decide a test by the greatest or the least ratio of two curves.
+
+    One that falls short leaves it open if not all of the article's clients were run.
+    """
+    evidence.require_whole(test.of, test.over)
+    _require_several(above, evidence)
+    if test.at == "greatest":
+        at, number = stats.greatest_ratio(above, below, evidence.confidence)
+        falls_short = number.value < test.value
+    else:
+        at, inverse = stats.greatest_ratio(below, above, evidence.confidence)
+        number = _inverse(inverse)
+        falls_short = number.value > test.value
+    answer, where = answer_to(number), _clients(evidence, at)
+    if answer is Answer.FAILS and falls_short and (rest := evidence.not_run(above)):
+        where = f"{where}; the article's {words.listed(rest)} clients were not run"
+        return Finding(Answer.OPEN, words.estimated(number), number, where)
+    return _of_ratio(answer, number, where, (above[at], below[at]), bounds, evidence)
+
+
+def _change(test: Change, evidence: Evidence) -> Finding:
+    curve, not_counted = evidence.curve(test.of), evidence.not_counted(test.of)
+    start = evidence.among(curve, test.start, not_counted)
+    covered = _at_each(test.end, curve, not_counted, evidence)
+
+    def answer_to(number: Estimate) -> Answer:
+        if test.direction == "level":
+            return stats.equivalent(number, 1, test.by)
+        return stats.exceeds(number if test.direction == "rises" else _inverse(number), test.by)
+
+    decision = stats.everywhere(
+        covered.here,
+        lambda end, confidence: stats.ratio(curve[end], curve[start], confidence),
+        answer_to,
+        evidence.confidence,
+    )
+    bounds = {"level": (1 / test.by, test.by), "rises": (test.by,), "falls": (1 / test.by,)}
+    sides, where = (curve[decision.at], curve[start]), _clients(evidence, start, decision.at)
+    number, accepted = decision.number, bounds[test.direction]
+    finding = _of_ratio(decision.answer, number, where, sides, accepted, evidence)
+    return finding.within(covered, decision.at)
+
+
+def _peak(test: Peak, evidence: Evidence) -> Finding:
+    curve = evidence.relative(test.of, test.over) if test.over else evidence.curve(test.of)
+    position = stats.peak(curve, evidence.confidence)
+
+    def needed(rival: int) -> int | None:
+        # one-sided bounds for all rivals at once, as in stats.peak
+        confidence = 1 - 2 * (1 - evidence.confidence) / (len(curve) - 1)
+        return stats.trials_to_tell(curve[position.value], curve[rival], confidence=confidence)
+
+    return _position(test, evidence, curve, position, needed)
+
+
+def _knee(test: Knee, evidence: Evidence) -> Finding:
+    curve = evidence.curve(test.of)
+
+    def needed(rival: int) -> int | None:
+        # whether it reaches that share of the peak, as in stats.knee
+        confidence = 1 - (1 - evidence.confidence) / (len(curve) - 1)
+        highest = curve[stats.peak(curve).value]
+        return stats.trials_to_tell(curve[rival], highest, (stats.KNEE,), confidence)
+
+    position = stats.knee(curve, confidence=evidence.confidence)
+    return _position(test, evidence, curve, position, needed)
+
+
+def _position(
+    test: Peak | Knee,
+    evidence: Evidence,
+    curve: Curve,
+    position: stats.Position,
+    needed: Callable[[int], int | None],
+) -> Finding:
+    """Decide where a peak or a knee is.
+
+    ``needed`` returns the trials that would exclude a rival, or include it for sure.
+    """
+    evidence.require_whole(*test.sides)
+    _require_several(curve, evidence)
+    low, high = evidence.here(test.first), evidence.here(test.last)
+    if not any(low <= one <= high for one in curve):
+        clients = words.between(test.first, test.last)
+        raise NotTestable(f"no number of clients was run that stands for the article's {clients}")
+
+    def planned(rival: int) -> int | None:
+        return _more_than(len(curve[rival]), needed(rival))
+
+    answer = position.between(low, high)
+    inside = low <= position.value <= high
+    rivals = [one for one in position.possible if (low <= one <= high) != inside]
+    trials = [planned(one) for one in rivals]
+    possible = ", ".join(str(one) for one in position.possible)
+    return Finding(
+        answer,
+        f"at {_clients(evidence, position.value)}",
+        where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
+        trials_needed=None if None in trials else max(trials, default=None),
+    )
+
+
+def _level(test: Level, evidence: Evidence) -> Finding:
+    bounds = (test.value / test.within, test.value * test.within)
+    return _of_values(
+        test, evidence, bounds, lambda number: stats.equivalent(number, test.value, test.within)
+    )
+
+
+def _limit(test: Limit, evidence: Evidence) -> Finding:
+    if test.least is not None:
+        return _of_values(
+            test, evidence, (test.least,), lambda number: stats.exceeds(number, test.least)
+        )
+    return _of_values(
+        test, evidence, (test.most,), lambda one: stats.exceeds(_inverse(one), 1 / test.most)
+    )
+
+
+def _of_values(
+    test: Level | Limit,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    answer_to: Callable[[Estimate], Answer],
+) -> Finding:
+    """Decide a test of one curve's values, at every concurrency that it names."""
+    curve = evidence.curve(test.of)
+    if test.at == "peak":
+        covered = Covered([_highest(test.of, evidence, curve)])
+    else:
+        covered = _covered(test, curve, evidence)
+
+    def estimate(at: int, confidence: float) -> Estimate:
+        if test.at == "peak" and test.of.metric == _THROUGHPUT:
+            return stats.peak_height(curve, confidence)
+        return stats.median(curve[at], confidence)
+
+    decision = stats.everywhere(covered.here, estimate, answer_to, evidence.confidence)
+    number, where = decision.number, _clients(evidence, decision.at)
+    if decision.answer is Answer.OPEN and not all(curve[decision.at]):
+        where += "; a value of 0 has no interval"
+    found = words.estimated(number, test.unit)
+    needed = _trials_to_narrow(decision.answer, number, bounds)
+    finding = Finding(decision.answer, found, number, where, needed)
+    return finding.within(covered, decision.at)
+
+
+def _share(test: Share, evidence: Evidence) -> Finding:
+    curve = evidence.curve(test.of)
+    covered = _covered(test, curve, evidence)
+
+    def estimate(at: int, confidence: float) -> Estimate:
+        return stats.share([value <= test.most for value in curve[at]], confidence)
+
+    def answer_to(number: Estimate) -> Answer:
+        return stats.exceeds(number, test.least_share)
+
+    decision = stats.everywhere(covered.here, estimate, answer_to, evidence.confidence)
+    number = decision.number
+    greatest = f"{max(curve[decision.at]):.3g} {test.unit}"
+    found = f"{words.estimated(number)} of {number.n:,}, the greatest {greatest}"
+    finding = Finding(decision.answer, found, number, _clients(evidence, decision.at))
+    return finding.within(covered, decision.at)
+
+
+def _bound(test: Bound, evidence: Evidence) -> Finding:
+    """Decide whether one of the named resources bound most trials at each concurrency.
+
+    It fails if at one concurrency none of them bound any trial. One trial decides nothing.
+    """
+    bound = evidence.bound(test.of)
+    covered = _covered(test, bound, evidence)
+    at = covered.here
+    held = {one: [resource in test.by for resource in bound[one]] for one in at}
+    never = [one for one, trials in held.items() if not any(trials)]
+    most = all(sum(trials) > len(trials) / 2 for trials in held.values())
+    # chance that the answer is wrong, corrected for several concurrencies
+    # (Simes, Biometrika 73(3), 1986)
+    chance = _WRONGLY_ATTRIBUTED * (len(held) / len(never) if never else 1)
+    answer = Answer.FAILS if never else Answer.HOLDS if most else Answer.OPEN
+    few = min(len(trials) for trials in held.values())
+    if few < 2 or chance > (1 - evidence.confidence) / 2:
+        answer = Answer.OPEN
+    otherwise = [one for one in at if not all(held[one])]
+    shown = Counter(resource for one in (otherwise or at) for resource in bound[one])
+    finding = Finding(
+        answer,
+        " or ".join(name for name, _ in shown.most_common()),
+        where=_clients(evidence, *(otherwise or at)),
+        trials_needed=2 if few < 2 else None,
+    )
+    return finding.within(covered, *never)
+
+
+def _outcome(test: Outcome, evidence: Evidence) -> Finding:
+    """Decide whether every run had these answers; they do not depend on chance.
+
+    It is open if all other answers only say that nothing was decided.
+    """
+    runs = [
+        {check: answers.get(check, "not checked") for check in test.answers}
+        for answers in evidence.outcomes(test.of)
+    ]
+    wrong = [
+        answers
+        for answers in runs
+        if not all(said in answers[check] for check, said in test.answers.items())
+    ]
+    answer = Answer.HOLDS
+    if wrong:
+        others = [
+            said
+            for answers in wrong
+            for check, said in answers.items()
+            if test.answers[check] not in said
+        ]
+        is_open = all(said.startswith(UNDECIDED) for said in others)
+        answer = Answer.OPEN if is_open else Answer.FAILS
+    return Finding(answer, words.outcomes((wrong or runs)[0]), has_chance=False)
+
+
+def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> Finding:
+    """Decide whether every run ran out of memory; this does not depend on chance."""
+    at = int(evidence.here(test.at))
+    ended = evidence.ran_out_of_memory(test.of, at)
+    found = f"{sum(ended)} of {len(ended)} runs ended for want of memory"
+    answer = Answer.HOLDS if all(ended) else Answer.OPEN if any(ended) else Answer.FAILS
+    return Finding(answer, found, where=_clients(evidence, at), has_chance=False)
+
+
+#: Test of a claim → the function that decides it.
+_TESTS: dict[type, Callable[..., Finding]] = {
+    Above: _above,
+    Ratio: _ratio,
+    Change: _change,
+    Peak: _peak,
+    Knee: _knee,
+    Level: _level,
+    Limit: _limit,
+    Share: _share,
+    Bound: _bound,
+    Outcome: _outcome,
+    OutOfMemory: _out_of_memory,
+}
+
+
+def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
+    """Return both curves of a test at the concurrencies that both have."""
+    above, below = evidence.curve(test.of), evidence.curve(test.over)
+    shared = sorted(above.keys() & below.keys())
+    if not shared:
+        raise NotTestable("no number of clients that both sides ran")
+    return {one: above[one] for one in shared}, {one: below[one] for one in shared}
+
+
+def _covered(
+    test: Above | Ratio | Level | Limit | Share | Bound, curve: dict, evidence: Evidence
+) -> Covered:
+    """Return how far a curve covers the concurrencies that a test names."""
+    if test.at == "all":
+        return _whole(test, curve, evidence)
+    return _at_each(test.at, curve, _not_counted(test, evidence), evidence)
+
+
+def _at_each(
+    in_article: int | list[int], curve: dict, not_counted: dict[int, str], evidence: Evidence
+) -> Covered:
+    """Return how far a curve covers one of the article's concurrencies, or several."""
+    if isinstance(in_article, int):
+        return Covered([evidence.among(curve, in_article, not_counted)])
+    return evidence.covered(curve, in_article, not_counted)
+
+
+def _require_several(curve: Curve, evidence: Evidence) -> None:
+    """Check that a curve has several numbers of clients, since one shows neither a whole nor a shape.
+
+    Raises:
+        NotTestable: it has one.
+    """
+    if len(curve) == 1:
+        raise NotTestable(
+            f"{_clients(evidence, *curve)} alone, where the claim is about a whole curve"
+        )
+
+
+def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
+    """Return how far a curve covers all concurrencies at which the test's curves were run."""
+    not_counted = _not_counted(test, evidence)
+    reaches_end = max(curve) > max(not_counted, default=0)
+    return Covered(sorted(curve), not_counted=not_counted, reaches_end=reaches_end)
+
+
+def _not_counted(test: OfCurves, evidence: Evidence) -> dict[int, str]:
+    """Return at which of a test's points no run counts; see :meth:`Evidence.not_counted`."""
+    return evidence.not_counted(*test.sides, bound=isinstance(test, Bound))
+
+
+def _on_the_whole(
+    test: Above | Ratio,
+    above: Curve,
+    below: Curve,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    answer_to: Callable[[Estimate], Answer],
+) -> Finding:
+    """Decide a test by the geometric mean of the ratios of two curves."""
+    _require_several(above, evidence)
+    sides = [curve.values() for curve in (above, below)]
+    number = stats.mean_ratio(*sides, confidence=evidence.confidence)
+    where = f"on average over {_clients(evidence, *above)}"
+    answer = answer_to(number)
+    needed = _trials_to_narrow(answer, number, bounds)
+    finding = Finding(answer, words.estimated(number), number, where, needed)
+    covered = _whole(test, above, evidence)
+    if not covered.reaches_end:  # where the ratio may be quite another
+        finding = replace(finding, answer=Answer.OPEN, trials_needed=None)
+    return finding.within(covered)
+
+
+def _at_peaks(
+    of: Series, over: Series, evidence: Evidence
+) -> tuple[Estimate, tuple[list[float], list[float]]]:
+    """Ratio of two curves, each where its throughput is highest, and the values compared."""
+    above, below = evidence.curve(of), evidence.curve(over)
+    sides = (above[_highest(of, evidence, above)], below[_highest(over, evidence, below)])
+    if of.metric == over.metric == _THROUGHPUT:
+        return stats.peak_ratio(above, below, evidence.confidence), sides
+    return stats.ratio(*sides, evidence.confidence), sides
+
+
+def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
+    """Return the concurrency at which the throughput of a series is highest.
+
+    Args:
+        series: the series.
+        evidence: the runs.
+        curve: the series' metric, which is to have a value there.
+
+    Raises:
+        NotTestable: it has none, or at a point no run counts.
+    """
+    throughput = series.model_copy(update={"metric": _THROUGHPUT})
+    evidence.require_whole(throughput)
+    at = stats.peak(evidence.curve(throughput)).value
+    if at not in curve:
+        raise NotTestable(
+            f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"
+        )
+    return at
+
+
+def _of_ratio(
+    answer: Answer,
+    number: Estimate,
+    where: str,
+    sides: tuple[list[float], list[float]],
+    bounds: tuple[float, ...],
+    evidence: Evidence,
+) -> Finding:
+    needed = None
+    if answer is Answer.OPEN:
+        needed = stats.trials_to_tell(*sides, bounds, evidence.confidence)
+        needed = _more_than(number.n, needed)
+    return Finding(answer, words.estimated(number), number, where, needed)
+
+
+def _more_than(there: int, needed: int | None) -> int | None:
+    """Return how many trials are needed; from few trials, the estimate may be no more than those."""
+    return needed and max(needed, there + 1)
+
+
+def _trials_to_narrow(answer: Answer, number: Estimate, bounds: tuple[float, ...]) -> int | None:
+    return stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
+
+
+def _inverse(number: Estimate) -> Estimate:
+    """Return the inverse of a number that is not negative; that of zero is infinite."""
+
+    def inverse(value: float | None) -> float | None:
+        return None if value is None else 1 / value if value else inf
+
+    bounds = inverse(number.high), inverse(number.low)
+    return Estimate(inverse(number.value), *bounds, number.n)
+
+
+def _clients(evidence: Evidence, *here: int) -> str:
+    ours, theirs = (
+        ", ".join(f"{one:,g}" for one in side) for side in (here, map(evidence.in_article, here))
+    )
+    text = f"{ours} {'client' if here == (1,) else 'clients'}"
+    return text if ours == theirs else f"{text} (the article's {theirs})"
