@@ -334,9 +334,19 @@ def _failed(host: str, task: str, **result: object) -> dict:
             "db1: Server is there: out of memory",
         ),
         (
-            [_failed("db1", "All", results=[{"item": 1}, {"failed": True, "msg": "the second"}])],
+            [
+                _failed(
+                    "db1",
+                    "All",
+                    results=[
+                        {"item": 1},
+                        {"failed": True, "msg": "the second"},
+                        {"failed": True, "stderr": "first line\nthe third"},
+                    ],
+                )
+            ],
             {"failures": {"db1": 1}},
-            "db1: All: the second",
+            "db1: All: the second; the third",
         ),
         (
             [
@@ -349,8 +359,20 @@ def _failed(host: str, task: str, **result: object) -> dict:
             {"failures": {}, "dark": {"db1": 1}},
             "db1: Facts: no route",
         ),
+        (
+            [
+                _failed(
+                    "db1",
+                    "Role's variables are ones that it has",
+                    msg="Validation of arguments failed:\nvalue of tidb_source must be one of: tiup",
+                    argument_errors=["value of tidb_source must be one of: tiup"],
+                )
+            ],
+            {"failures": {"db1": 1}},
+            "db1: Role's variables are ones that it has: value of tidb_source must be one of: tiup",
+        ),
     ],
-    ids=["rescued before", "rescued elsewhere", "in a loop", "unreachable"],
+    ids=["rescued before", "rescued elsewhere", "in a loop", "unreachable", "arguments"],
 )
 def test_the_failure_that_ended_a_playbook_is_reported(events, ended, reason):
     run = SimpleNamespace(events=events, stats=ended, status="failed")

@@ -236,10 +236,16 @@ def _failure(run: ansible_runner.Runner) -> str:
 
 
 def _reason(result: dict) -> str:
-    """Return the last line that a failed task printed as an error, else its message."""
+    """Return the last line that a failed task printed as an error, else its message.
+
+    Of a loop, return those of all items that failed. The message on arguments of a role has a heading,
+    which the task's name says already.
+    """
     looped = [one for one in result.get("results", []) if one.get("failed")]
     if looped:
-        return _reason(looped[0])
+        return "; ".join(dict.fromkeys(map(_reason, looped)))
+    if errors := result.get("argument_errors"):
+        return "; ".join(errors)
     said = str(result.get("stderr") or "").strip().splitlines()
     return said[-1] if said else str(result.get("msg", "no reason given")).strip()
 
