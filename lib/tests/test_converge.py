@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ansible_runner
 import pytest
+from benchlab.target import provision
 from conftest import ANSIBLE, ETC, HOME, Machine, agent, environment
 
 pytestmark = pytest.mark.machine
@@ -37,14 +38,6 @@ def played(name: str, variables: dict, folder: Path) -> dict:
     run = play(name, variables, folder)
     assert run.status == "successful", run.stdout.read()[-4000:]
     return run.stats
-
-
-def failure(run) -> str:
-    """Return the message of the task that ended a playbook."""
-    events = [event for event in run.events if event["event"] == "runner_on_failed"]
-    result = events[-1]["event_data"]["res"]
-    loop = [item["msg"] for item in result.get("results", []) if item.get("failed")]
-    return " ".join(loop or [result["msg"]])
 
 
 def engine(name: str) -> dict:
@@ -181,7 +174,7 @@ def test_an_unknown_variant_is_reported_in_the_agents_words(converged, folder):
     variables = {"benchlab_engine": "postgres", "benchlab_variant": "fast"}
     run = play("start", variables, folder)
     assert run.status == "failed"
-    assert "unknown variant 'fast'" in failure(run)
+    assert "unknown variant 'fast'" in provision._failure(run)
 
 
 def test_a_snapshot_comes_back(converged, folder):
@@ -241,16 +234,25 @@ def test_oceanbase_asks_for_its_password(converged):
             },
             ["postgres: variant a sets port, which the role sets itself"],
         ),
+        (
+            {"benchlab_engines": [{"engine": "postgres", "role_vars": {"postgres_verson": "15"}}]},
+            ["Role's variables are ones that it has: postgres_verson. Supported parameters"],
+        ),
+        (
+            {"benchlab_engines": [{"engine": "tidb", "role_vars": {"tidb_source": "vendor"}}]},
+            ["value of tidb_source must be one of: tiup, path, got: vendor"],
+        ),
     ],
-    ids=["envelope", "setting"],
+    ids=["envelope", "setting", "variable", "choice"],
 )
 def test_what_cannot_be_is_reported_in_one_line(converged, folder, variables, messages):
     before = (ETC / "envelope.json").read_text()
     run = play("provision", converged.variables | variables, folder)
     assert run.status == "failed"
+    said = provision._failure(run)
     for message in messages:
-        assert message in failure(run)
-    assert "\n" not in failure(run)
+        assert message in said
+    assert "\n" not in said
     assert (ETC / "envelope.json").read_text() == before
 
 
