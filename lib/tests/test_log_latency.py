@@ -103,6 +103,22 @@ def test_a_bucket_may_be_open():
     assert log_trace.latencies(text, 9, 12).rows() == [("flush", 10000, None, 3)]
 
 
+def test_seconds_that_were_printed_at_once_have_their_mean():
+    """Recorded from bpftrace 0.17 while compilers used all cores: two seconds lack their ends."""
+    text = gzip.decompress((RECORDED / "skipped_seconds.json.gz").read_bytes()).decode()
+    skipped = 1795702682.094844
+    rows = log_trace.samples(text).filter(pl.col("t").is_between(skipped - 2.5, skipped))
+    synced = rows.filter(subject="sync", metric="calls_per_s").sort("t")
+    assert [round(skipped - t) for t in synced["t"]] == [2, 1, 0]
+    assert synced["value"].n_unique() == 1
+    busy = rows.filter(subject="sync", metric="us_per_s")["value"].sum()
+    assert busy == pytest.approx(2788751.253)  # @sync_ns of the three
+    found = log_trace.latencies(text, skipped - 3, skipped).filter(call="sync")
+    assert found["calls"].sum() == pytest.approx(synced["value"].sum())
+    # an interval that began before the phase is not the phase's
+    assert log_trace.latencies(text, skipped - 2.9, skipped).is_empty()
+
+
 def test_lags_are_of_each_standby():
     found = replication.samples((RECORDED / "replication.jsonl").read_text())
     assert set(found["subject"]) == {"db2"}

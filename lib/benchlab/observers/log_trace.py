@@ -4,6 +4,8 @@ The capture is bpftrace's JSON, one object a line. Every second it prints the ti
 histogram in µs for each call made in that second (``hist``), and sums (``map``). ``write`` is pwrite64
 and ``sync`` is fdatasync. A ``flush`` is what a commit waits for: both, from the start of the first
 write to the end of the sync.
+
+On a busy machine bpftrace may skip the end of a second; what it then prints is of several.
 """
 
 from __future__ import annotations
@@ -59,16 +61,19 @@ class LogTrace:
 
 
 @dataclass(frozen=True)
-class _Second:
-    """One second of the trace: its end, a histogram of each call, and sums."""
+class _Interval:
+    """What the trace printed at once: its end and whole seconds, a histogram of each call, and sums."""
 
     t: float
+    seconds: int
     histograms: dict[str, list[tuple[int, int | None, int]]]
     sums: dict[str, float]
 
 
 def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """Return rows of ``os_sample``: each second's calls, time in them, and bytes.
+
+    If several seconds were printed at once, each has their mean.
 
     Args:
         text: the capture.
@@ -78,12 +83,14 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         ParseError: the text is not bpftrace's.
     """
     found = OsSamples(OBSERVER)
-    for second in _seconds(text, truncated_ok):
-        for call in _CALLS:
-            calls = sum(count for _, _, count in second.histograms.get(call, []))
-            found.add(second.t, call, "calls_per_s", float(calls))
-        for name, (call, metric, scale) in _SUMS.items():
-            found.add(second.t, call, metric, scale * second.sums.get(name, 0.0))
+    for interval in _intervals(text, truncated_ok):
+        for before in reversed(range(interval.seconds)):
+            t = interval.t - before
+            for call in _CALLS:
+                calls = sum(count for _, _, count in interval.histograms.get(call, []))
+                found.add(t, call, "calls_per_s", calls / interval.seconds)
+            for name, (call, metric, scale) in _SUMS.items():
+                found.add(t, call, metric, scale * interval.sums.get(name, 0.0) / interval.seconds)
     return found.frame()
 
 
@@ -100,9 +107,9 @@ def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -
         ParseError: the text is not bpftrace's.
     """
     total: Counter[tuple[str, int, int | None]] = Counter()
-    for second in _seconds(text, truncated_ok):
-        if begin + 1 <= second.t <= end:
-            for call, histogram in second.histograms.items():
+    for interval in _intervals(text, truncated_ok):
+        if begin + interval.seconds <= interval.t <= end:
+            for call, histogram in interval.histograms.items():
                 for low, high, count in histogram:
                     if count:
                         total[call, low, high] += count
@@ -110,10 +117,9 @@ def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("call", "from_us")
 
 
-def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
-    """Yield the whole seconds, without the first one, which begins when tracing does."""
-    ends: list[float] = []
-    now: _Second | None = None
+def _intervals(text: str, truncated_ok: bool) -> Iterator[_Interval]:
+    """Yield the intervals, without the first one, which begins when tracing does."""
+    now: _Interval | None = None
     for number, line in enumerate(whole_lines(OBSERVER, text, truncated_ok) if text else [], 1):
         if not line.strip():
             continue
@@ -122,10 +128,10 @@ def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
             kind, data = content["type"], content["data"]
             match kind:
                 case "printf":
-                    if now and len(ends) > 1:
+                    t = float(data)
+                    if now and now.seconds > 0:
                         yield now
-                    ends.append(float(data))
-                    now = _Second(ends[-1], {}, {})
+                    now = _Interval(t, round(t - now.t) if now else 0, {}, {})
                 case "hist":
                     ((name, buckets),) = data.items()
                     if now:
@@ -134,9 +140,9 @@ def _seconds(text: str, truncated_ok: bool) -> Iterator[_Second]:
                     for name, value in data.items():
                         if now:
                             now.sums[name] = float(value)
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             fail(OBSERVER, number, f"not bpftrace's JSON: {shown(line)}")
-    if now and len(ends) > 1 and not truncated_ok:
+    if now and now.seconds > 0 and not truncated_ok:
         yield now
 
 
