@@ -18,7 +18,6 @@ from benchlab import study
 from benchlab.attribution import attribute, binding
 from benchlab.raw import folders
 from benchlab.raw.record import Record, RunFolder
-from benchlab.run import sweep
 from benchlab.store import ingest
 from benchlab.study.resources import UNKNOWN
 from conftest import ALONE, DATA, ROOT
@@ -40,9 +39,10 @@ def bench(monkeypatch) -> ModuleType:
     def run():
         raise AssertionError("a run is missing")
 
-    monkeypatch.setattr(sweep, "locked", run)
     monkeypatch.syspath_prepend(BENCH)
-    return importlib.import_module("run")
+    module = importlib.import_module("run")
+    monkeypatch.setattr(module, "locked", run)
+    return module
 
 
 @pytest.fixture

@@ -350,6 +350,7 @@ def _failed(host: str, task: str, **result: object) -> dict:
         ),
         (
             [
+                {"event": "verbose", "stdout": "Using ansible.cfg as config file"},
                 {"event": "playbook_on_start", "event_data": {}},
                 {
                     "event": "runner_on_unreachable",

@@ -228,9 +228,9 @@ def _failure(run: ansible_runner.Runner) -> str:
     """
     counts = [(run.stats or {}).get(kind, {}) for kind in ("failures", "dark")]
     ended = {host for of_kind in counts for host, count in of_kind.items() if count}
-    for event in reversed(list(run.events)):
-        failure = event["event_data"]
-        if event["event"] in _FAILURES and failure["host"] in ended:
+    failures = [one["event_data"] for one in run.events if one["event"] in _FAILURES]
+    for failure in reversed(failures):
+        if failure["host"] in ended:
             return f"{failure['host']}: {failure['task']}: {_reason(failure['res'])}"
     return f"status {run.status}: {run.stdout.read().strip()[-500:]}"
 
