@@ -50,7 +50,9 @@ class _Observer:
 
     def has_begun(self) -> bool:
         """Return whether it has printed what it prints when it observes, or has ended."""
-        return self.begun in self.output.read_bytes() or self.process.poll() is not None
+        if not self.begun or self.process.poll() is not None:
+            return True
+        return self.begun in self.output.read_bytes()
 
 
 def observe(source: BinaryIO, target: BinaryIO) -> None:

@@ -84,13 +84,15 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """
     found = OsSamples(OBSERVER)
     for interval in _intervals(text, truncated_ok):
+        totals = {
+            (call, "calls_per_s"): sum(count for _, _, count in interval.histograms.get(call, []))
+            for call in _CALLS
+        }
+        for name, (call, metric, scale) in _SUMS.items():
+            totals[call, metric] = scale * interval.sums.get(name, 0.0)
         for before in reversed(range(interval.seconds)):
-            t = interval.t - before
-            for call in _CALLS:
-                calls = sum(count for _, _, count in interval.histograms.get(call, []))
-                found.add(t, call, "calls_per_s", calls / interval.seconds)
-            for name, (call, metric, scale) in _SUMS.items():
-                found.add(t, call, metric, scale * interval.sums.get(name, 0.0) / interval.seconds)
+            for (call, metric), total in totals.items():
+                found.add(interval.t - before, call, metric, total / interval.seconds)
     return found.frame()
 
 
