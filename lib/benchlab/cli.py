@@ -475,19 +475,18 @@ def teardown(
 ) -> None:
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
     from benchlab import target
-    from benchlab.run import sweep
     from benchlab.run.lock import locked
+    from benchlab.run.ready import take_down
     from benchlab.target import preflight
     from benchlab.target.lab import Lab
     from benchlab.target.provision import playbook
 
     checkout = repo.find()
     on = target.load(checkout, target_name)
-    if not on.is_lab:
-        preflight.root(on)
+    preflight.root(on)
     with locked():
         if not on.is_lab:  # the hosts of a lab go with all that is on them
-            sweep.take_down(on)
+            take_down(on)
             if wipe:
                 playbook(checkout, target_name, "teardown", {"teardown_wipe": True})
         if on.is_lab or any(node.connection == "local" for node in on.nodes):

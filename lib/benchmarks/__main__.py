@@ -37,8 +37,9 @@ from benchlab import repo, study
 from benchlab.errors import ProvisionError
 from benchlab.plan import Batch, Trial
 from benchlab.repo import Repo
-from benchlab.run import dataset, planning, sweep
+from benchlab.run import dataset, planning
 from benchlab.run.planning import Selection
+from benchlab.run.ready import ready
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.target import Provisioned
 from benchlab.target.session import Session
@@ -184,7 +185,7 @@ def _loaded(
             if (one.engine, one.trial) == (engine, 1) and not (one.is_open or one.intervention)
         ]
 
-    with sweep.ready(checkout, selection, spec, batches(), console) as found:
+    with ready(checkout, selection, spec, batches(), console) as found:
         if reason := found.engines[engine].refused:
             raise ProvisionError(f"{engine}: {reason}")
         # only now are versions known, and so the keys of datasets

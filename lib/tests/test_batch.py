@@ -10,7 +10,7 @@ from benchlab.plan import Batch, Point, Trial
 from benchlab.run import batch as batch_module
 from benchlab.run.batch import BatchRun, restores
 from benchlab.run.planning import Selection
-from benchlab.run.sweep import engines_left
+from benchlab.run.ready import engines_left
 from benchlab.run.trial import Ended
 from benchlab.target import EngineFound, Provisioned
 from conftest import planned

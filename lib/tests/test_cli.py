@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 from benchlab import cli
-from benchlab.run import sweep
+from benchlab.run import ready
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
 from conftest import STUDY, leave_claims_only, planned
@@ -70,7 +70,7 @@ def no_host(monkeypatch):
 
     monkeypatch.setattr(Host, "run", reached)
     monkeypatch.setattr(Host, "popen", reached)
-    monkeypatch.setattr(sweep, "provision", reached)
+    monkeypatch.setattr(ready, "provision", reached)
 
 
 @pytest.fixture

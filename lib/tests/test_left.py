@@ -73,7 +73,7 @@ class Sweeps:
         self.refused: dict[str, str] = {}
         self.executed: list[str] = []
         # the tests of this machine may hold it meanwhile
-        monkeypatch.setattr(sweep, "_refuse", lambda on: None)
+        monkeypatch.setattr(sweep, "check_free", lambda on: None)
         monkeypatch.setattr(sweep, "ready", self._ready)
         monkeypatch.setattr(sweep, "open_session", Session)
         monkeypatch.setattr(sweep.dataset, "ensure", lambda *_: None)

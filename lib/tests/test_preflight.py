@@ -3,7 +3,8 @@
 import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
-from benchlab.run import lock, sweep
+from benchlab.run import lock
+from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host
 
@@ -92,7 +93,7 @@ def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sud
         lambda: preflight.root(on),
         lambda: preflight.check(on, ENVELOPE),
         node.provisioned,
-        lambda: sweep.take_down(on),  # or it would say that nothing is running
+        lambda: take_down(on),  # or it would say that nothing is running
     ):
         with pytest.raises(TargetError) as error:
             check()

@@ -1,9 +1,9 @@
 """A sweep: all trials of a study's profile on a target that are not done already."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,24 +17,22 @@ from benchlab.errors import (
     DatasetTooLarge,
     NotebookError,
     StoreError,
-    TargetError,
 )
-from benchlab.plan import Batch, Plan, Point, Trial, envelope, label
-from benchlab.plan.envelope import Envelope
+from benchlab.plan import Batch, Plan, Point, Trial, label
 from benchlab.raw import folders
 from benchlab.raw.record import SETTINGS, RunFolder, Status
 from benchlab.repo import Repo
 from benchlab.run import dataset, estimate, planning
-from benchlab.run.lock import locked
 from benchlab.run.peak import peak
 from benchlab.run.planning import Selection, left
 from benchlab.run.progress import SweepProgress
+from benchlab.run.ready import check_free, ready
 from benchlab.run.repeats import to_repeat
 from benchlab.run.trial import refusal
 from benchlab.store import ingest
 from benchlab.study import Study
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
-from benchlab.target import Deployment, Provisioned, lab, preflight, provision
+from benchlab.target import Provisioned
 from benchlab.target.external import open_session
 from benchlab.target.session import Session
 
@@ -85,7 +83,7 @@ def run(
     plan = planned(repo, selection, spec)
     chosen = selection.part(spec, plan)
     if left(repo, selection, chosen):
-        _refuse(target.load(repo, selection.target))
+        check_free(target.load(repo, selection.target))
     # report a store that cannot be used before hours of measuring
     damaged = ingest.ingest_new(repo).damaged
     for reason in damaged.values():
@@ -129,82 +127,6 @@ def run(
 def _nothing_left(selection: Selection, console: Console) -> Counter[Status]:
     console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
     return Counter()
-
-
-@contextmanager
-def ready(
-    repo: Repo,
-    selection: Selection,
-    spec: Study,
-    batches: list[Batch],
-    console: Console,
-    then: Sequence[Selection] = (),
-) -> Iterator[Provisioned]:
-    """Provide a target that is provisioned for these batches; take everything down afterwards.
-
-    Packages and downloads of the engines of later selections (``then``) on the same target are
-    installed together with those of these batches: packages in one transaction, downloads at the same
-    time.
-    """
-    on = target.load(repo, selection.target)
-    engines = sorted({batch.engine for batch in batches})
-    limits = _limits(repo, selection, spec, on, engines)
-    what = (repo, on, spec, selection.profile, limits, engines)
-
-    def install() -> None:
-        with console.status("installing") as status:
-            provision.install(*what, lambda name: status.update(f"installing: {name}"))
-
-    with locked(), lab.made(on, install), _taken_down(on):
-        preflight.check(on, limits)
-        later = [
-            engine
-            for one in then
-            if one.target == selection.target
-            for engine in engines_left(repo, one, on)
-        ]
-        with console.status("provisioning") as status:
-            found = provision.provision(
-                *what, lambda name: status.update(f"provisioning: {name}"), later
-            )
-        yield found
-
-
-def _limits(
-    repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Collection[str]
-) -> Envelope:
-    instance = target.instance_type(repo, spec.instance)
-    return envelope.largest(spec, spec.profile(selection.profile), instance, on.enforce, engines)
-
-
-def engines_left(repo: Repo, selection: Selection, on: Deployment) -> list[dict]:
-    """Return the playbooks' variables for engines that a selection still needs and the target lacks."""
-    spec = study.load_rerun(repo, selection.study)
-    batches = selection.part(spec, planning.planned(repo, selection, spec))
-    known: set[str] = set()
-    with suppress(TargetError):  # never provisioned: all are new
-        known = set(target.provisioned(repo, on.name).engines)
-    engines = sorted({batch.engine for batch in left(repo, selection, batches)} - known)
-    limits = _limits(repo, selection, spec, on, engines)
-    of_roles = provision.provided(on, spec, engines)
-    return provision.engine_variables(spec, selection.profile, limits, of_roles)
-
-
-def take_down(on: Deployment) -> None:
-    """Stop load and engines, and remove mounts, loop devices and cgroups; safe at any time.
-
-    Raises:
-        TargetError: a node could not be taken down; the other nodes are down.
-    """
-    errors = []
-    for node in reversed(on.nodes):  # the load first, so that it ends before what it uses
-        try:
-            if node.provisioned():
-                node.agent("envelope", "down")
-        except TargetError as error:
-            errors.append(str(error))
-    if errors:
-        raise TargetError("; ".join(errors))
 
 
 def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -> None:
@@ -381,23 +303,3 @@ class Sweep:
         self.reported.add(reason)
         common = f"{label(trials)}-trial{first.number}"
         self.bar.finished(f"{common}: {runs} {status}: {said}", len(trials))
-
-
-def _refuse(on: Deployment) -> None:
-    """Raise at once what :func:`ready` would raise later: missing rights, or a locked machine."""
-    if on.is_lab:
-        lab.require_root()
-    else:
-        preflight.root(on)
-    with locked():
-        pass
-
-
-@contextmanager
-def _taken_down(on: Deployment) -> Iterator[None]:
-    """Remove what a killed sweep left, and leave nothing behind on any exit."""
-    take_down(on)
-    try:
-        yield
-    finally:
-        take_down(on)

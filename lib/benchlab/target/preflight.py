@@ -2,7 +2,7 @@
 
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import GIB, Envelope
-from benchlab.target import Deployment
+from benchlab.target import Deployment, lab
 from benchlab.target.host import Host
 
 #: Folder of the data file system's image and of the snapshots; see role ``host``.
@@ -16,12 +16,16 @@ _MEMORY_MARGIN_BYTES = GIB // 2
 
 
 def root(deployment: Deployment) -> None:
-    """Check that commands can be run as root.
+    """Check that commands can be run as root; the hosts of a lab are made by this process.
 
     Raises:
         NoRoot: a node does not allow it.
         Unreachable: a node cannot be reached.
+        TargetError: this process may not make a lab.
     """
+    if deployment.is_lab:
+        lab.require_root()
+        return
     for node in deployment.nodes:
         node.run("true")
 

@@ -13,8 +13,9 @@ from benchlab.plan import Planner, Trial, envelope, selected
 from benchlab.raw import folders
 from benchlab.raw.record import RECORD_NAME, Record
 from benchlab.repo import Repo
-from benchlab.run import dataset, sweep
+from benchlab.run import dataset
 from benchlab.run.lock import locked
+from benchlab.run.ready import take_down
 from benchlab.run.trial import run_trial
 from benchlab.study import Study, Workload
 from benchlab.target import Provisioned, preflight
@@ -57,12 +58,12 @@ def run(repo: Repo, tasks: list[Task], console: Console) -> Iterator[tuple[Case,
         try:
             for host, group in groupby(left, key=lambda task: task[0].host):
                 group = list(group)
-                sweep.take_down(on)
+                take_down(on)
                 found = _provisioned(repo, spec, host, sorted({case.engine for case, _ in group}))
                 for _, loaded in groupby(group, key=_loaded):
                     yield from _run_loaded(repo, spec, found, list(loaded), console)
         finally:
-            sweep.take_down(on)
+            take_down(on)
 
 
 def _loaded(task: Task) -> tuple[str, int]:
