@@ -158,6 +158,7 @@ class Engine(ABC):
         layout_settings: names of the settings that decide how a load lays out the data, for instance in
             regions. Variants that differ in one of them have datasets of their own.
         ranges: setting → least and greatest value that the server takes, if it cuts off others.
+        indexes_first: whether a load is faster if the indexes are there before the rows.
         page_bytes: bytes that it reads from the disk in one random read; 0 if unknown.
         log_folder: folder of its log in the data directory, which can be moved to a separate disk;
             empty if the engine has no such folder.
@@ -187,6 +188,7 @@ class Engine(ABC):
     kept_settings: ClassVar[tuple[str, ...]] = ()
     layout_settings: ClassVar[tuple[str, ...]] = ()
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    indexes_first: ClassVar[bool] = False
     page_bytes: ClassVar[int] = 0
     log_folder: ClassVar[str] = ""
     waits_query: ClassVar[str] = ""

@@ -245,16 +245,19 @@ def _added_up(of_nodes: list[pl.DataFrame]) -> pl.DataFrame:
     )
 
 
-def prepare(engine: Engine, tables: Mapping[str, Scalar], jobs: int) -> list[str]:
+def prepare(
+    engine: Engine, tables: Mapping[str, Scalar], jobs: int, script: str = "oltp_write_only"
+) -> list[str]:
     """Command that creates and fills the tables of sysbench's own scripts.
 
     Args:
         engine: the server.
         tables: options of the scripts about the tables.
         jobs: most connections that load; sysbench uses no more connections than tables.
+        script: name of any of these scripts, or a file on the client.
     """
     options = {**_connection(engine), **tables, "threads": min(jobs, tables["tables"])}
-    return _command("oltp_write_only", options, "prepare")
+    return _command(script, options, "prepare")
 
 
 def run(

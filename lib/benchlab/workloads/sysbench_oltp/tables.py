@@ -3,16 +3,21 @@
 import random
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from benchlab.drivers.sysbench import driver, output
 from benchlab.engines import Engine
 from benchlab.errors import EngineError
 from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar
+from benchlab.study.roles import LOAD
 from benchlab.target.session import Session
 from benchlab.workloads.base import MESSAGE_LIMIT, Tables
 from benchlab.workloads.sysbench_oltp import cache_limits
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
+
+#: Script that loads the tables with their index there before the rows.
+_INDEXED = Path(__file__).with_name("indexed.lua")
 
 #: Words by which servers mark a line of their log that reports an error.
 _ERROR = re.compile(r"\b(ERROR|FATAL|PANIC)\b")
@@ -23,7 +28,12 @@ class OltpTables(Tables[SysbenchTables]):
 
     def load(self, session: Session, jobs: int) -> None:
         """See :meth:`Tables.load`."""
-        argv = driver.prepare(session.engine, self.options(), jobs)
+        script = {}
+        if session.engine.indexes_first:
+            file = self.folder / _INDEXED.name
+            session.node(LOAD).write(file, _INDEXED.read_bytes())
+            script = {"script": str(file)}
+        argv = driver.prepare(session.engine, self.options(), jobs, **script)
         code, said = self.run(session, argv, driver.config_file(session.engine))
         # sysbench 1.0.20 ends with 0 when one of its loading threads fails
         if fatal := output.errors(said):
