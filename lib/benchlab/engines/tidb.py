@@ -97,12 +97,14 @@ _VARIABLE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
 
 
 #: Samples of TiKV's page about the two column families that hold rows: memtables flushed, bytes in
-#: those not flushed yet, bytes at which one is flushed. (Locks are gone before they are flushed.)
+#: those not flushed yet, bytes at which one is flushed, files of flushes that are merged at once. (Most
+#: locks are gone before they are flushed.)
 _MEMTABLES = re.compile(
     r"""^(?:
         tikv_engine_event_total\{cf="(?P<flushed>default|write)",db="kv",type="flush"\}
         |tikv_engine_memory_bytes\{cf="(?P<filled>default|write)",db="kv",type="mem-tables"\}
         |tikv_config_rocksdb\{cf="(?P<size>default|write)",name="write_buffer_size"\}
+        |tikv_config_rocksdb\{cf="(?P<merged>default|write)",name="level0_file_num_compaction_trigger"\}
     )\ (?P<value>\S+)$""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -118,6 +120,9 @@ class TiDB(MySQLProtocol):
     kept_settings = ("replication.max-replicas",)  # PD keeps those of its first start
     layout_settings = ("coprocessor.region-split-size",)
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"tidb_table_cache_lease": (1, 10)}
+    indexes_first = (
+        True  # one that is added waits for those of other tables, and each takes seconds
+    )
     admin_user = "root"
     repeated_errors = (9007,)  # write conflict, "try again later"
     waits_query = (
@@ -305,14 +310,16 @@ class TiDB(MySQLProtocol):
         return int(found["regions"])
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
-        """See :meth:`Engine.background_cycles`: flushes of TiKV's memtables, each when it is full.
+        """See :meth:`Engine.background_cycles`: merges of TiKV's flushed memtables into the tree.
 
-        It is the number of the column family with the most flushes and, with several stores, of the
-        store with the most. The embedded store reports none.
+        A memtable is flushed when it is full, and the files of four flushes (by default) are merged.
+        Most of what TiKV writes to the disk is written by merges. It is the number of the column family
+        with the most and, with several stores, of the store with the most. The embedded store reports
+        none.
         """
         del ask
         found = [
-            _flushes(page)
+            _merges(page)
             for services in pages().values()
             for service, page in services.items()
             if service.startswith("tikv")
@@ -377,11 +384,14 @@ class TiDB(MySQLProtocol):
                 return
 
 
-def _flushes(page: str) -> float:
-    """Return how many memtables were flushed, plus the filled share of the next, by TiKV's page."""
+def _merges(page: str) -> float:
+    """Return how many times flushed files were enough for a merge, with the fraction of the next."""
     of_family: dict[str, dict[str, float]] = defaultdict(dict)
     for match in _MEMTABLES.finditer(page):
-        for kind in ("flushed", "filled", "size"):
+        for kind in ("flushed", "filled", "size", "merged"):
             if family := match[kind]:
                 of_family[family][kind] = float(match["value"])
-    return max(one.get("flushed", 0.0) + one["filled"] / one["size"] for one in of_family.values())
+    return max(
+        (one.get("flushed", 0.0) + one["filled"] / one["size"]) / one["merged"]
+        for one in of_family.values()
+    )

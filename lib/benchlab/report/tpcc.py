@@ -503,7 +503,7 @@ def cycles(run: Run) -> pl.DataFrame:
     """Return when the engine finished a cycle of its background work, in the interval.
 
     A cycle is a checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory, a
-    flush of a memtable of TiKV.
+    merge of four flushed memtables of TiKV.
     ``minute`` counts from the interval's start. It is exact to a second, since the engine was asked
     once a second.
     """
