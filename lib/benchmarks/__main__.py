@@ -134,7 +134,7 @@ def _bulk_load(checkout: Repo, console: Console) -> Iterator[Row]:
 def _sysbench_load(checkout: Repo, console: Console) -> Iterator[Row]:
     for engine in TABLES.engines:
         with _loaded(checkout, TABLES, console, engine) as (_, trials, session):
-            yield sysbench_load.measure(session, trials[0].point, console)
+            yield from sysbench_load.measure(session, trials[0].point, console)
             session.stop()
 
 

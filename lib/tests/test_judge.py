@@ -597,6 +597,54 @@ def test_a_claim_without_a_test_says_what_it_would_take(judged):
     assert (one.verdict, one.reason) == ("not testable here", "A lab.")
 
 
+#: Test of the first of two claims that are judged together → verdict, found, reason; the second holds.
+TOGETHER = {
+    "holds": ({"test": "above"}, "reproduced", "2 of 2 are reproduced", ""),
+    "fails": (
+        {"test": "above", "by": 3},
+        "not reproduced",
+        "1 of 2 are reproduced",
+        "not reproduced: c0",
+    ),
+    "is of clients that were not run": (
+        {"test": "above", "at": [1024]},
+        "not testable here",
+        "1 of 2 are reproduced",
+        "not testable here: c0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_claims_that_others_decide_together(checkout, measured, case):
+    first, verdict, found, reason = TOGETHER[case]
+    sides = {"of": ONE, "over": OTHER}
+    set_claims(
+        checkout,
+        [
+            first | sides,
+            {"test": "above", "by": 1.5} | sides,
+            {"test": "together", "claims": ["c0", "c1"]},
+        ],
+    )
+    one = judge.judge(checkout, STUDY, rerun(measured({TUNED: HIGH, DEFAULT: LOW})))[2]
+    assert (one.verdict, one.found, one.reason) == (verdict, found, reason)
+    assert one.confidence is None
+
+
+@pytest.mark.parametrize("unknown", ["c7", "c0"])
+def test_claims_are_decided_together_by_others_that_have_a_test_of_their_own(checkout, unknown):
+    set_claims(
+        checkout,
+        [
+            {"test": "together", "claims": ["c1", unknown]},
+            {"test": "above", "of": ONE, "over": OTHER},
+        ],
+    )
+    with pytest.raises(UnknownName, match=f"claim '{unknown}'"):
+        study.load(checkout, STUDY)
+
+
 def test_a_version_other_than_the_articles_stands_beside_the_verdict(checkout, measured):
     above = {"test": "above", "of": ONE, "over": OTHER}
     set_claims(checkout, [above, above | {"at": [1024]}])

@@ -25,6 +25,7 @@ from benchlab.study.claims import (
     Ratio,
     Series,
     Share,
+    Together,
     Untested,
     clients_here,
     of_other_load,
@@ -40,8 +41,8 @@ _Key = tuple[str, str, str, type]
 def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
     """Yield every claim that no run of a plan will decide, with the reason.
 
-    Left out are claims that no run of any plan decides: audits, and claims whose test needs what
-    benchlab does not measure yet.
+    Left out are claims that no run of any plan decides: audits, claims that others decide together, and
+    claims whose test needs what benchlab does not measure yet.
 
     Args:
         study: with the claims.
@@ -53,7 +54,7 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
     cores = limits.cores if limits else instance.cores
     scaled = limits and (limits.enforce or cores != instance.cores)
     for claim in study.claims:
-        if isinstance(claim.decided_by, Audit | Untested):
+        if isinstance(claim.decided_by, Audit | Together | Untested):
             continue
         if claim.kind == "absolute" and scaled:
             yield claim, ABSOLUTE

@@ -29,13 +29,22 @@ from benchlab.claims.finding import Finding
 from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Estimate
 from benchlab.store.results import Rerun
-from benchlab.study.claims import ABSOLUTE, Claim, Untested, Verdict
+from benchlab.study.claims import ABSOLUTE, Claim, Together, Untested, Verdict
 
 _VERDICTS: dict[Answer, Verdict] = {
     Answer.HOLDS: "reproduced",
     Answer.FAILS: "not reproduced",
     Answer.OPEN: "inconclusive",
 }
+
+#: Order in which verdicts on several claims decide what they say together.
+_PRECEDENCE: tuple[Verdict, ...] = (
+    "not reproduced",
+    "depends",
+    "not testable here",
+    "inconclusive",
+    "reproduced",
+)
 
 #: Verdicts that a measurement decided.
 DECIDED = ("reproduced", "not reproduced", "depends")
@@ -74,9 +83,13 @@ def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judge
     """
     spec = study.load(repo, study_name)
     audited = {one.claim.id: _audited(one) for one in audit.of_study(repo, spec)}
-    others = [claim for claim in spec.claims if claim.id not in audited]
+    together = [claim for claim in spec.claims if isinstance(claim.decided_by, Together)]
+    others = [one for one in spec.claims if one.id not in audited and one not in together]
     evidence = Evidence(rerun) if rerun else None
     judged = audited | {one.claim.id: one for one in _family(spec.study, others, evidence)}
+    for claim in together:
+        of_others = [judged[name] for name in claim.decided_by.claims]
+        judged[claim.id] = _together(spec.study, claim, of_others)
     return [judged[claim.id] for claim in spec.claims]
 
 
@@ -99,6 +112,17 @@ def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> 
 def _is_decided(one: Judgement) -> bool:
     """Whether an interval decided the verdict, so that it may be wrong by chance."""
     return one.verdict in DECIDED and one.confidence is not None
+
+
+def _together(study_name: str, claim: Claim, others: list[Judgement]) -> Judgement:
+    """Judge a claim by the verdicts on others; it has no chance of its own to be wrong."""
+    verdict = min((one.verdict for one in others), key=_PRECEDENCE.index)
+    named = ", ".join(one.claim.id for one in others if one.verdict == verdict)
+    held = sum(one.verdict == "reproduced" for one in others)
+    reason = "" if verdict == "reproduced" else f"{verdict}: {named}"
+    return Judgement(
+        study_name, claim, verdict, f"{held} of {len(others)} are reproduced", reason=reason
+    )
 
 
 def _audited(audited: audit.Audited) -> Judgement:

@@ -20,6 +20,7 @@ from benchlab.study.claims import (
     Ratio,
     Share,
     Test,
+    Together,
 )
 
 
@@ -59,6 +60,8 @@ def _condition(test: Test) -> str:
             return "ends for want of memory"
         case Audit():
             return audited(test, test.value)
+        case Together():
+            return " and ".join(test.claims)
     return ""
 
 

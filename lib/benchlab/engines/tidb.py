@@ -78,6 +78,21 @@ ROUND_TRIPS = {
     ),
 }
 
+#: How a transaction is committed → counter of such transactions. With async commit the client has its
+#: answer after the first of the two phases.
+COMMITS = {
+    "one phase": r'tidb_tikvclient_one_pc_txn_counter_total\{type="ok"\}',
+    "async commit": r'tidb_tikvclient_async_commit_txn_counter_total\{type="ok"\}',
+    "two phases": r'tidb_tikvclient_commit_txn_counter_total\{type="ok"\}',
+}
+
+#: Counters of the regions to which transactions write, and of these transactions.
+REGIONS_WRITTEN = PerRequest(
+    r'tidb_tikvclient_txn_regions_num_sum\{type="2pc_prewrite"\}',
+    r'tidb_tikvclient_txn_regions_num_count\{type="2pc_prewrite"\}',
+    factor=1,
+)
+
 #: Major version of the first server that has cached tables.
 _FIRST_WITH_CACHED_TABLES = 6
 

@@ -173,6 +173,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "services": cpu.by_service(rerun),
         "own-work": tidb.own_work(rerun),
         "round-trips": tidb.round_trips(rerun),
+        "commits": tidb.commits(rerun),
     }
     made.context["agreeing"] = noise.AGREEING
     made.panels = findings.panels(rerun, source.measured)

@@ -1,8 +1,9 @@
-"""What TiDB's servers say of themselves: work that nobody asked for, and what a request waits for."""
+"""What TiDB's servers say of themselves: work that nobody asked for, what a request waits for, and how
+transactions are committed."""
 
 import polars as pl
 
-from benchlab.engines.tidb import OWN_WORK, ROUND_TRIPS, TiDB
+from benchlab.engines.tidb import COMMITS, OWN_WORK, REGIONS_WRITTEN, ROUND_TRIPS, PerRequest, TiDB
 from benchlab.report import points
 from benchlab.report.points import with_curve
 from benchlab.store.results import Rerun
@@ -11,6 +12,15 @@ _GREW = (
     "SELECT run_id, name, at_end - coalesce(at_begin, 0) AS grew FROM engine_counter"
     " SEMI JOIN chosen USING (run_id) WHERE at_end IS NOT NULL"
 )
+
+
+_REGIONS = (
+    'SELECT run_id, at_end AS "regions of the dataset" FROM engine_counter'
+    " SEMI JOIN chosen USING (run_id) WHERE name = 'regions'"
+)
+
+#: What names the curve of a run.
+_CURVE = ("engine", "variant", "workload")
 
 
 def own_work(rerun: Rerun) -> pl.DataFrame:
@@ -48,23 +58,53 @@ def round_trips(rerun: Rerun) -> pl.DataFrame:
     requests.
     """
     runs = _of_tidb(rerun, rerun.counted)
-    curve = ["engine", "variant", "workload"]
     per_run = (
         rerun.of_runs(_GREW, runs)
         .group_by("run_id")
-        .agg(
-            (
-                one.factor
-                * pl.col("grew").filter(pl.col("name").str.contains(one.above)).sum()
-                / pl.col("grew").filter(pl.col("name").str.contains(one.below)).sum()
-            ).alias(name)
-            for name, one in ROUND_TRIPS.items()
-        )
-        .join(runs.select("run_id", *curve), on="run_id")
-        .with_columns(pl.col(*ROUND_TRIPS).fill_nan(None))
+        .agg(_ratio(one).alias(name) for name, one in ROUND_TRIPS.items())
     )
-    counted = [name for name in ROUND_TRIPS if per_run[name].count()]
-    medians = per_run.group_by(curve).agg(pl.col(counted).median().round_sig_figs(3))
+    return _medians(rerun, per_run, runs, list(ROUND_TRIPS))
+
+
+def commits(rerun: Rerun) -> pl.DataFrame:
+    """Return to how many regions TiDB's transactions write, and how they are committed.
+
+    Transactions of the server's own are among them. Medians over the runs of a curve that writes.
+    Columns: ``curve``, ``workload``, ``regions of the dataset``, ``regions of a transaction``, and the
+    share of transactions (%) for each of :data:`~benchlab.engines.tidb.COMMITS`.
+    """
+    writing = [name for name, one in rerun.study.workloads.items() if one.writes]
+    runs = _of_tidb(rerun, rerun.counted).filter(pl.col("workload").is_in(writing))
+    committed = pl.sum_horizontal(_growth(pattern) for pattern in COMMITS.values())
+    shares = {f"{how} (%)": 100 * _growth(pattern) / committed for how, pattern in COMMITS.items()}
+    regions = {"regions of a transaction": _ratio(REGIONS_WRITTEN)}
+    per_run = (
+        rerun.of_runs(_GREW, runs)
+        .group_by("run_id")
+        .agg(one.alias(name) for name, one in (regions | shares).items())
+        .join(rerun.of_runs(_REGIONS, runs), on="run_id", how="left")
+    )
+    return _medians(rerun, per_run, runs, ["regions of the dataset", *regions, *shares])
+
+
+def _growth(pattern: str) -> pl.Expr:
+    """Return by how much the counters grew whose name matches a regular expression."""
+    return pl.col("grew").filter(pl.col("name").str.contains(pattern)).sum()
+
+
+def _ratio(one: PerRequest) -> pl.Expr:
+    return one.factor * _growth(one.above) / _growth(one.below)
+
+
+def _medians(
+    rerun: Rerun, per_run: pl.DataFrame, runs: pl.DataFrame, names: list[str]
+) -> pl.DataFrame:
+    """Return the medians over the runs of each curve, of the numbers that any run has."""
+    of_curves = per_run.join(runs.select("run_id", *_CURVE), on="run_id").with_columns(
+        pl.col(names).fill_nan(None)
+    )
+    counted = [name for name in names if of_curves[name].count()]
+    medians = of_curves.group_by(_CURVE).agg(pl.col(counted).median().round_sig_figs(3))
     found = points.in_order(with_curve(medians, rerun.study), rerun.study)
     return found.select("curve", points.named(rerun.study), *counted) if counted else found.clear()
 

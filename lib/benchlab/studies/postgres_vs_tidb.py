@@ -17,8 +17,11 @@ from benchlab.study.resources import RATES
 #: Concurrency at which the text reports the effect of the tuning.
 _EFFECT_CONCURRENCY = 16
 
-#: The claim that gives the article's peak at which it saw all its cores busy.
-_TUNED_PEAK = "postgres_tuned_peak_write_only"
+#: Engine → the claim that gives the article's peak at which it saw all its cores busy.
+_TUNED_PEAKS = {
+    "postgres": "postgres_tuned_peak_write_only",
+    "tidb": "tidb_tuned_peak_write_only",
+}
 
 #: Figure → variant of PostgreSQL whose write_only curve it shows in all envelopes.
 _ENVELOPES = {"envelopes": "default", "faster-disk": "tuned"}
@@ -43,7 +46,7 @@ def section(source: Source) -> Content:
         {
             "disk_mb_per_s": rerun.instance.disk_bytes_per_s / 1e6,
             "envelopes": measured["envelope"].unique().to_list(),
-            "cpu_ms": cpu_ms(rerun),
+            "cpu_ms": cpu_ms(rerun, "postgres"),
             "disk_speed": rerun.study.envelopes["faster_disk"].disk_speed,
             "effect": _effect(main),
         },
@@ -62,6 +65,7 @@ def section(source: Source) -> Content:
     made.tables = {
         "similitude": digits(similitude(rerun), "article", "ours"),
         "evidence": evidence.evidence(rerun, "postgres", "oltp_write_only"),
+        "evidence-tidb": evidence.evidence(rerun, "tidb", "oltp_write_only"),
         "checkpoints": checkpoints(rerun),
     }
     return made
@@ -142,15 +146,15 @@ def checkpoints(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def cpu_ms(rerun: Rerun) -> tuple[float, float] | None:
-    """Return the CPU time of a tuned write_only transaction in ms, the article's and ours.
+def cpu_ms(rerun: Rerun, engine: str) -> tuple[float, float] | None:
+    """Return the CPU time of an engine's tuned write_only transaction in ms, the article's and ours.
 
     The article's follows from its peak, at which it saw all its cores busy, with its load generator on
     the same machine. Ours is of engine, load generator and kernel threads, too: the median over the
     runs of the main envelope. ``None``: no run counts.
     """
     runs = rerun.metrics.filter(
-        engine="postgres",
+        engine=engine,
         variant="tuned",
         workload="oltp_write_only",
         envelope=DEFAULT_ENVELOPE,
@@ -161,16 +165,22 @@ def cpu_ms(rerun: Rerun) -> tuple[float, float] | None:
     ours = runs.select(1e3 * cores / pl.col("tps")).to_series().median()
     if ours is None:
         return None
-    peak = next(one.decided_by.value for one in rerun.study.claims if one.id == _TUNED_PEAK)
+    peak = next(
+        one.decided_by.value for one in rerun.study.claims if one.id == _TUNED_PEAKS[engine]
+    )
     return 1e3 * rerun.instance.cores / peak, ours
 
 
 def _cpu_rows(rerun: Rerun) -> list[tuple]:
-    found = cpu_ms(rerun)
     why = (
         "of engine, load generator and kernel; the article's if all its cores were busy at its peak"
     )
-    return [("CPU time of a tuned write_only transaction (ms)", *found, why)] if found else []
+    labels = {name: one.label for name, one in rerun.study.engines.items()}
+    return [
+        (f"CPU time of a tuned write_only transaction, {labels[engine]} (ms)", *found, why)
+        for engine in _TUNED_PEAKS
+        if (found := cpu_ms(rerun, engine))
+    ]
 
 
 def _wal_rows(rerun: Rerun) -> list[tuple]:

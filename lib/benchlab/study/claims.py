@@ -273,6 +273,14 @@ class Audit(StrictModel):
         return self
 
 
+class Together(StrictModel):
+    """What other claims of the study say together; their verdicts decide it."""
+
+    test: Literal["together"]
+    claims: Annotated[list[str], Field(min_length=2)]
+    """Ids of these claims; none of them has this test."""
+
+
 class Untested(StrictModel):
     """No test that the store can decide yet; ``needs`` says what a test would need."""
 
@@ -293,6 +301,7 @@ Test = Annotated[
     | Outcome
     | OutOfMemory
     | Audit
+    | Together
     | Untested,
     Field(discriminator="test"),
 ]

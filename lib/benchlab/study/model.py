@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from benchlab.errors import UnknownName
-from benchlab.study.claims import Bound, Claim
+from benchlab.study.claims import Bound, Claim, Together
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, ResourceKey, SingleWrites
 from benchlab.study.kinds import Dataset, DatasetModel, driver_names, driver_options
 from benchlab.study.resources import RESOURCES
@@ -500,6 +500,11 @@ class Study(StrictModel):
             if claim.id in ids:
                 raise Unresolved(f"{claim.id!r} is there twice", ("claims", number, "id"))
             ids.add(claim.id)
+        alone = {one.id for one in self.claims if not isinstance(one.decided_by, Together)}
+        for number, claim in enumerate(self.claims):
+            if isinstance(claim.decided_by, Together):
+                for other in claim.decided_by.claims:
+                    known("claim", other, alone, ("claims", number, "decided_by", "claims"))
             if not self.is_rerun:
                 continue
             for side, series in claim.series:
