@@ -641,7 +641,7 @@ def test_claims_are_decided_together_by_others_that_have_a_test_of_their_own(che
             {"test": "above", "of": ONE, "over": OTHER},
         ],
     )
-    with pytest.raises(UnknownName, match=f"claim '{unknown}'"):
+    with pytest.raises(StudyError, match=f"unknown claim '{unknown}'"):
         study.load(checkout, STUDY)
 
 
