@@ -250,16 +250,34 @@ def _position(
         return _more_than(len(curve[rival]), needed(rival))
 
     answer = position.between(low, high)
+    found = f"at {_clients(evidence, position.value)}"
+    if answer is Answer.HOLDS and (beside := _not_run_beside(low, high, curve, evidence)):
+        where = f"the article's {words.listed(beside)} clients, beside these, were not run"
+        return Finding(Answer.OPEN, found, where=where)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
     trials = [planned(one) for one in rivals]
     possible = ", ".join(str(one) for one in position.possible)
     return Finding(
         answer,
-        f"at {_clients(evidence, position.value)}",
+        found,
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
         trials_needed=None if None in trials else max(trials, default=None),
     )
+
+
+def _not_run_beside(low: float, high: float, curve: Curve, evidence: Evidence) -> list[int]:
+    """Return the article's clients between a range of ours and what was run next to it.
+
+    The curve may be as high there as in the range. Less than one client cannot be run.
+    """
+    below = max((one for one in curve if one < low), default=0)
+    above = min((one for one in curve if one > high), default=inf)
+    return [
+        one
+        for one in evidence.not_run(curve)
+        if (here := evidence.here(one)) >= 1 and (below < here < low or high < here < above)
+    ]
 
 
 def _level(test: Level, evidence: Evidence) -> Finding:

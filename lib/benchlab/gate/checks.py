@@ -62,6 +62,17 @@ def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
     return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
 
 
+def of_single_writes(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return one row for each check that applies to a load that single writes disturb.
+
+    It is not steady, and its reads go to the storage after each write: both are what it shows.
+
+    Columns: :data:`SCHEMA`. Arguments: see :func:`checks`.
+    """
+    rows = [_client(tables), _alone(tables)]
+    return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
+
+
 def _steady(tables: Mapping[str, pl.DataFrame], writes: bool) -> Row:
     from benchlab import stats  # slow to import, for notebooks that do not need it
 

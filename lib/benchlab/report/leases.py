@@ -81,13 +81,16 @@ def runs(rerun: Rerun) -> pl.DataFrame:
 def throughput_by_period(run: LeaseRun, every_s: int) -> list[float]:
     """Return the mean throughput of each complete period of a run with single writes.
 
+    Of several, the first is left out: no write before it slows its readers down.
+
     Args:
         run: the run.
         every_s: seconds of a period.
     """
     period = (pl.col("second") - 1) // every_s
     whole = run.seconds.group_by(period.alias("period")).agg(pl.len(), pl.col("tps").mean())
-    return whole.filter(len=every_s).sort("period")["tps"].to_list()
+    means = whole.filter(len=every_s).sort("period")["tps"].to_list()
+    return means[1:] or means
 
 
 def demonstration(rerun: Rerun) -> LeaseRun | None:
@@ -119,9 +122,10 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
     """Return the waits of the writes under each lease.
 
     Columns: ``lease (s)``, ``writes``, ``least (s)``, ``median (s)``, ``95th percentile (s)``,
-    ``greatest (s)``; ``over half a lease`` and ``within the lease``, shares of the writes with their
-    95 % intervals.
+    ``greatest (s)``; ``over half a lease`` and ``within the lease and 0.25 s``, shares of the writes
+    with their 95 % intervals. The quarter of a second is for the commit itself, as in the claim.
     """
+    within = "within the lease and 0.25 s"
     wait = pl.col("wait_s")
     return (
         waits.drop_nulls("lease_s")
@@ -133,10 +137,10 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
             wait.quantile(0.95, "nearest").round_sig_figs(3).alias("95th percentile (s)"),
             wait.max().round_sig_figs(3).alias("greatest (s)"),
             (wait >= pl.col("lease_s") / 2).alias("over half a lease"),
-            (wait <= pl.col("lease_s")).alias("within the lease"),
+            (wait <= pl.col("lease_s") + 0.25).alias(within),
         )
         .with_columns(
-            pl.col("over half a lease", "within the lease").map_elements(
+            pl.col("over half a lease", within).map_elements(
                 lambda those: words.estimated(stats.share(those.to_list())),
                 return_dtype=pl.String,
             )

@@ -42,7 +42,7 @@ from benchlab.store import writer
 from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
-from benchlab.study.intervention import LimitBlocks, OutcomeChecks
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
 from benchlab.study.roles import APP, LOAD, PRIMARY, is_database
 
 #: Content of benchlab's own captures.
@@ -192,6 +192,8 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
         tables["attribution"] = attribution.attribute(tables).with_columns(of_run)
         if record.trial.intervention is None:
             tables["gate"] = checks.checks(tables, workload.writes).with_columns(of_run)
+        elif isinstance(record.trial.intervention, SingleWrites):
+            tables["gate"] = checks.of_single_writes(tables).with_columns(of_run)
     return tables
 
 

@@ -44,12 +44,15 @@ _NOT_RUN = """
 """
 
 # The checks that runs did not pass; see benchlab.gate.checks.
-_NOT_PASSED = """
+_FAILED = """
     SELECT run_id, "check", value, found FROM gate SEMI JOIN chosen USING (run_id) WHERE NOT passed
-    UNION ALL (
-        SELECT run_id, 'steady', NULL, 'measured before there was a gate'
-        FROM chosen WHERE run_id NOT IN (SELECT run_id FROM gate)
-    )
+    ORDER BY ALL
+"""
+
+_NEVER_CHECKED = """
+    SELECT run_id, 'steady' AS "check", NULL::DOUBLE AS value,
+        'measured before there was a gate' AS found
+    FROM chosen WHERE run_id NOT IN (SELECT run_id FROM gate)
     ORDER BY ALL
 """
 
@@ -112,8 +115,13 @@ class Rerun:
 
     @property
     def single_writes(self) -> pl.DataFrame:
-        """The counted runs with single writes into a load that reads."""
-        return self._intervened("$.writes")
+        """The counted runs with single writes into a load that reads, without :attr:`not_alone`."""
+        return self._intervened("$.writes").join(self.not_alone, on="run_id", how="anti")
+
+    @cached_property
+    def not_alone(self) -> pl.DataFrame:
+        """Checks that counted runs with single writes did not pass; columns as :attr:`gate`."""
+        return self._failed(self._intervened("$.writes"))
 
     @property
     def outcomes(self) -> pl.DataFrame:
@@ -137,9 +145,14 @@ class Rerun:
         A run that was measured before there was a gate did not pass.
         """
         curves = self.last.filter(pl.col("intervention").is_null(), status="ok")
+        found = [self._failed(curves), self.of_runs(_NEVER_CHECKED, curves)]
+        return pl.concat(found).sort("run_id", maintain_order=True)
+
+    def _failed(self, runs: pl.DataFrame) -> pl.DataFrame:
+        """Return the checks that runs failed, with that of the host's speed, which takes all runs."""
         speeds = self.of_runs(metrics.SPEEDS, self.last.filter(status="ok"))
-        of_curves = uneven(speeds).join(curves, on="run_id", how="semi")
-        return pl.concat([self.of_runs(_NOT_PASSED, curves), of_curves]).sort(
+        of_speed = uneven(speeds).join(runs, on="run_id", how="semi")
+        return pl.concat([self.of_runs(_FAILED, runs), of_speed]).sort(
             "run_id", maintain_order=True
         )
 

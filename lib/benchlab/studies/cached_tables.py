@@ -227,7 +227,7 @@ def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
     )
     x = alt.X(
         "share:Q",
-        title="share of writes among the statements",
+        title="share of writes among the statements of a transaction, if none is repeated",
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(format=".0%", values=sorted(set(mixes["share"].to_list()))),
     )
