@@ -254,6 +254,10 @@ def _position(
     if answer is Answer.HOLDS and (beside := _not_run_beside(low, high, curve, evidence)):
         where = f"the article's {words.listed(beside)} clients, beside these, were not run"
         return Finding(Answer.OPEN, found, where=where)
+    within = [one for one in evidence.not_run(curve) if max(low, 1) <= evidence.here(one) <= high]
+    if answer is Answer.FAILS and within:
+        where = f"the article's {words.listed(within)} clients, where it should be, were not run"
+        return Finding(Answer.OPEN, found, where=where)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
     trials = [planned(one) for one in rivals]
