@@ -368,12 +368,13 @@ class TiDB(MySQLProtocol):
 
         The server adds changed rows to its statistics once a minute, even those that ANALYZE has
         already counted, and would then analyze again. So this waits for them and analyzes again.
-        Before, it waits until TiKV has split what is too large; the first runs would see that, too.
+        Meanwhile it waits until TiKV has split what is too large; the first runs would see that, too.
         """
-        self._wait_for_splits()
         self.analyze()
+        added = time.monotonic() + _CHANGES_ADDED_S
+        self._wait_for_splits()
         with self.asking() as ask:
-            for _ in range(_CHANGES_ADDED_S):
+            while True:
                 (changes,) = ask(
                     "SELECT SUM(m.modify_count) AS rows_changed FROM mysql.stats_meta m"
                     " JOIN information_schema.tables t ON t.tidb_table_id = m.table_id"
@@ -381,9 +382,9 @@ class TiDB(MySQLProtocol):
                 )
                 if changes["rows_changed"]:
                     break
+                if time.monotonic() > added:
+                    return
                 time.sleep(1)
-            else:
-                return
         self.analyze()
 
     def _wait_for_splits(self) -> None:
