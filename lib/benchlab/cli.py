@@ -54,10 +54,11 @@ _TargetOrStudys = Annotated[
 ]
 _ProfileThatRan = Annotated[
     str | None,
-    typer.Option("--profile", help="Whose runs; by default of the largest that was run."),
+    typer.Option("--profile", help="The profile whose runs; default: the largest that was run."),
 ]
 _TargetThatRan = Annotated[
-    str | None, typer.Option("--target", help="On which; by default that of the last run.")
+    str | None,
+    typer.Option("--target", help="The target of the runs; default: that of the last run."),
 ]
 
 
@@ -83,7 +84,10 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
         ] = (),
         retry_refused: Annotated[
             bool,
-            typer.Option("--retry-refused", help="Also what was refused: it may be there by now."),
+            typer.Option(
+                "--retry-refused",
+                help="Also what was refused before: an engine may be there by now.",
+            ),
         ] = False,
     ) -> None:
         checkout = repo.find()
@@ -183,7 +187,9 @@ def intervene(
     envelope: Annotated[
         str, typer.Option(help="An envelope rule of the study.")
     ] = study.DEFAULT_ENVELOPE,
-    profile: Annotated[str, typer.Option(help=f"On which scale: {', '.join(PROFILES)}.")] = "quick",
+    profile: Annotated[
+        str, typer.Option(help=f"The profile with the scale: {', '.join(PROFILES)}.")
+    ] = "quick",
     target_name: _TargetOrStudys = None,
     resource: Annotated[
         list[str],
@@ -194,7 +200,9 @@ def intervene(
         int, typer.Option("--block", help="Seconds of a block, the first of which does not count.")
     ] = 5,
     blocks: Annotated[int, typer.Option(help="Blocks of each resource.")] = 6,
-    trial: Annotated[int, typer.Option(help="Number of the repetition.")] = 1,
+    trial: Annotated[
+        int, typer.Option(help="Number of the run of this point; another number is another run.")
+    ] = 1,
 ) -> None:
     """Lower one limit at a time inside one steady run: what is each limit worth?"""
     from benchlab import store
@@ -257,6 +265,7 @@ def status() -> None:
     """Show what the store holds, and what failed, was refused or never finished."""
     from benchlab import store
     from benchlab.raw import folders
+    from benchlab.run import lock
     from benchlab.store import ingest
 
     checkout = repo.find()
@@ -280,9 +289,12 @@ def status() -> None:
     for reason in damaged.values():
         _say(f"damaged: {reason}")
     unfinished = folders.unfinished(checkout.raw)
+    user = lock.user()
     for folder in unfinished:
-        _say(f"unfinished (killed): {folder.name}")
-    if unfinished:
+        _say(f"unfinished{'' if user else ' (killed)'}: {folder.name}")
+    if unfinished and user:
+        _say(f"One of them may be running now: this machine is in use by {user}.")
+    elif unfinished:
         _say(
             "What a killed command left running or mounted is taken down by `benchlab teardown`, and"
             " by the next `benchlab run`."
@@ -430,7 +442,10 @@ def paper_command() -> None:
 @_typer.command("published")
 def published_command(
     write: Annotated[
-        bool, typer.Option("--write", help="Write them, and say what is left to write by hand.")
+        bool,
+        typer.Option(
+            "--write", help="Write what was counted to the dictionary; say what is left by hand."
+        ),
     ] = False,
 ) -> None:
     """For maintainers: count rows, cells and sums of data/published, and compare its dictionary."""
@@ -456,7 +471,10 @@ def published_command(
 @_typer.command("reference")
 def reference_command(
     kept: Annotated[
-        bool, typer.Option("--kept", help="Keep its runs, as after a change of the code.")
+        bool,
+        typer.Option(
+            "--kept", help="Keep the reference's runs; make anew only what is made from them."
+        ),
     ] = False,
 ) -> None:
     """For maintainers: make data/reference from your own runs, and all that is made from it."""

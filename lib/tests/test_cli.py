@@ -1,6 +1,7 @@
 """The command line: every mistake is one line that names the choices, and changes nothing."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from benchlab import cli
-from benchlab.run import ready
+from benchlab.run import lock, ready
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
 from conftest import STUDY, leave_claims_only, planned
@@ -62,7 +63,7 @@ UNKNOWN = {
 
 
 @pytest.fixture(autouse=True)
-def no_host(monkeypatch):
+def no_host(monkeypatch, tmp_path):
     """Nothing here may reach a host, whatever breaks."""
 
     def reached(self: Host, *command: str, **_: object) -> bytes:
@@ -70,6 +71,7 @@ def no_host(monkeypatch):
 
     monkeypatch.setattr(Host, "run", reached)
     monkeypatch.setattr(Host, "popen", reached)
+    monkeypatch.setattr(lock, "PATH", tmp_path / "lock")
     monkeypatch.setattr(ready, "provision", reached)
 
 
@@ -276,6 +278,12 @@ def test_status_shows_what_failed_and_what_was_killed(benchlab, checkout, close_
     # and the command that takes down what it may have left
     assert "`benchlab teardown`" in out
     assert "teardown" in COMMANDS
+    with lock.locked():
+        code, out, _ = benchlab("status")
+    assert code == 0
+    assert "unfinished: 20260101T000000.000000-00000000" in out
+    assert f"process {os.getpid()}" in out  # of the benchlab that holds the machine
+    assert "teardown" not in out
 
 
 def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):

@@ -1,5 +1,9 @@
 """Preflight: what is missing is said before anything is started, with how much of it is needed."""
 
+import os
+import subprocess
+from unittest.mock import Mock
+
 import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
@@ -99,6 +103,17 @@ def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sud
             check()
         assert str(error.value) == message
     assert doctor.examine(None, on) == [doctor.Finding("root", False, message)]
+
+
+def test_a_command_that_does_not_end_in_time_is_killed_also_below_sudo(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "sudo").write_text('#!/bin/sh\nshift\necho "$@" >>"$0.said"\nexec "$@"\n')
+    (tmp_path / "sudo").chmod(0o755)
+    monkeypatch.setattr(subprocess.Popen, "kill", Mock(side_effect=PermissionError))
+    with pytest.raises(TargetError, match=r"^here: sleep: did not end within 0.2 s$"):
+        Host(name="here").run("sleep", "60", timeout_s=0.2)
+    assert (tmp_path / "sudo.said").read_text().splitlines()[1].startswith("kill ")
 
 
 def test_a_program_that_is_missing_is_named(monkeypatch):

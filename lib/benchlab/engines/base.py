@@ -61,7 +61,7 @@ class Endpoint(BaseModel):
     host: str
     port: int
     user: str
-    password: str = ""
+    password: str = Field("", repr=False)
     database: str = "sbtest"
 
 

@@ -401,13 +401,21 @@ class TiDB(MySQLProtocol):
 
 
 def _merges(page: str) -> float:
-    """Return how many times flushed files were enough for a merge, with the fraction of the next."""
+    """Return how many times flushed files were enough for a merge, with the fraction of the next.
+
+    Raises:
+        EngineError: the page does not have what it takes.
+    """
     of_family: dict[str, dict[str, float]] = defaultdict(dict)
     for match in _MEMTABLES.finditer(page):
         for kind in ("flushed", "filled", "size", "merged"):
             if family := match[kind]:
                 of_family[family][kind] = float(match["value"])
-    return max(
+    found = [
         (one.get("flushed", 0.0) + one["filled"] / one["size"]) / one["merged"]
         for one in of_family.values()
-    )
+        if one.keys() >= {"filled", "size", "merged"}
+    ]
+    if not found:
+        raise EngineError("tidb: TiKV's page has no memtables of rows")
+    return max(found)

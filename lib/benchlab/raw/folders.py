@@ -26,7 +26,7 @@ def finished(raw: Path) -> Iterator[Path]:
 
 
 def unfinished(raw: Path) -> list[Path]:
-    """Return the folders of runs that were killed."""
+    """Return the folders of runs that are running or were killed."""
     runs = (path for path in sorted(raw.glob("*-*")) if path.is_dir())
     return [path for path in runs if not (path / RECORD_NAME).exists()]
 

@@ -91,8 +91,8 @@ class BatchRun:
                 restore = restores(trial.point, since)
                 peak_tps = self.peaks_tps.get(trial.key)
                 ended = run_trial(self.session, trial, self.raw, restore, before_load, peak_tps)
-                since = [] if restore else since
-                since += [trial.point] if ended.began else []
+                # what a start that failed has left is restored before the next one
+                since = [*([] if restore else since), trial.point] if ended.began else []
                 if closing:
                     yield _reported(closing.result())
                 closing = closer.submit(ended.close)

@@ -9,7 +9,7 @@ from benchlab.errors import RunFailed
 from benchlab.run.schedule import Block, schedule
 from benchlab.study.intervention import LimitBlocks
 from benchlab.study.resources import LOWERED
-from benchlab.target.host import AGENT, Host
+from benchlab.target.host import AGENT, Host, kill
 
 #: The agent restores the limits within milliseconds, unless another of its commands holds the host.
 _END_TIMEOUT_S = 60
@@ -58,7 +58,7 @@ class RunningIntervention:
         try:
             printed, said = self._agent.communicate(timeout=_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._agent.kill()
+            kill(self._agent)
             self._agent.communicate()
             late = f"intervention: the agent did not end in {_END_TIMEOUT_S} s"
             return {blocks.FILE: self._header}, late

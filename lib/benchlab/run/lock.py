@@ -38,6 +38,16 @@ def locked() -> Iterator[None]:
         yield
 
 
+def user() -> str | None:
+    """Return which benchlab uses this machine now; ``None`` if none does, or it is unknown."""
+    with suppress(OSError), PATH.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return lock.read() or "another benchlab"
+    return None
+
+
 def _opened() -> TextIO:
     """Open the file that is locked; the sweeps of all users can open it."""
     with suppress(FileExistsError):

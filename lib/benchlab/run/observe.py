@@ -19,7 +19,7 @@ from benchlab.observers.log_trace import LogTrace
 from benchlab.raw.record import RunFolder
 from benchlab.study.roles import is_database
 from benchlab.target import Node
-from benchlab.target.host import AGENT
+from benchlab.target.host import AGENT, kill
 from benchlab.target.session import Session
 
 #: The agent gives observers 30 s to begin.
@@ -67,7 +67,7 @@ class Observers:
         try:
             archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._agent.kill()
+            kill(self._agent)
             archive, errors = b"", b"observers did not end in time"
         _keep(archive.removeprefix(BEGUN), errors, folder, self._node)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchlab.agent.system import keep_time
+from benchlab.target.host import kill
 
 #: Seconds to wait for the rest of the output: a killed program may leave a child that holds it open.
 _LAST_WORDS_S = 5
@@ -108,10 +109,7 @@ class _Running:
         """Kill it if it is still running."""
         if self.process.poll() is None:
             self._was_killed = True
-            try:
-                self.process.kill()
-            except PermissionError:  # sudo is root's, and passes this signal on
-                subprocess.run(["sudo", "-n", "kill", str(self.process.pid)], check=False)
+            kill(self.process)
 
     def done(self) -> Ended:
         """Wait for its end and return its result."""

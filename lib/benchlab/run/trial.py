@@ -222,7 +222,10 @@ class _Run:
         try:
             for observers in self.observers:
                 observers.wait()
-            with self._background(), self._replication():
+            with (
+                self._polled(background.NAME, self._poll_background()),
+                self._polled(replication.NAME, self._poll_standbys()),
+            ):
                 for stage in self.driver.stages(self._job):
                     if phase := stage.measured:
                         self._measure(stage, phase)
@@ -288,12 +291,9 @@ class _Run:
             actions.append((phase.begin_s, lambda: count("begin")))
         else:
             count("begin")
-        if phase.end_s is not None:
-            actions.append((phase.end_s, lambda: count("end")))
-        with self._waits(), self._intervened() as begin:
+        with self._polled(sessions.NAME, self._poll_sessions()), self._intervened() as begin:
             self._stages.run(stage, [*actions, (phase.begin_s, begin)], self._measured)
-        if phase.end_s is None:
-            count("end")
+        count("end")
 
     def keep_log(self) -> None:
         """Write the engine's log since the cold start into the run's folder."""
@@ -413,40 +413,30 @@ class _Run:
             self.folder.write(speed.name(moment), node.agent("speed"), node.name)
 
     @contextmanager
-    def _waits(self) -> Iterator[None]:
-        """Sample what the engine's sessions wait for, if the engine reports it."""
-        if not self.session.engine.waits_query:
-            yield
-            return
-        poll = sessions.poll(self.session.engine)
+    def _polled(self, name: str, poll: Poll | None) -> Iterator[None]:
+        """Keep what a poll reads while the block runs; ``None``: nothing is polled."""
         try:
             yield
         finally:
-            self.folder.write(sessions.NAME, poll.stop())
+            if poll:
+                self.folder.write(name, poll.stop())
 
-    @contextmanager
-    def _background(self) -> Iterator[None]:
-        """Sample the progress of the engine's background work, if the workload writes."""
-        if not self.trial.point.workload.writes:
-            yield
-            return
-        self.background = background.poll(self.session)
-        try:
-            yield
-        finally:
-            self.folder.write(background.NAME, self.background.stop())
+    def _poll_sessions(self) -> Poll | None:
+        """Start to poll what the engine's sessions do, if the engine reports it."""
+        engine = self.session.engine
+        return sessions.poll(engine) if engine.waits_query else None
 
-    @contextmanager
-    def _replication(self) -> Iterator[None]:
-        """Sample how far the standbys are, if there are any and the engine reports it."""
-        if len(self.session.nodes) < 2 or not self.session.engine.standbys_query:
-            yield
-            return
-        poll = replication.poll(self.session.engine)
-        try:
-            yield
-        finally:
-            self.folder.write(replication.NAME, poll.stop())
+    def _poll_background(self) -> Poll | None:
+        """Start to poll the engine's background work, if the workload writes."""
+        if self.trial.point.workload.writes:
+            self.background = background.poll(self.session)
+        return self.background
+
+    def _poll_standbys(self) -> Poll | None:
+        """Start to poll how far the standbys are, if there are any and the engine reports it."""
+        engine = self.session.engine
+        has_any = len(self.session.nodes) > 1 and engine.standbys_query
+        return replication.poll(engine) if has_any else None
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

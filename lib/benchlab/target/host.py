@@ -73,27 +73,36 @@ class Host(BaseModel):
             TargetError: it did not end in time, or it failed; the message ends with the last line of
                 its error output.
         """
-        argv = self.argv(*command)
+        argv, pipe = self.argv(*command), subprocess.PIPE
         try:
-            done = subprocess.run(
-                argv, input=stdin, capture_output=True, timeout=timeout_s, check=False
+            process = subprocess.Popen(
+                argv,
+                stdin=None if stdin is None else pipe,
+                stdout=pipe,
+                stderr=pipe,
             )
-        except subprocess.TimeoutExpired as error:
-            raise TargetError(
-                f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
-            ) from error
         except FileNotFoundError as error:
             if argv[0] == "sudo":
                 raise self._no_root("sudo: not installed") from error
             raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
-        if done.returncode:
-            last = _last_line(done.stderr, done.returncode)
-            if self.connection == "ssh" and done.returncode == _SSH_FAILED:
+        with process:
+            try:
+                printed, said = process.communicate(stdin, timeout=timeout_s)
+            except BaseException as error:
+                kill(process)
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                raise TargetError(
+                    f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
+                ) from error
+        if process.returncode:
+            last = _last_line(said, process.returncode)
+            if self.connection == "ssh" and process.returncode == _SSH_FAILED:
                 raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
             if last.startswith("sudo: "):
                 raise self._no_root(last)
             raise TargetError(f"{self.name}: {command[0]}: {last}")
-        return done.stdout
+        return printed
 
     def popen(self, *command: str, **streams) -> subprocess.Popen:
         """Start a command and return the local process: sudo, ssh or the command itself."""
@@ -212,6 +221,14 @@ class Tunnel:
 
 
 @cache
+def kill(process: subprocess.Popen) -> None:
+    """Kill a process that :meth:`Host.popen` started, and what it runs as root."""
+    try:
+        process.kill()
+    except PermissionError:  # sudo is root's, and passes this signal on
+        subprocess.run(["sudo", "-n", "kill", str(process.pid)], check=False)
+
+
 def _sockets() -> Path:
     """Return the folder of ssh's sockets, for this user only: a socket gives access to its host."""
     folder = Path(tempfile.gettempdir()) / f"benchlab-ssh-{os.getuid()}"

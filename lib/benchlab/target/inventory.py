@@ -75,7 +75,7 @@ def instance_type(repo: Repo, name: str) -> Instance:
     if figures is None:
         known = [one for one in names(repo) if _instance_type(repo, one)]
         raise UnknownName("instance type", name, known)
-    with _errors_named(name):
+    with _errors_named(name, "instance_type: "):
         return Instance.model_validate(figures)
 
 
@@ -87,8 +87,8 @@ def _instance_type(repo: Repo, name: str) -> dict | None:
 
 
 @contextmanager
-def _errors_named(name: str) -> Iterator[None]:
-    """Raise what is wrong with an inventory's files as an error in one line that names it.
+def _errors_named(name: str, variable: str = "") -> Iterator[None]:
+    """Raise what is wrong with an inventory's files, or with a variable, as an error in one line.
 
     Raises:
         TargetError: a file cannot be parsed, or a value is not what its variable needs.
@@ -98,7 +98,7 @@ def _errors_named(name: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise TargetError(f"inventory {name}: instance_type: {problem(error)}") from error
+        raise TargetError(f"inventory {name}: {variable}{problem(error)}") from error
     except (AnsibleError, YAMLError, ValueError) as error:
         raise TargetError(f"inventory {name}: {' '.join(str(error).split())}") from error
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from benchlab.engines import Endpoint, Engine, engine_class
-from benchlab.errors import EngineError, UnknownName
+from benchlab.errors import EngineError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.study.roles import LOAD
 from benchlab.target.deployment import Deployment, Node
@@ -250,5 +250,5 @@ class Session:
         timeout = {"timeout_s": _COPY_TIMEOUT_S} if verb in _COPYING else {}
         try:
             return json.loads(node.agent("engine", self.engine_name, verb, *options, **timeout))
-        except Exception as error:
+        except (TargetError, ValueError) as error:
             raise EngineError(f"{self.engine_name}: {verb}: {error}") from error

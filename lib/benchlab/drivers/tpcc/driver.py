@@ -6,7 +6,6 @@ standard wants no break between them (clause 5.5.1).
 """
 
 import itertools
-import json
 import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -265,14 +264,7 @@ def _mix(way: str, processes: int) -> checks.Mix:
 
 def _server(job: Job) -> Process:
     """Return the application server's process; it reads the database's address from its input."""
-    option, endpoint = options.effective(job.engine.name, job.options), job.engine.endpoint
-    address = {
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "user": endpoint.user,
-        "password": endpoint.password,
-        "database": endpoint.database,
-    }
+    option = options.effective(job.engine.name, job.options)
     argv = _program(
         "was",
         {
@@ -292,7 +284,7 @@ def _server(job: Job) -> Process:
         Process(
             _WAS,
             [*argv, *switches, "--until-left"],
-            f"{json.dumps(address)}\n".encode(),
+            f"{job.engine.endpoint.model_dump_json()}\n".encode(),
             role=job.application_role,
             makes_files=True,
             serves=True,
