@@ -150,11 +150,9 @@ def test_names_that_are_not_to_be_believed_are_not_shown():
 
 def test_only_the_engines_own_threads_count():
     stacks = perf.stacks(perf.fold(SCRIPT))
-    shares = flame.families(stacks, "postgres")
-    assert shares["samples"].sum() == 19  # of the recorded 48
-    assert shares["share"].sum() == pytest.approx(1)
-    assert flame.families(stacks, "oceanbase").is_empty()
-    assert flame.families(stacks, "nosuchengine").is_empty()
+    assert flame.of_engine(stacks, "postgres")["samples"].sum() == 19  # of the recorded 48
+    assert flame.of_engine(stacks, "oceanbase").is_empty()
+    assert flame.of_engine(stacks, "nosuchengine").is_empty()
 
 
 def test_top_functions_are_those_that_decided_most():

@@ -123,6 +123,22 @@ def test_a_notebook_reads_whole_runs_while_a_sweep_ingests(checkout, batches, cl
     assert start(NOTEBOOK).answer() == [11, 11, 0]
 
 
+def test_a_query_for_some_runs_sees_them_after_their_files_were_replaced(
+    checkout, batches, close_run
+):
+    records = []
+    for trial in batches()[0].trials[:2]:  # a segment each
+        records.append(close_run(trial=trial))
+        ingest.ingest_new(checkout)
+    one = records[0].run_id
+    with open_store(checkout.store) as store:
+        ingest.rebuild(checkout)
+        samples = store.sql("FROM os_sample SEMI JOIN chosen USING (run_id)", chosen=[one])
+        assert set(samples["run_id"]) == {one}
+        # and the next query sees all of them again
+        assert store.sql("SELECT DISTINCT run_id FROM os_sample").height == 2
+
+
 def test_two_ingests_at_once_add_each_run_once(checkout, batches, close_run, start):
     both = [start(INGEST), start(INGEST)]
     for round_ in range(1, 4):

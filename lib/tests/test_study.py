@@ -39,8 +39,8 @@ MISTAKES = {
     "unknown profile": ("  smoke:", "  smoek:", "'smoke', 'quick', 'standard' or 'paper'"),
     "unknown start": ("start: prewarm", "start: warm", "'cold' or 'prewarm'"),
     "unknown engine in the matrix": (
-        "engines: [postgres, tidb]",
-        "engines: [postgres, tdib]",
+        "engines: [tidb]",
+        "engines: [tdib]",
         "engine 'tdib'",
         "oceanbase, postgres, tidb",
     ),

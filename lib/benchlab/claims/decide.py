@@ -49,32 +49,40 @@ def decide(test: OfCurves, evidence: Evidence) -> Finding:
     """
     if len(test.parts) == 1:
         return _TESTS[type(test)](test.parts[0], evidence)
+    if test.take == "each":
+        return _each([_named(part, evidence) for part in test.parts])
+    return _every(test, evidence)
+
+
+def _every(test: OfCurves, evidence: Evidence) -> Finding:
+    """Return the finding that decides whether a test holds for every one of its curves.
+
+    As in :func:`benchlab.stats.everywhere`: that it fails for one has as many chances to be wrong as
+    there are curves, so it must fail with an interval that holds for all of them at once.
+    """
+    at_once = evidence.at(1 - (1 - evidence.confidence) / len(test.parts))
     found: list[Finding] = []
     missing: NotTestable | None = None
     for part in test.parts:
         try:
-            finding = _TESTS[type(test)](part, evidence)
+            finding = _named(part, evidence)
+            if finding.answer is Answer.FAILS and _named(part, at_once).answer is not Answer.FAILS:
+                finding = replace(finding, answer=Answer.OPEN)
         except NotTestable as reason:
             missing = missing or reason
         else:
-            curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
-            named = ", ".join(filter(None, (curve, finding.where)))
-            found.append(replace(finding, where=named))
-    if test.take in ("least", "greatest"):
-        if missing:
-            raise missing
-        extreme = min if test.take == "least" else max
-        return extreme(found, key=lambda one: one.number.value)
-    if test.take == "each":
-        if missing:
-            raise missing
-        return _each(found)
-    settled, order = _SETTLED_BY[test.take]
-    if missing and not any(one.answer is settled for one in found):
+            found.append(finding)
+    if missing and not any(one.answer is Answer.FAILS for one in found):
         raise missing
-    # among equal answers "any" shows the one most in favour of the claim, "every" the one least
-    sign = -1 if test.take == "any" else 1
-    return min(found, key=lambda one: (order.index(one.answer), sign * _margin(test, one)))
+    # among equal answers the one least in favour of the claim
+    return min(found, key=lambda one: (_PRECEDENCE.index(one.answer), _margin(test, one)))
+
+
+def _named(part: OfCurves, evidence: Evidence) -> Finding:
+    """Decide a test of one curve of several, and name the curve."""
+    finding = _TESTS[type(part)](part, evidence)
+    curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
+    return replace(finding, where=", ".join(filter(None, (curve, finding.where))))
 
 
 def _each(found: list[Finding]) -> Finding:
@@ -96,12 +104,8 @@ def _margin(test: OfCurves, finding: Finding) -> float:
     return min(value - low, high - value)
 
 
-#: ``take`` of a test → the answer of one curve that settles the test; all answers in order of
-#: precedence.
-_SETTLED_BY = {
-    "every": (Answer.FAILS, (Answer.FAILS, Answer.OPEN, Answer.HOLDS)),
-    "any": (Answer.HOLDS, (Answer.HOLDS, Answer.OPEN, Answer.FAILS)),
-}
+#: Order in which the answers about several curves decide.
+_PRECEDENCE = (Answer.FAILS, Answer.OPEN, Answer.HOLDS)
 
 
 def _above(test: Above, evidence: Evidence) -> Finding:
@@ -221,7 +225,7 @@ def _knee(test: Knee, evidence: Evidence) -> Finding:
     def needed(rival: int) -> int | None:
         # whether it reaches that share of the peak, as in stats.knee
         confidence = 1 - (1 - evidence.confidence) / (len(curve) - 1)
-        highest = curve[stats.peak(curve).value]
+        highest = curve[stats.highest(curve)]
         return stats.trials_to_tell(curve[rival], highest, (stats.KNEE,), confidence)
 
     position = stats.knee(curve, confidence=evidence.confidence)
@@ -525,7 +529,7 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
     """
     throughput = series.model_copy(update={"metric": _THROUGHPUT})
     evidence.require_whole(throughput)
-    at = stats.peak(evidence.curve(throughput)).value
+    at = stats.highest(evidence.curve(throughput))
     if at not in curve:
         raise NotTestable(
             f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"

@@ -102,8 +102,8 @@ def _reason(
     done, test = _done_in(claim), claim.decided_by
     found = [_reason_of_part(study, part, run, scale, profile, done) for part in test.parts]
     reasons = [reason for reason in found if reason]
-    # one curve of several may settle these alone
-    if test.take in ("every", "any") and len(reasons) < len(found):
+    # one curve of several that contradicts settles it alone
+    if test.take == "every" and len(reasons) < len(found):
         return None
     return reasons[0] if reasons else None
 

@@ -100,7 +100,7 @@ class Planner:
 
         return self._shuffled(self.study.matrix, points, seed, numbers)
 
-    def open_loops(self, seed: int = 1) -> list[Batch]:
+    def open_loops(self) -> list[Batch]:
         """Return the trials along shares of the highest throughput; see :meth:`closed_loops`."""
         return self._shuffled(
             self.study.open_loops,
@@ -112,7 +112,7 @@ class Planner:
                 }
                 for share in block.shares
             ],
-            seed,
+            seed=1,
         )
 
     def interventions(self) -> list[Batch]:

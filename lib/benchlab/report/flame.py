@@ -259,17 +259,6 @@ def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
     )
 
 
-def families(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
-    """Return ``family``, ``samples``, ``share`` (of the engine's CPU time) in the order of families."""
-    return (
-        of_engine(stacks, role)
-        .group_by("family")
-        .agg(pl.col("samples").sum())
-        .with_columns((pl.col("samples") / pl.col("samples").sum()).alias("share"))
-        .sort(pl.col("family").cast(pl.Enum(FAMILIES)))
-    )
-
-
 def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.DataFrame:
     """Return the functions that decided most of each family: ``family``, ``function``, ``share``.
 

@@ -46,8 +46,7 @@ def samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
         run_ids: name to show → run.
 
     Returns:
-        ``run``, ``second``, ``engine_cores``, ``client_cores``, ``write_mb_per_s``,
-        ``read_mb_per_s``.
+        ``run``, ``second``, ``engine_cores``, ``client_cores``, ``write_mb_per_s``.
     """
     frames = []
     for name, run_id in run_ids.items():
@@ -59,8 +58,7 @@ def samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
                         AS engine_cores,
                     any_value(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') / 1e6
                         AS client_cores,
-                    any_value(value) FILTER (metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s,
-                    any_value(value) FILTER (metric = 'read_bytes_per_s') / 1e6 AS read_mb_per_s
+                    any_value(value) FILTER (metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s
                 FROM os_sample JOIN run USING (run_id)
                 WHERE run_id = ? AND observer = 'sample'
                     AND t > measure_begin + 1 AND t <= measure_end

@@ -27,7 +27,10 @@ def content(repo: Repo) -> Content:
     return Content(
         {
             "simulated": {
-                "made": max(found.intervals["made"].max(), found.stopping["made"].max()),
+                "made": max(
+                    one["made"].max()
+                    for one in (found.intervals, found.verdicts, found.agreement, found.stopping)
+                ),
                 "reruns": found.intervals["reruns"].max(),
                 "pairs": found.agreement["pairs"].max(),
                 "runs": found.stopping["runs"].max(),

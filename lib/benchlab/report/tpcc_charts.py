@@ -18,7 +18,7 @@ _WIDTH, _HEIGHT = 560, 220
 _SMALL_WIDTH, _SMALL_HEIGHT = 150, 100
 _HALF_WIDTH, _HALF_HEIGHT = 245, 130
 
-_BAR, _INK, _FAINT, _LABEL = "#6baed6", "#222222", "#777777", "#555555"
+_BAR, _INK, _FAINT = "#6baed6", "#222222", "#777777"
 
 #: Mark of a histogram → dash pattern.
 _DASHES = {"mean": [4, 3], "90th percentile": [1, 0]}

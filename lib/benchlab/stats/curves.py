@@ -46,14 +46,14 @@ def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
     Raises:
         ValueError: no concurrencies, or a median of zero.
     """
-    order, highest = sorted(curve), _highest(curve)
+    order = sorted(curve)
     rivals = len(order) - 1
     # a one-sided bound is the lower bound of a two-sided interval with twice the error
     lows = _lows(curve, 1 - 2 * (1 - confidence) / rivals) if rivals else {}
     possible = [
         one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
     ]
-    return Position(highest, tuple(possible))
+    return Position(highest(curve), tuple(possible))
 
 
 def knee(curve: Curve, share: float = KNEE, confidence: float = CONFIDENCE) -> Position:
@@ -74,7 +74,7 @@ def knee(curve: Curve, share: float = KNEE, confidence: float = CONFIDENCE) -> P
     """
     if not 0 < share < 1:
         raise ValueError(f"a share of {share}; it must be between 0 and 1")
-    order, best = sorted(curve), median(curve[_highest(curve)]).value
+    order, best = sorted(curve), median(curve[highest(curve)]).value
     value = next(one for one in order if median(curve[one]).value >= share * best)
     rivals = len(order) - 1
     lows = _lows(curve, 1 - (1 - confidence) / rivals) if rivals else {}
@@ -101,7 +101,7 @@ def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:
         ValueError: no concurrencies, or one without trials.
     """
     n = min(len(values) for values in curve.values())
-    value = median(curve[_highest(curve)]).value
+    value = median(curve[highest(curve)]).value
     at_once = 1 - (1 - confidence) / len(curve)
     lows = [median(values, at_once).low for values in curve.values()]
     highs = [median(values, confidence).high for values in curve.values()]
@@ -159,7 +159,12 @@ def greatest_ratio(
     return at, Estimate(ratios[at].value, max(lows), max(highs), n)
 
 
-def _highest(curve: Curve) -> int:
+def highest(curve: Curve) -> int:
+    """Return the concurrency with the highest median.
+
+    Raises:
+        ValueError: no concurrencies.
+    """
     if not curve:
         raise ValueError("a curve of no concurrencies")
     return max(sorted(curve), key=lambda one: median(curve[one]).value)

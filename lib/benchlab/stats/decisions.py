@@ -22,8 +22,8 @@ class Answer(StrEnum):
 class Decision:
     """An answer about several numbers at once, with the one that decides it.
 
-    ``at`` is the concurrency of that number. The interval of a FAILS is one of several that hold at
-    once, and is therefore wider.
+    ``at`` is the concurrency of that number. A FAILS is decided by wider intervals, which hold all at
+    once; the number has the interval that was asked for.
 
     From :func:`above_everywhere`, the number is a ratio: for HOLDS the one nearest to failing, for
     FAILS the one that contradicts the statement most clearly, and for OPEN the one that supports it
@@ -90,8 +90,8 @@ def everywhere(
     places = list(places)
     at_once = 1 - (1 - confidence) / len(places)
     for at in places:
-        if decide(number := estimate(at, at_once)) is Answer.FAILS:
-            return Decision(Answer.FAILS, at, number)
+        if decide(estimate(at, at_once)) is Answer.FAILS:
+            return Decision(Answer.FAILS, at, estimate(at, confidence))
     numbers = {at: estimate(at, confidence) for at in places}
     unsure = [at for at, number in numbers.items() if decide(number) is not Answer.HOLDS]
     at = (unsure or places)[0]
@@ -128,7 +128,7 @@ def above_everywhere(
     lower = {at: one for at, one in lower.items() if exceeds(one, least) is Answer.FAILS}
     if lower:
         at = min(lower, key=lambda at: lower[at].high)
-        return Decision(Answer.FAILS, at, lower[at])
+        return Decision(Answer.FAILS, at, ratio(above[at], below[at], confidence))
     ratios = {at: ratio(above[at], below[at], confidence) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
     unsure = [at for at in lows if exceeds(ratios[at], least) is not Answer.HOLDS]

@@ -149,16 +149,10 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         The columns of ``runs``, and the columns of :data:`METRICS` that are not among them.
     """
     transactions = pl.col("transactions")
-    joined = (
-        runs.join(store.sql(_SAMPLED, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_SPEED, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_FOREIGN, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_COUNTED, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_RULES, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_NEW_ORDERS, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(store.sql(_AFTER_CYCLES, chosen=runs["run_id"]), on="run_id", how="left")
-        .join(_percentiles(store, runs), on="run_id", how="left")
-    )
+    joined = runs
+    for query in (_SAMPLED, _SPEED, _FOREIGN, _COUNTED, _RULES, _NEW_ORDERS, _AFTER_CYCLES):
+        joined = joined.join(store.sql(query, chosen=runs["run_id"]), on="run_id", how="left")
+    joined = joined.join(_percentiles(store, runs), on="run_id", how="left")
     return joined.with_columns(
         (pl.col("queries") / pl.col("measured_s")).alias("qps"),
         (pl.col("ignored_errors") / transactions).alias("errors_per_transaction"),

@@ -68,15 +68,15 @@ def narrowed(
         return
     # a table name that is no table in the query only costs a view
     tables = sorted(set(re.findall(r"\w+", query)) & set(RUN_TABLES))
-    for table in tables:
-        # a temporary view hides the one of the same name
-        body = _body(connection, location, fewer, table)
-        execute(connection, f'CREATE OR REPLACE TEMP VIEW "{table}" AS {body}')
     try:
+        for table in tables:
+            # a temporary view hides the one of the same name
+            body = _body(connection, location, fewer, table)
+            execute(connection, f'CREATE OR REPLACE TEMP VIEW "{table}" AS {body}')
         yield
     finally:
         for table in tables:
-            execute(connection, f'DROP VIEW temp."{table}"')
+            execute(connection, f'DROP VIEW IF EXISTS temp."{table}"')
 
 
 def _body(
@@ -86,8 +86,12 @@ def _body(
     table: str,
 ) -> str:
     """Return the query that is a table's view."""
-    source = _globbed(location, table) if found is None else _named(location, found, table)
-    held = _held(connection, source) if source else set()
+    if found is None:
+        source = _globbed(location, table)
+        held = _held(connection, source, may_lack=True)
+    else:
+        source = _named(location, found, table)
+        held = _held(connection, source, may_lack=False) if source else set()
     types = columns()[table]
     # columns of every schema must be there: other exports are refused, not read in part
     shown = types.keys() - (ADDED.get(table, set()) - held) if held else set()
@@ -126,10 +130,18 @@ def _globbed(location: str | Path, table: str) -> str:
     )
 
 
-def _held(connection: duckdb.DuckDBPyConnection, source: str) -> set[str]:
+def _held(connection: duckdb.DuckDBPyConnection, source: str, *, may_lack: bool) -> set[str]:
+    """Return the columns of a source.
+
+    Args:
+        connection: any connection.
+        source: the source in SQL.
+        may_lack: whether it may have no files: those of a catalogue are gone only if a writer has just
+            replaced them.
+    """
     try:
         return {row[0] for row in execute(connection, f"DESCRIBE FROM {source}")}
     except duckdb.IOException as error:
-        if "No files found" in str(error):
+        if may_lack and "No files found" in str(error):
             return set()  # a table without rows, or one that the schema of the files lacks
         raise

@@ -67,10 +67,9 @@ class Series(StrictModel):
 class OfCurves(StrictModel):
     """A test of one curve or of a pair of curves, or of several of these one after the other."""
 
-    take: Literal["every", "any", "each", "least", "greatest"] = "every"
-    """For which of several curves it must hold: every or any of them, or the one with the least or the
-    greatest ratio. With ``each`` the article leaves open which one it means: if it holds for one of
-    them and not for another, the verdict is *depends*."""
+    take: Literal["every", "each"] = "every"
+    """Of several curves it must hold for every one. With ``each`` the article leaves open which one it
+    means: if it holds for one of them and not for another, the verdict is *depends*."""
 
     @property
     def parts(self) -> list[Self]:
@@ -96,12 +95,6 @@ class OfCurves(StrictModel):
     def sides(self) -> list[Series]:
         """Its curve and, if there is one, the curve that it is compared with."""
         return [one for one in (self.of, getattr(self, "over", None)) if one]
-
-    @model_validator(mode="after")
-    def _extremes_are_of_ratios(self) -> Self:
-        if self.take in ("least", "greatest") and not isinstance(self, Above | Ratio | Change):
-            raise Unresolved("only a ratio has a least and a greatest", ("take",))
-        return self
 
 
 class Above(OfCurves):
