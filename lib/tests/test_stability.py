@@ -84,7 +84,7 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     measured(STRONG).close()
     code, said = command("verdicts", STUDY)
     assert code == 0
-    assert f"{STUDY}: 2 reproduced, 9 not reproduced, 0 depends, 0 inconclusive" in said
+    assert f"{STUDY}: 2 reproduced, 10 not reproduced, 0 depends, 0 inconclusive" in said
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
     code, said = command("verdicts", STUDY, "--against", str(kept))
