@@ -67,7 +67,7 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
         try:
             finding = _named(part, evidence)
             if finding.answer is Answer.FAILS and _named(part, at_once).answer is not Answer.FAILS:
-                finding = replace(finding, answer=Answer.OPEN)
+                finding = replace(finding, answer=Answer.OPEN, fails_at=frozenset())
         except NotTestable as reason:
             missing = missing or reason
         else:
