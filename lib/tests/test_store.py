@@ -218,6 +218,22 @@ def test_an_export_holds_the_same_rows(store, tmp_path):
         open_any(folder)
 
 
+def test_runs_are_added_to_an_export_as_to_any_store(tmp_path):
+    """Columns of an export have another order than those of a store: they are told by their names."""
+    with writer.adding(tmp_path / "store") as adding:
+        adding.add(run_of(0, 3))
+    with open_store(tmp_path / "store") as store:
+        store.export(tmp_path / "export")
+    with writer.adding(tmp_path / "export") as adding:
+        adding.add(run_of(1, 30))  # takes in the segment before it, which is smaller
+    assert len(list(tmp_path.glob("export/run/*.parquet"))) == 1
+    with writer.adding(tmp_path / "store") as adding:
+        adding.add(run_of(1, 30))
+    with open_any(tmp_path / "export") as exported, open_store(tmp_path / "store") as store:
+        assert exported.runs().height == 2
+        assert everything(exported) == everything(store)
+
+
 def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path):
     store.export(tmp_path)
     (tmp_path / "catalogue.json").unlink()  # no older export has one

@@ -90,7 +90,7 @@ def _body(
         source = _globbed(location, table)
         held = _held(connection, source, may_lack=True)
     else:
-        source = _named(location, found, table)
+        source = named(location, found.files(table))
         held = _held(connection, source, may_lack=False) if source else set()
     types = columns()[table]
     # columns of every schema must be there: other exports are refused, not read in part
@@ -115,9 +115,8 @@ def _catalogue(connection: duckdb.DuckDBPyConnection, location: str | Path) -> C
     return catalogue.parse(found[0][0], location) if found else None
 
 
-def _named(location: str | Path, found: Catalogue, table: str) -> str:
-    """Return the source of a table in SQL according to a catalogue; empty: it has no files."""
-    files = found.files(table)
+def named(location: str | Path, files: list[str]) -> str:
+    """Return the source in SQL of the files that a catalogue names for a table; empty: no file."""
     paths = ", ".join(quoted(f"{location}/{file}") for file in files)
     options = _HIVE if files and "=" in files[0] else "hive_partitioning = false"
     return f"read_parquet([{paths}], {options})" if files else ""

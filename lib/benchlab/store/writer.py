@@ -17,6 +17,7 @@ from benchlab.errors import StoreError
 from benchlab.store import catalogue, schema
 from benchlab.store.catalogue import LOCK, Catalogue, Segment
 from benchlab.store.schema import CONCLUSIONS, PARQUET, PLANNED, SCHEMA_VERSION, execute, quoted
+from benchlab.store.views import named
 
 #: Number of rows from which on a segment is written and never taken in; writing it takes seconds.
 LARGEST = 5_000_000
@@ -87,9 +88,9 @@ class Writer:
     @property
     def plans(self) -> set[str]:
         """Names of the plans that were in the store before."""
-        paths = [quoted(self._folder / file) for file in self._plans]
-        query = f"SELECT DISTINCT plan FROM read_parquet([{', '.join(paths)}])"
-        return {row[0] for row in execute(self._staged, query)} if paths else set()
+        if not (source := named(self._folder, self._plans)):
+            return set()
+        return {row[0] for row in execute(self._staged, f"SELECT DISTINCT plan FROM {source}")}
 
     def add(self, tables: Tables) -> None:
         """Add the rows of one run or of one plan, all or none.
@@ -172,8 +173,11 @@ class Writer:
         Without rows there is no file.
         """
         old = Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(taken)).files(table)
-        parts = [f"FROM read_parquet({quoted(self._folder / file)})" for file in old]
-        query = " UNION ALL ".join([*parts, f'(FROM "{table}" ORDER BY ALL)'])
+        # the columns of an export have another order, and two of them are in the path alone
+        parts = [f"FROM {named(self._folder, [file])}" for file in old]
+        query = " UNION ALL BY NAME ".join(
+            [f'(FROM "{table}" LIMIT 0)', *parts, f'(FROM "{table}" ORDER BY ALL)']
+        )
         if not execute(self._staged, f"SELECT 1 FROM ({query}) LIMIT 1"):
             return 0
         path = self._folder / table / f"{self._number:06d}.parquet"
