@@ -115,11 +115,21 @@ def _catalogue(connection: duckdb.DuckDBPyConnection, location: str | Path) -> C
     return catalogue.parse(found[0][0], location) if found else None
 
 
-def named(location: str | Path, files: list[str]) -> str:
-    """Return the source in SQL of the files that a catalogue names for a table; empty: no file."""
-    paths = ", ".join(quoted(f"{location}/{file}") for file in files)
-    options = _HIVE if files and "=" in files[0] else "hive_partitioning = false"
-    return f"read_parquet([{paths}], {options})" if files else ""
+def named(location: str | Path, files: Collection[str]) -> str:
+    """Return the source in SQL of the files that a catalogue names for a table; empty: no file.
+
+    Files of an export have columns in their paths, those that were added to it later have not.
+    """
+    exported = [file for file in files if "=" in file]
+    added = [file for file in files if "=" not in file]
+    sources = [
+        f"read_parquet([{', '.join(quoted(f'{location}/{file}') for file in some)}], {options})"
+        for some, options in ((exported, _HIVE), (added, "hive_partitioning = false"))
+        if some
+    ]
+    if len(sources) < 2:
+        return "".join(sources)
+    return f"(FROM {' UNION ALL BY NAME FROM '.join(sources)})"
 
 
 def _globbed(location: str | Path, table: str) -> str:
