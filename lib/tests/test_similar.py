@@ -7,7 +7,7 @@ import pytest
 from benchlab import study
 from benchlab.gate.similar import dissimilar, is_similar
 from benchlab.plan import Trial
-from benchlab.report import gate, why
+from benchlab.report import gate, similitude, why
 from conftest import CAPTURES, STUDY, judged, rerun
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +59,7 @@ def test_neither_side_of_a_ratio_is_preferred(article, here):
 def sized(measured):
     """A rerun whose servers report these pools, by variant, and a dataset of 600 MB."""
 
-    def measure(pools: dict[str, int]):
+    def measure(pools: dict[str, int], directory: float = DATASET):
         def also(trial: Trial) -> dict[str, bytes]:
             pool = {
                 "name": "shared_buffers",
@@ -67,7 +67,8 @@ def sized(measured):
                 "effective": str(pools[trial.point.variant] // 8192),
                 "unit": "8kB",
             }
-            counters = json.dumps({"pg_database_size": DATASET}).encode()
+            sizes = {"pg_database_size": DATASET, "data_dir_bytes": directory}
+            counters = json.dumps(sizes).encode()
             return {
                 "settings.json": json.dumps([pool]).encode(),
                 "counters-begin.json": counters,
@@ -96,6 +97,28 @@ def test_what_is_unknown_is_no_reason(measured, sized, checkout):
     path.write_text(text.replace("  dataset_bytes:", "  # dataset_bytes:"))
     assert study.load(checkout, STUDY).article.dataset_bytes is None
     assert dissimilar(sized(SMALL)) == {}
+
+
+def test_a_size_that_may_count_the_data_directory_is_similar_by_either_reading(sized, checkout):
+    path = checkout.studies / f"{STUDY}.yml"
+    text = path.read_text()
+    path.write_text(
+        text.replace("  dataset_bytes:", "  dataset_counted: unknown\n  dataset_bytes:")
+    )
+    directory = 9e9  # as a pool of 4 GB would be in the article
+    assert dissimilar(sized(SMALL, directory)) == {
+        (
+            "postgres",
+            "default",
+        ): f"{FOUND}; data directory : buffer pool is 268 here and 2.33 in the article"
+    }
+    assert dissimilar(sized(SMALL, directory=2 * 32 * MIB)) == {}
+    found = similitude.similitude(sized(SMALL, directory=2 * 32 * MIB))
+    rows = found.filter(pl.col("ratio").str.starts_with("data directory : buffer pool")).rows()
+    assert sorted(row[1:3] for row in rows) == [
+        (pytest.approx(ARTICLE), 0.25),
+        (pytest.approx(ARTICLE), 2.0),
+    ], found
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,13 @@ def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
             found[engine, variant] = f"{rerun.study.label(engine)} {version}: {reason}"
     for one in sizes.settings(rerun):
         if one.name == sizes.pool(rerun.study, one.engine):
-            article, here = sizes.ratio(sizes.dataset(rerun, one.engine), one.sides)
-            if None not in (article, here) and not is_similar(article, here):
-                ratios = f"{number(here)} here and {number(article)} in the article"
-                found[one.engine, one.variant] = f"dataset : buffer pool is {ratios}"
+            ratios = {
+                name: sizes.ratio(size, one.sides)
+                for name, size in sizes.datasets(rerun, one.engine).items()
+            }
+            if not any(None in sides or is_similar(*sides) for sides in ratios.values()):
+                found[one.engine, one.variant] = "; ".join(
+                    f"{name} : buffer pool is {number(here)} here and {number(article)} in the article"
+                    for name, (article, here) in ratios.items()
+                )
     return found

@@ -32,14 +32,26 @@ class Setting:
 
 def dataset(rerun: "Rerun", engine: str) -> Sides:
     """Return the bytes of an engine's dataset: of the first workload's, if workloads have their own."""
+    return next(iter(datasets(rerun, engine).values()))
+
+
+def datasets(rerun: "Rerun", engine: str) -> dict[str, Sides]:
+    """Return what an article may mean by the size of its dataset → the bytes of an engine's.
+
+    It is more than the tables only where the article does not say what it counted.
+    """
     study = rerun.study
     profile = study.profiles[rerun.profile]
     made = {name: study.dataset(profile, name) for name in study.workloads}
     first = next(iter(made.values()))
     on_it = [name for name, dataset in made.items() if dataset == first]
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE, engine=engine)
-    ours = runs.filter(pl.col("workload").is_in(on_it))["dataset_bytes"].median()
-    return study.article.dataset_of(engine), ours
+    runs = runs.filter(pl.col("workload").is_in(on_it))
+    counted = {"dataset": "dataset_bytes"}
+    if study.article.dataset_counted == "unknown":
+        counted["data directory"] = "data_dir_bytes"
+    theirs = study.article.dataset_of(engine)
+    return {name: (theirs, runs[metric].median()) for name, metric in counted.items()}
 
 
 def memory(rerun: "Rerun") -> Sides:

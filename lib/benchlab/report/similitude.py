@@ -105,12 +105,14 @@ def _memory(both: _Both) -> Iterator[tuple]:
             yield f"memory in addition per client, {label} (MB)", None, 1e-6 * connection, why
     settings = sizes.settings(both.rerun)
     for engine in engines:
-        pool, dataset = sizes.pool(both.study, engine), sizes.dataset(both.rerun, engine)
+        pool, datasets = sizes.pool(both.study, engine), sizes.datasets(both.rerun, engine)
+        dataset = datasets["dataset"]
         of_engine = [one for one in settings if one.engine == engine]
         for name, where, size in _by_size(both.study, of_engine):
             if name == pool:
                 yield f"buffer pool : memory, {where}", *ratio(size, both.memory), ""
-                yield f"dataset : buffer pool, {where}", *ratio(dataset, size), ""
+                for counted, of_all in datasets.items():
+                    yield f"{counted} : buffer pool, {where}", *ratio(of_all, size), ""
             elif None not in dataset:
                 yield f"{name} : dataset, {where}", *ratio(size, dataset), ""
             else:

@@ -369,6 +369,9 @@ class Article(StrictModel):
     dataset_bytes: float | dict[str, float] | None = Field(
         None, description="size that it gives for its dataset, or for that of each engine"
     )
+    dataset_counted: Literal["tables", "unknown"] = Field(
+        "tables", description="what that size counts; unknown: tables, or whole data directories"
+    )
 
     def dataset_of(self, engine: str) -> float | None:
         """Return the bytes that the article gives for an engine's dataset, if it gives any."""
