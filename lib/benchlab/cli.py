@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, StoreError, UnknownName
+from benchlab.errors import BenchlabError, NoRuns, UnknownName
 from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -572,7 +572,7 @@ def _rerun(
         return None
     try:
         return results.open_rerun(checkout, opened, name, profile, target_name)
-    except StoreError:
+    except NoRuns:
         return None
 
 

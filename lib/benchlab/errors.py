@@ -69,3 +69,7 @@ class ParseError(BenchlabError):
 
 class StoreError(BenchlabError):
     """A store that cannot be opened, read or written."""
+
+
+class NoRuns(StoreError):
+    """A store that is in order but lacks the runs that are asked for."""

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchlab import notebooks, store, study
 from benchlab.claims import stored
 from benchlab.claims.judge import Judgement
-from benchlab.errors import BenchlabError, StoreError
+from benchlab.errors import BenchlabError, NoRuns
 from benchlab.repo import Repo
 from benchlab.report import manuscript, paper
 from benchlab.report.paper import Built, charts
@@ -27,7 +27,7 @@ def publish(repo: Repo, console: Console) -> Built:
     Sections and notebooks are made in parallel, in as many processes as there are cores.
 
     Raises:
-        StoreError: there is no run to report.
+        NoRuns: there is no run to report.
         BenchlabError: the manuscript asks for something that does not exist, or a notebook fails.
     """
     for reason in ingest.ingest_new(repo).damaged.values():
@@ -140,5 +140,5 @@ def _notebook(repo: Repo, copy: str, template: Path, given: dict[str, str]) -> N
 def _reference(repo: Repo) -> store.Store | None:
     try:
         return store.open_any(repo.reference)
-    except StoreError:
+    except NoRuns:
         return None  # a checkout without it, such as one in which the reference is being made

@@ -26,7 +26,7 @@ _OF_SERVICES = """
             avg(value ORDER BY t) / 1e6 AS cores
         FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
         WHERE subject LIKE 'engine %' AND metric = 'cpu_us_per_s'
-            AND t > measure_begin + 1 AND t <= measure_end
+            AND is_measured(t, measure_begin, measure_end)
         GROUP BY ALL
     ) GROUP BY ALL
 """

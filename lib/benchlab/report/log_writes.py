@@ -48,7 +48,7 @@ _TRACED = """
         avg(value) FILTER (metric = 'bytes_per_s') AS bytes_per_s
     FROM (
         SELECT * FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-        WHERE observer = 'log_trace' AND t > measure_begin + 1 AND t <= measure_end
+        WHERE observer = 'log_trace' AND is_measured(t, measure_begin, measure_end)
         ORDER BY run_id, t, subject, metric
     ) GROUP BY run_id
 """

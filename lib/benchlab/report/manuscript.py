@@ -7,7 +7,7 @@ import polars as pl
 
 from benchlab import study
 from benchlab.claims.judge import Judgement, judge
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns
 from benchlab.repo import Repo
 from benchlab.report import audits, findings, sections, simulated, verdict_charts, verdicts
 from benchlab.report.sections import Content, Source
@@ -21,17 +21,17 @@ def counted(repo: Repo, own: Store) -> list[str]:
     """Return the names of the studies that have a counted run, in the order of the paper.
 
     Raises:
-        StoreError: there is none.
+        NoRuns: there is none.
     """
     found = []
     for name in findings.articles(repo):
         try:
             results.largest_profile(own, name)
-        except StoreError:
+        except NoRuns:
             continue
         found.append(name)
     if not found:
-        raise StoreError("no run counts; run `benchlab run`")
+        raise NoRuns("no run counts; run `benchlab run`")
     return found
 
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns
 from benchlab.report.points import first_trials, with_curve
 from benchlab.store import Store
 from benchlab.store.results import Rerun
@@ -27,14 +27,14 @@ def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
     """Return the limits of CPU (cores) and of disk writes (MB/s) of the chosen runs.
 
     Raises:
-        StoreError: there is no run.
+        NoRuns: there is no run.
     """
     run_id = next(iter(run_ids.values()), "none")
     rows = store.sql(
         "SELECT limit_cores, limit_write_bytes_per_s / 1e6 AS mb FROM run WHERE run_id = ?", run_id
     )
     if rows.is_empty():
-        raise StoreError("no run to take the limits from")
+        raise NoRuns("no run to take the limits from")
     return rows.row(0)
 
 
@@ -61,7 +61,7 @@ def samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
                     any_value(value) FILTER (metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s
                 FROM os_sample JOIN run USING (run_id)
                 WHERE run_id = ? AND observer = 'sample'
-                    AND t > measure_begin + 1 AND t <= measure_end
+                    AND is_measured(t, measure_begin, measure_end)
                 GROUP BY ALL ORDER BY second
                 """,
                 name,

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchlab import notebooks, store
 from benchlab.claims import stored
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
 from benchlab.simulation import stored as simulation
@@ -26,7 +26,7 @@ def make(repo: Repo, console: Console) -> None:
     """Replace ``data/reference`` by runs of this checkout's store, then :func:`renew` the rest.
 
     Raises:
-        StoreError: the store has no counted run.
+        NoRuns: the store has no counted run.
     """
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
@@ -67,14 +67,14 @@ def take(own: Store, folder: Path) -> dict[str, str]:
     stays as it was.
 
     Raises:
-        StoreError: the store has no counted run; the folder stays as it is.
+        NoRuns: the store has no counted run; the folder stays as it is.
     """
     profiles = {}
     for name in results.studies(own):
-        with suppress(StoreError):  # none of its runs counts
+        with suppress(NoRuns):  # none of its runs counts
             profiles[name] = results.largest_profile(own, name)
     if not profiles:
-        raise StoreError("no run counts: `benchlab status` says why")
+        raise NoRuns("no run counts: `benchlab status` says why")
     draft = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(draft, ignore_errors=True)
     own.export(draft, profiles)

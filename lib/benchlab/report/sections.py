@@ -17,7 +17,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.claims.judge import Judgement, judge
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns
 from benchlab.gate import checks, similar, speed, steady
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
@@ -328,7 +328,7 @@ def _reference(source: Source, made: Content) -> dict[str, str] | None:
         return None
     try:
         shipped = results.open_rerun(source.repo, source.reference, source.rerun.study.study)
-    except StoreError:
+    except NoRuns:
         return None  # it has no run of this study
     made.tables["beside"] = _beside(source.rerun.study, points.points(shipped), source.measured)
     return {"profile": shipped.profile, "cpu_model": host(shipped)["cpu_model"]}

@@ -34,7 +34,7 @@ _CPU = """
     FROM os_sample SEMI JOIN chosen USING (run_id) JOIN node USING (run_id, node)
         JOIN run USING (run_id)
     WHERE observer = 'sample' AND subject = 'engine' AND metric = 'cpu_us_per_s'
-        AND t > measure_begin + 1 AND t <= measure_end
+        AND is_measured(t, measure_begin, measure_end)
     GROUP BY run_id, role
 """
 

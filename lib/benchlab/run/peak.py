@@ -1,6 +1,6 @@
 """The peak of a closed loop; the rate of an open loop is a share of it."""
 
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns
 from benchlab.plan import Plan, Trial, label
 from benchlab.repo import Repo
 from benchlab.store import open_store, results
@@ -12,7 +12,7 @@ def peak(repo: Repo, plan: Plan, trial: Trial) -> float:
     Another number of clients may have another throughput, which these clients could not reach.
 
     Raises:
-        StoreError: the store has no run of this closed loop that counts.
+        NoRuns: the store has no run of this closed loop that counts.
     """
     point = trial.point
     closed = {
@@ -25,7 +25,7 @@ def peak(repo: Repo, plan: Plan, trial: Trial) -> float:
     with open_store(repo.store) as store:
         peak_tps = results.closed_loop(store, plan.target, closed)
     if peak_tps is None:
-        raise StoreError(
+        raise NoRuns(
             f"{label([trial])}: no run of the closed loop with {point.concurrency} clients counts, of"
             " whose throughput it is a share"
         )

@@ -15,6 +15,7 @@ from benchlab.errors import (
     BenchlabError,
     DatasetError,
     DatasetTooLarge,
+    NoRuns,
     NotebookError,
     StoreError,
 )
@@ -255,7 +256,7 @@ class Sweep:
         if point.share_of_peak is not None:
             try:
                 peak(self.repo, self.plan, trial)
-            except StoreError as error:
+            except NoRuns as error:
                 return str(error)
         return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from benchlab.errors import StoreError
+from benchlab.errors import NoRuns, StoreError
 from benchlab.raw.files import TRANSACTIONS, verified
 from benchlab.store import catalogue, writer
 from benchlab.store.export import export
@@ -189,6 +189,7 @@ def open_any(location: str | Path) -> Store:
 
     Raises:
         StoreError: the location cannot be read, or benchlab did not write it.
+        NoRuns: it has no runs, or there is nothing.
     """
     if Path(location).is_file():
         raise StoreError(
@@ -197,5 +198,5 @@ def open_any(location: str | Path) -> Store:
     store = Store(location)
     if store.sql("SELECT 1 FROM run LIMIT 1").is_empty():
         store.close()
-        raise StoreError(f"{location} holds no runs: not a folder that `benchlab export` wrote")
+        raise NoRuns(f"{location} holds no runs: not a folder that `benchlab export` wrote")
     return store

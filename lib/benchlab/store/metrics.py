@@ -32,7 +32,7 @@ _SAMPLED = """
             avg(value ORDER BY t) FILTER (metric = 'context_switches_per_s')
                 AS context_switches_per_s
         FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-        WHERE t > measure_begin + 1 AND t <= measure_end
+        WHERE is_measured(t, measure_begin, measure_end)
             AND (observer = 'sample' OR (observer = 'vmstat' AND metric = 'context_switches_per_s'))
         GROUP BY run_id, node
     ), booted AS (

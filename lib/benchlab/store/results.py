@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from benchlab import study, target
-from benchlab.errors import StoreError, UnknownName
+from benchlab.errors import NoRuns, UnknownName
 from benchlab.gate.speed import uneven
 from benchlab.repo import Repo
 from benchlab.store import metrics
@@ -202,7 +202,7 @@ def open_rerun(
 
     Raises:
         UnknownName: no such study, the study has no such profile, or it was not run on that target.
-        StoreError: no run counts, or there is no run of the profile.
+        NoRuns: no run counts, or there is no run of the profile.
     """
     spec = study.load_rerun(repo, study_name)
     if profile is None:
@@ -210,7 +210,7 @@ def open_rerun(
     spec.profile(profile)
     found = _ran(store, study_name).filter(profile=profile)
     if found.is_empty():
-        raise StoreError(f"no run of study {study_name} in profile {profile}")
+        raise NoRuns(f"no run of study {study_name} in profile {profile}")
     targets = found.sort("counted", "last", descending=True, nulls_last=True)["target"].to_list()
     if target_name not in (None, *targets):
         raise UnknownName("target", target_name, targets)
@@ -232,13 +232,13 @@ def largest_profile(store: Store, study_name: str) -> str:
     """Return the largest profile of a study with a run that counts.
 
     Raises:
-        StoreError: no run of the study counts.
+        NoRuns: no run of the study counts.
     """
     found = set(_ran(store, study_name).drop_nulls("counted")["profile"])
     for profile in reversed(PROFILES):
         if profile in found:
             return profile
-    raise StoreError(f"no run of study {study_name} counts; run `benchlab run {study_name}`")
+    raise NoRuns(f"no run of study {study_name} counts; run `benchlab run {study_name}`")
 
 
 def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:

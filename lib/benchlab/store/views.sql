@@ -1,4 +1,4 @@
--- Views over the store's tables.
+-- Views over the store's tables, and what queries of several modules have in common.
 
 -- The trials whose runs are a profile's results on a target: those that were planned last. Runs that are
 -- older than plans have their last definition.
@@ -14,3 +14,7 @@ UNION ALL (
         ORDER BY started DESC
     ) = 1
 );
+
+-- Whether a sample is of the measured part of its run alone: it is of the second before its time.
+CREATE OR REPLACE MACRO is_measured(t, measure_begin, measure_end) AS
+    t > measure_begin + 1 AND t <= measure_end;

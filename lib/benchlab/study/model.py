@@ -224,20 +224,25 @@ class Workload(StrictModel):
         return dict(self.scripts) or {str(self.script): 1}
 
 
-class Block(StrictModel):
-    """A block of the matrix: every combination of its engines, variants and workloads is one curve."""
+class Curves(StrictModel):
+    """Every combination of these engines, variants and workloads: one curve each."""
 
     engines: Annotated[list[str], Field(min_length=1)]
     variants: Annotated[list[str], Field(min_length=1)]
     workloads: Annotated[list[str], Field(min_length=1)]
     envelope: str = DEFAULT_ENVELOPE
+    profiles: list[ProfileName] = list(PROFILES)
+
+
+class Block(Curves):
+    """A block of the matrix."""
+
     concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)] | None = Field(
         None, description="run there instead of the profile's"
     )
     warmup_s: Annotated[int, Field(ge=0)] | None = Field(
         None, description="warmed up for there at least, instead of the profile's"
     )
-    profiles: list[ProfileName] = list(PROFILES)
 
 
 class InterventionPoint(StrictModel):
@@ -264,45 +269,30 @@ class InterventionPoint(StrictModel):
         return self.engine, self.variant, self.workload
 
 
-class SingleWritesBlock(StrictModel):
+class SingleWritesBlock(Curves):
     """Points with a load that only reads, into which single writes are made."""
 
-    engines: Annotated[list[str], Field(min_length=1)]
-    variants: Annotated[list[str], Field(min_length=1)]
-    workloads: Annotated[list[str], Field(min_length=1)]
     concurrency: Annotated[int, Field(gt=0)]
     single_writes: SingleWrites
-    envelope: str = DEFAULT_ENVELOPE
-    profiles: list[ProfileName] = list(PROFILES)
 
 
-class OutcomesBlock(StrictModel):
+class OutcomesBlock(Curves):
     """Engines that are checked, each with the dataset of a workload."""
 
     concurrency: ClassVar[int] = 1  # the client that checks; there is no load
 
-    engines: Annotated[list[str], Field(min_length=1)]
-    variants: Annotated[list[str], Field(min_length=1)]
-    workloads: Annotated[list[str], Field(min_length=1)]
     outcomes: OutcomeChecks
-    envelope: str = DEFAULT_ENVELOPE
-    profiles: list[ProfileName] = list(PROFILES)
 
 
-class OpenLoop(StrictModel):
+class OpenLoop(Curves):
     """Points whose requests are due at set times, whether or not earlier ones are done.
 
     Their rate is a share of the throughput that the same number of clients reaches in the closed loop,
     which is run before.
     """
 
-    engines: Annotated[list[str], Field(min_length=1)]
-    variants: Annotated[list[str], Field(min_length=1)]
-    workloads: Annotated[list[str], Field(min_length=1)]
     concurrency: Annotated[int, Field(gt=0, description="requests under way at once, at most")]
     shares: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1)]
-    envelope: str = DEFAULT_ENVELOPE
-    profiles: list[ProfileName] = list(PROFILES)
 
 
 class Profile(StrictModel):

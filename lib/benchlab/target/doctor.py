@@ -9,6 +9,7 @@ from benchlab.plan import envelope
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
 from benchlab.target import Deployment, Node, preflight
+from benchlab.target.preflight import Size
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
         findings += [_on(on, node, one) for one in found]
     for node in on.load:
         findings += [_on(on, node, _command(node, driver.program)) for driver in drivers()]
+    sizes = preflight.sizes(on)
     for name in study.names(repo):
-        findings += _profiles(repo, on, name)
+        findings += _profiles(repo, on, sizes, name)
     findings += _engines(repo, on)
     return findings
 
@@ -90,7 +92,7 @@ def _command(node: Node, name: str) -> Finding:
     return Finding(name, bool(path), path or "not installed yet; provisioning does it")
 
 
-def _profiles(repo: Repo, on: Deployment, name: str) -> list[Finding]:
+def _profiles(repo: Repo, on: Deployment, sizes: list[Size], name: str) -> list[Finding]:
     spec = study.load(repo, name)
     if not spec.is_rerun:
         return [Finding(name, False, "not rerun yet: its file has claims only")]
@@ -100,7 +102,8 @@ def _profiles(repo: Repo, on: Deployment, name: str) -> list[Finding]:
         limits = envelope.largest(spec, profile, instance, on.enforce, spec.engines)
         size = f"{limits.cores:g} cores, {limits.memory_limit_bytes / GIB:g} GiB of memory"
         try:
-            preflight.check(on, limits)
+            for one in sizes:
+                one.check(limits)
             findings.append(Finding(f"{name}, profile {profile_name}", True, size))
         except BenchlabError as error:
             findings.append(Finding(f"{name}, profile {profile_name}", False, str(error)))

@@ -1,5 +1,8 @@
 """Checks of a target before anything is started on it."""
 
+from dataclasses import dataclass
+from typing import Self
+
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import GIB, Envelope
 from benchlab.target import Deployment, lab
@@ -30,34 +33,57 @@ def root(deployment: Deployment) -> None:
         node.run("true")
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large a host is; ``disk_bytes`` are those that benchlab's files may take."""
+
+    host: str
+    cores: int
+    memory_bytes: int
+    disk_bytes: int
+
+    @classmethod
+    def of(cls, node: Host) -> Self:
+        """Measure a host."""
+        memory = _memory_bytes(node.read("/proc/meminfo").decode())
+        return cls(node.name, int(node.run("nproc")), memory, _disk_bytes(node))
+
+    def check(self, envelope: Envelope) -> None:
+        """Check cores, memory and disk.
+
+        Raises:
+            TargetError: something is too small; the message says how much there is and how much is
+                needed.
+        """
+        if self.cores < envelope.cores:
+            raise TargetError(
+                f"{self.host}: the profile needs {envelope.cores:g} cores, there are {self.cores}"
+            )
+        memory = envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES
+        self._enough("memory", self.memory_bytes, memory)
+        self._enough("disk", self.disk_bytes, envelope.disk_bytes + _DISK_MARGIN_BYTES)
+
+    def _enough(self, what: str, there: int, needed: int) -> None:
+        if there < needed:
+            raise TargetError(
+                f"{self.host}: the profile needs {needed / GIB:.1f} GiB of {what},"
+                f" {there / GIB:.1f} GiB are there"
+            )
+
+
+def sizes(deployment: Deployment) -> list[Size]:
+    """Measure the nodes of the database."""
+    return [Size.of(node) for node in deployment.databases]
+
+
 def check(deployment: Deployment, envelope: Envelope) -> None:
     """Check the nodes of the database for disk, memory and cores.
 
     Raises:
-        TargetError: something is too small; the message says how much there is and how much is
-            needed.
+        TargetError: see :meth:`Size.check`.
     """
-    for node in deployment.databases:
-        _size(node, envelope)
-
-
-def _size(node: Host, envelope: Envelope) -> None:
-    cores = int(node.run("nproc"))
-    if cores < envelope.cores:
-        raise TargetError(
-            f"{node.name}: the profile needs {envelope.cores:g} cores, there are {cores}"
-        )
-    memory = _memory_bytes(node.read("/proc/meminfo").decode())
-    _enough(node.name, "memory", memory, envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES)
-    _enough(node.name, "disk", _disk_bytes(node), envelope.disk_bytes + _DISK_MARGIN_BYTES)
-
-
-def _enough(host: str, what: str, there: int, needed: int) -> None:
-    if there < needed:
-        raise TargetError(
-            f"{host}: the profile needs {needed / GIB:.1f} GiB of {what},"
-            f" {there / GIB:.1f} GiB are there"
-        )
+    for size in sizes(deployment):
+        size.check(envelope)
 
 
 def _memory_bytes(meminfo: str) -> int:
