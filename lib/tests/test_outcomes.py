@@ -159,10 +159,11 @@ class Server(TiDB):
             self.cached = True
         elif "ADD" in words:
             self._require(not self.cached, "'Alter Table' is unsupported on cache tables.")
-        elif words[0] == "INSERT":
+        elif words[0] in ("INSERT", "UPDATE"):
             too_large = self.cached and self.rows > self.limit
             self._require(not too_large, "'table too large' is unsupported")
-            self.rows += min(int(words[-1]), 5000 if "sbtest1" in words else self.rows)
+            if words[0] == "INSERT":
+                self.rows += min(int(words[-1]), 5000 if "sbtest1" in words else self.rows)
         elif words[0] == "DELETE":
             self.rows -= int(words[-1])
         elif "COUNT(*)" in words:
@@ -193,6 +194,7 @@ def test_the_limit_of_a_cached_table_is_found_by_halving(monkeypatch, batches):
         "cache 300,000 rows": too_large,
         "DDL on a cached table": "error 8242: tidb: 'Alter Table' is unsupported on cache tables.",
         "INSERT beyond the limit": too_large,
+        "UPDATE beyond the limit": too_large,
         "DELETE beyond the limit": "done",
         "a lease of 0 s": "1 s",
         "a lease of 11 s": "10 s",

@@ -48,6 +48,8 @@ def outcomes(engine: Engine) -> Iterator[Outcome]:
     yield Outcome("DDL on a cached table", _said(engine, f"ALTER TABLE {_TABLE} ADD COLUMN d INT"))
     engine.query(_insert(_TABLE, largest // 10))
     yield Outcome("INSERT beyond the limit", _inserted(engine))
+    update = f"UPDATE {_TABLE} SET k = k + 1 LIMIT 1"
+    yield Outcome("UPDATE beyond the limit", _said(engine, update))
     yield Outcome("DELETE beyond the limit", _said(engine, f"DELETE FROM {_TABLE} LIMIT 1"))
     engine.query(f"ALTER TABLE {_TABLE} NOCACHE")
     engine.query(f"DROP TABLE {_TABLE}")
