@@ -7,8 +7,8 @@ all engines.
 """
 
 import json
+import os
 import re
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -232,19 +232,9 @@ class Engine(ABC):
             yield ask
 
     def copy(self, table: str, rows: pl.DataFrame, binary: Collection[str] = ()) -> None:
-        """Load rows into a table with the server's bulk load, in a separate transaction.
-
-        Args:
-            table: name of the table.
-            rows: columns are named as in the table. No text may contain a tab, a line break or a
-                backslash.
-            binary: columns of bytes, given in hex.
-
-        Raises:
-            EngineError: see :meth:`query`.
-        """
+        """Load rows into a table in a separate transaction; see :meth:`copy_in`."""
         with self._connected() as connection:
-            self._copy(connection, table, rows, binary)
+            self.copy_in(connection, table, rows, binary)
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -285,10 +275,21 @@ class Engine(ABC):
         """Return the server's id of a connection's session."""
 
     @abstractmethod
-    def _copy(
-        self, connection: Any, table: str, rows: pl.DataFrame, binary: Collection[str]
+    def copy_in(
+        self, connection: Any, table: str, rows: pl.DataFrame, binary: Collection[str] = ()
     ) -> None:
-        """See :meth:`copy`."""
+        """Load rows into a table with the server's bulk load, in a connection's transaction.
+
+        Args:
+            connection: see :meth:`transaction`.
+            table: name of the table.
+            rows: columns are named as in the table. No text may contain a tab, a line break or a
+                backslash.
+            binary: columns of bytes, given in hex.
+
+        Raises:
+            EngineError: see :meth:`query`; or the server did not take exactly these rows.
+        """
 
     @abstractmethod
     def version(self) -> str:
@@ -448,13 +449,14 @@ class PostgresProtocol(Engine):
         (row,) = self.query(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
         return json.dumps(row["QUERY PLAN"], indent=1)
 
-    def _copy(
+    def copy_in(
         self,
         connection: psycopg.Connection,
         table: str,
         rows: pl.DataFrame,
-        binary: Collection[str],
+        binary: Collection[str] = (),
     ) -> None:
+        """See :meth:`Engine.copy_in`."""
         encoded = rows.with_columns(pl.format(r"\\x{}", name).alias(name) for name in binary)
         names = ", ".join(rows.columns)
         with connection.cursor().copy(f"COPY {table} ({names}) FROM STDIN") as copy:
@@ -502,30 +504,35 @@ class MySQLProtocol(Engine):
         for name in sorted(self.tables()):
             self.query(f"ANALYZE TABLE {name}")
 
-    def _copy(
+    def copy_in(
         self,
         connection: pymysql.Connection,
         table: str,
         rows: pl.DataFrame,
-        binary: Collection[str],
+        binary: Collection[str] = (),
     ) -> None:
+        """See :meth:`Engine.copy_in`; the client reads the rows from a file, here one in memory."""
         names = ", ".join(f"@{name}" if name in binary else name for name in rows.columns)
         decoded = ", ".join(f"{name} = UNHEX(@{name})" for name in binary)
-        with tempfile.NamedTemporaryFile(prefix="benchlab-rows-") as file:
+        with os.fdopen(os.memfd_create("benchlab-rows"), "wb") as file:
             file.write(_lines(rows))
             file.flush()
-            connection.cursor().execute(
-                f"LOAD DATA LOCAL INFILE '{file.name}' INTO TABLE {table} CHARACTER SET utf8mb4"
-                r" FIELDS TERMINATED BY '\t' ESCAPED BY '' LINES TERMINATED BY '\n'"
-                f" ({names}){' SET ' if binary else ''}{decoded}"
+            taken = connection.cursor().execute(
+                f"LOAD DATA LOCAL INFILE '/proc/self/fd/{file.fileno()}' INTO TABLE {table}"
+                f" CHARACTER SET utf8mb4 ({names}){' SET ' if binary else ''}{decoded}"
             )
+        # LOCAL turns most errors into warnings (documentation of MySQL, LOAD DATA). OceanBase counts
+        # the rows that it left out, too
+        if taken != len(rows):
+            raise EngineError(f"{self.name}: {table} took {taken} of {len(rows)} rows")
 
 
 def _lines(rows: pl.DataFrame) -> bytes:
-    """Return the rows as lines of columns separated by tabs."""
+    """Return the rows as lines of columns separated by tabs; ``\\N`` is null."""
     return rows.write_csv(
         separator="\t",
         include_header=False,
         quote_style="never",
         datetime_format="%Y-%m-%d %H:%M:%S",
+        null_value=r"\N",
     ).encode()
