@@ -4,13 +4,16 @@ import pytest
 from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
+from benchlab.gate.steady import WRITEBACK_S
 from benchlab.run import estimate
 from benchlab.study.claims import ABSOLUTE
 from conftest import MEASURED_PROFILE, STUDY, measure_all_points, planned, rerun, set_claims
+from ruamel.yaml import YAML
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 
-#: Test → what is said of it in the profile `quick`, that runs 1, 16 and 64 clients, on 2 of 8 cores.
+#: Test → what is said of it in the profile `quick`, that runs 1, 16 and 64 clients, on 2 of 8 cores, if
+#: it warmed up for long enough.
 FORESEEN = {
     "a number of clients that is run": ({"test": "level", "at": 4, "value": 1, "unit": "s"}, None),
     "one that another profile runs": (
@@ -73,10 +76,14 @@ FORESEEN = {
 
 @pytest.fixture
 def of_claim(checkout):
-    """Return the study with one claim that has the given test."""
+    """Return the study with one claim that has the given test, and another warm-up in `quick`."""
 
-    def load(test: dict) -> study.Study:
+    def load(test: dict, warmup_s: int = WRITEBACK_S) -> study.Study:
         set_claims(checkout, [test if test["test"] == "none" else {"of": SERIES} | test])
+        path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
+        spec = yaml.load(path)
+        spec["profiles"]["quick"]["warmup_s"] = warmup_s
+        yaml.dump(spec, path)
         return study.load(checkout, STUDY)
 
     return load
@@ -89,6 +96,27 @@ def test_claims_that_a_plan_cannot_decide_are_named(checkout, of_claim, case):
     instance = target.instance_type(checkout, spec.instance)
     found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
     assert found == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("series", "is_foreseen"),
+    [
+        (SERIES, True),
+        (SERIES | {"metric": "dataset_bytes"}, False),
+        (SERIES | {"workload": "oltp_point_select"}, False),
+    ],
+    ids=["writes", "size of the dataset", "reads"],
+)
+def test_a_warm_up_too_short_for_writes_decides_nothing_about_them(
+    checkout, of_claim, series, is_foreseen
+):
+    spec = of_claim(
+        {"test": "ratio", "of": series, "over": series, "at": 64, "value": 1}, warmup_s=39
+    )
+    instance = target.instance_type(checkout, spec.instance)
+    found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
+    reason = "profile quick warms up for 39 s, where a workload that writes takes 40 s"
+    assert found == ([reason] if is_foreseen else [])
 
 
 def test_one_number_of_clients_is_no_whole_curve(checkout, of_claim):

@@ -5,7 +5,10 @@ here*.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
 
+from benchlab.gate.steady import WRITEBACK_S
 from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
 from benchlab.study.claims import (
@@ -31,11 +34,22 @@ from benchlab.study.claims import (
     of_other_load,
 )
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
-from benchlab.study.vocabulary import OF_SINGLE_WRITES
+from benchlab.study.vocabulary import OF_CLAIMS, OF_SINGLE_WRITES
 from benchlab.workloads import tables_of
 
 #: Engine, variant, workload, and type of what is done in the run (``type(None)``: nothing).
 _Key = tuple[str, str, str, type]
+
+
+@dataclass
+class _CurveRuns:
+    """The runs of a curve in a plan: numbers of clients, and lengths of warm-ups in seconds.
+
+    A run that goes on until it is steady warms up for as long as it takes.
+    """
+
+    clients: set[int] = field(default_factory=set)
+    warmups_s: set[float] = field(default_factory=set)
 
 
 def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
@@ -49,7 +63,7 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
         instance: the instance type that the study names.
         plan: of the study.
     """
-    run = _concurrencies(plan)
+    run = _by_curve(plan)
     limits = plan.trials[0].point.envelope if plan.trials else None
     cores = limits.cores if limits else instance.cores
     scaled = limits and (limits.enforce or cores != instance.cores)
@@ -77,24 +91,26 @@ def scale_of(study: Study, claim: Claim, share_of_cores: float) -> float:
     return share_of_cores if per_core else 1.0
 
 
-def _concurrencies(plan: Plan) -> dict[_Key, set[int]]:
-    """Return the numbers of clients that are run in the main envelope, by the key of a series."""
-    found: dict[_Key, set[int]] = {}
+def _by_curve(plan: Plan) -> dict[_Key, _CurveRuns]:
+    """Return the runs in the main envelope, by the key of a series."""
+    found: dict[_Key, _CurveRuns] = {}
     for batch in plan.batches:
         if not batch.is_open and not isinstance(batch.intervention, LimitBlocks):
             for trial in batch.trials:
-                *curve, envelope = trial.point.curve
+                point = trial.point
+                *curve, envelope = point.curve
                 if envelope == DEFAULT_ENVELOPE:
                     for done in _done_by(batch):
-                        key = (*curve, done)
-                        found.setdefault(key, set()).add(trial.point.concurrency)
+                        of_curve = found.setdefault((*curve, done), _CurveRuns())
+                        of_curve.clients.add(point.concurrency)
+                        of_curve.warmups_s.add(inf if point.longest_s else point.warmup_s)
     return found
 
 
 def _reason(
     study: Study,
     claim: Claim,
-    run: dict[_Key, set[int]],
+    run: dict[_Key, _CurveRuns],
     scale: float,
     profile: str,
 ) -> str | None:
@@ -109,18 +125,39 @@ def _reason(
 
 
 def _reason_of_part(
-    study: Study, test: OfCurves, run: dict[_Key, set[int]], scale: float, profile: str, done: type
+    study: Study,
+    test: OfCurves,
+    run: dict[_Key, _CurveRuns],
+    scale: float,
+    profile: str,
+    done: type,
 ) -> str | None:
     for series in test.sides:
         if _key(series, done) not in run:
             return f"profile {profile} does not run {series}"
-    there = set.intersection(*(run[_key(one, done)] for one in test.sides))
+        warmup_s = max(run[_key(series, done)].warmups_s)
+        if warmup_s < WRITEBACK_S and _needs_steady_writes(study, test, series, done):
+            return (
+                f"profile {profile} warms up for {warmup_s} s, where a workload that writes takes"
+                f" {WRITEBACK_S} s"
+            )
+    there = set.intersection(*(run[_key(one, done)].clients for one in test.sides))
     if lacking := _lacking(test, there, scale):
         who = "no profile runs" if _in_none(study, test, scale) else f"{profile} does not run"
         return f"{_clients(lacking, scale)}, which {who}"
     if _is_of_a_whole_curve(test) and len(there) == 1:
         return f"a whole curve, of which {profile} runs {min(there):,} clients alone"
     return None
+
+
+def _needs_steady_writes(study: Study, test: OfCurves, series: Series, done: type) -> bool:
+    """Whether only steady runs count for a series, and its workload writes."""
+    of_any_run = (
+        isinstance(test, OutOfMemory)
+        or done is not type(None)
+        or OF_CLAIMS[series.metric].is_of_the_dataset
+    )
+    return study.workloads[series.workload].writes and not of_any_run
 
 
 def _is_of_a_whole_curve(test: OfCurves) -> bool:
