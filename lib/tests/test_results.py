@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from benchlab.claims import stored
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import points
@@ -133,6 +134,8 @@ def test_plans_are_in_the_store_and_its_export(checkout, close_run, tmp_path: Pa
     close_run(trial=plan.trials[0])
     with opened(checkout) as store:
         kept = store.sql("SELECT * FROM planned_trial ORDER BY position")
+        stored.write(checkout, store)
+        concluded = store.sql("SELECT * FROM claim").height
         store.export(tmp_path / "export")
     assert kept["trial_key"].to_list() == [trial.key for trial in plan.trials]
     assert set(kept["plan"]) == {plan.id}
@@ -140,3 +143,8 @@ def test_plans_are_in_the_store_and_its_export(checkout, close_run, tmp_path: Pa
     with open_any(tmp_path / "export") as exported:
         assert exported.sql("SELECT * FROM planned_trial").height == kept.height
         assert rerun(exported, "quick").counted["trial_key"].to_list() == [plan.trials[0].key]
+        # plans and conclusions share files there
+        stored.write(checkout, exported)
+    with open_any(tmp_path / "export") as exported:
+        assert exported.sql("SELECT * FROM planned_trial").height == kept.height
+        assert exported.sql("SELECT * FROM claim").height == concluded

@@ -224,7 +224,7 @@ def test_runs_are_added_to_an_export_as_to_any_store(tmp_path):
         adding.add(run_of(0, 3))
     with open_store(tmp_path / "store") as store:
         store.export(tmp_path / "export")
-    # the first segment is smaller than the one before it, the second takes in both
+    # the first segment is smaller than the one before it, the second is merged with both
     for number, samples in ((1, 1), (2, 30)):
         for folder in (tmp_path / "export", tmp_path / "store"):
             with writer.adding(folder) as adding:
@@ -424,7 +424,7 @@ def test_a_query_of_chosen_runs_opens_only_the_files_that_hold_them(tmp_path):
     with writer.adding(folder) as adding:
         for number in range(4):
             adding.add(run_of(number, 3))
-            adding.spill(takes=False)
+            adding.spill(merges=False)
     first, *others = sorted(folder.glob("os_sample/*"))
     (run_id,) = pl.read_parquet(first)["run_id"].unique()
     with open_store(folder) as store:

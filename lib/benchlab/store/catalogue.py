@@ -8,6 +8,7 @@ sees the store either before or after a change.
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -44,6 +45,11 @@ class Segment(BaseModel):
     def size(self) -> int:
         """Rows of all tables."""
         return sum(self.rows.values())
+
+    def without(self, tables: Collection[str]) -> Self:
+        """Return it without some tables."""
+        rows = {name: count for name, count in self.rows.items() if name not in tables}
+        return self.model_copy(update={"rows": rows})
 
 
 class Catalogue(BaseModel):
@@ -136,7 +142,7 @@ def current(folder: Path) -> Catalogue | None:
 
 def files(folder: Path) -> set[Path]:
     """Return all Parquet files in the folder of a store, including those of a killed writer."""
-    return {path for table in columns() for path in folder.glob(f"{table}/[0-9]*.parquet")}
+    return {path for table in columns() for path in folder.glob(f"{table}/**/*.parquet")}
 
 
 def replace(folder: Path, catalogue: Catalogue) -> None:

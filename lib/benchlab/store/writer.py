@@ -1,8 +1,8 @@
 """Writing to a store: new files first, then a catalogue that names them.
 
 Writers take turns, and none waits for a reader. Runs that are added together make one segment. A new
-segment takes in the segments before it that are no larger than itself. So a store of n runs has about
-log n small segments, however the runs were added, and a row is written about log n times at most.
+segment is merged with the segments before it that are no larger than itself. So a store of n runs has
+about log n small segments, however the runs were added, and a row is written about log n times at most.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from benchlab.store.catalogue import LOCK, Catalogue, Segment
 from benchlab.store.schema import CONCLUSIONS, PARQUET, PLANNED, SCHEMA_VERSION, execute, quoted
 from benchlab.store.views import named
 
-#: Number of rows from which on a segment is written and never taken in; writing it takes seconds.
+#: Number of rows from which on a segment is written and never merged; writing it takes seconds.
 LARGEST = 5_000_000
 
 _EMPTY = Catalogue(schema_version=SCHEMA_VERSION)
@@ -67,11 +67,12 @@ def replace(folder: Path, tables: Tables) -> None:
     """
     with _alone(folder):
         found = catalogue.current(folder) or _EMPTY
-        others = [one for one in found.segments if not one.rows.keys() & tables.keys()]
+        kept = [one.without(tables.keys()) for one in found.segments]
+        others = [one for one in kept if one.rows]
         writer = Writer(folder, found.model_copy(update={"segments": tuple(others)}))
         for name, frame in tables.items():
             writer.add({name: frame})
-            writer.spill(takes=False)
+            writer.spill(merges=False)
         catalogue.replace(folder, writer.finish())
 
 
@@ -81,7 +82,8 @@ class Writer:
     def __init__(self, folder: Path, found: Catalogue):
         self._folder, self._segments, self.runs = folder, list(found.segments), found.runs
         # not the number of any file: a reader may have it open, or a killed writer may have left it
-        self._number = max((int(path.stem) for path in catalogue.files(folder)), default=0)
+        numbers = (path.stem for path in catalogue.files(folder) if path.stem.isdigit())
+        self._number = max(map(int, numbers), default=0)
         self._plans = found.files(PLANNED)
         self._stage()
 
@@ -120,31 +122,31 @@ class Writer:
 
     def finish(self) -> Catalogue:
         """Write the staged rows and return the catalogue of all files."""
-        self._write_segment(takes=True)
+        self._write_segment(merges=True)
         self._staged.close()
         return Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(self._segments))
 
-    def spill(self, takes: bool = True) -> None:
+    def spill(self, merges: bool = True) -> None:
         """Write the staged rows as a segment.
 
         Args:
-            takes: whether it takes in the segments before it that are no larger.
+            merges: whether it is merged with the segments before it that are no larger.
         """
-        self._write_segment(takes)
+        self._write_segment(merges)
         self._staged.close()
         self._stage()
 
-    def _write_segment(self, takes: bool) -> None:
+    def _write_segment(self, merges: bool) -> None:
         if not self._size:
             return
         runs = [row[0] for row in execute(self._staged, "SELECT run_id FROM run")]
-        taken = self._take() if takes else []
+        merged = self._to_merge() if merges else []
         self._number += 1
-        rows = {name: self._write(name, taken) for name in schema.columns()}
+        rows = {name: self._write(name, merged) for name in schema.columns()}
         self._segments.append(
             Segment(
                 name=f"{self._number:06d}",
-                runs=tuple(sorted([*runs, *(run for one in taken for run in one.runs)])),
+                runs=tuple(sorted([*runs, *(run for one in merged for run in one.runs)])),
                 rows={name: count for name, count in rows.items() if count},
             )
         )
@@ -154,25 +156,25 @@ class Writer:
         self._staged, self._size = duckdb.connect(), 0
         execute(self._staged, schema.sql())
 
-    def _take(self) -> list[Segment]:
+    def _to_merge(self) -> list[Segment]:
         """Remove the last segments, as long as each is no larger than all after it; return them."""
-        taken, size = [], self._size
+        found, size = [], self._size
         for one in reversed(self._segments):
             if one.rows.keys() & set(CONCLUSIONS):
                 continue
             if one.size > size or one.size + size > LARGEST:
                 break
             size += one.size
-            taken.insert(0, one)
-        self._segments = [one for one in self._segments if one not in taken]
-        return taken
+            found.insert(0, one)
+        self._segments = [one for one in self._segments if one not in found]
+        return found
 
-    def _write(self, table: str, taken: list[Segment]) -> int:
-        """Write the file of one table, first the rows of taken segments; return its number of rows.
+    def _write(self, table: str, merged: list[Segment]) -> int:
+        """Write the file of one table, first the rows of merged segments; return its number of rows.
 
         Without rows there is no file.
         """
-        old = Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(taken)).files(table)
+        old = Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(merged)).files(table)
         # the columns of an export have another order, and two of them are in the path alone
         parts = [f"FROM {named(self._folder, [file])}" for file in old]
         query = " UNION ALL BY NAME ".join(
