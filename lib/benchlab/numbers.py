@@ -48,6 +48,12 @@ def number(value: float | None, decimals: int | None = None) -> str:
     return f"{MINUS}{text}" if value < 0 and text.strip("0.,") else text
 
 
+def with_interval(value: float, low: float | None, high: float | None) -> str:
+    """Text of a number and its interval, if it has one: `1.23 [1.10–1.38]`."""
+    interval = "" if low is None or high is None else f" [{number(low)}–{number(high)}]"
+    return number(value) + interval
+
+
 def percent(value: float | None, decimals: int = 0) -> str:
     """Text of a fraction as a percentage: 0.93 → `93 %`."""
     return NOTHING if value is None else f"{number(value * 100, decimals)}\N{NO-BREAK SPACE}%"

@@ -8,10 +8,6 @@ from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
 
-_BOUND = (
-    "SELECT run_id, resource, evidence FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
-)
-
 
 def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
     """Return what bound each run of an engine's workload, and by which evidence.
@@ -20,7 +16,7 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
     (transactions/s), ``bound by``, ``evidence``.
     """
     bound = rerun.counted.filter(engine=engine, workload=workload).join(
-        rerun.of_runs(_BOUND), on="run_id", how="left"
+        points.bound_by(rerun), on="run_id", how="left"
     )
     return points.in_order(bound, rerun.study, "envelope", "concurrency", "trial").select(
         "variant",
@@ -28,7 +24,7 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
         "concurrency",
         "trial",
         pl.col("tps").round(),
-        pl.col("resource").fill_null(UNKNOWN).alias("bound by"),
+        pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
         "evidence",
     )
 
@@ -40,11 +36,10 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
     or both), ``tps`` (median), ``bound by`` (with the number of trials that it bound), ``evidence`` (of
     the last of these trials).
     """
-    bound = rerun.of_runs(_BOUND)
     runs = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
-        .join(bound, on="run_id", how="left")
-        .with_columns(pl.col("resource").fill_null(UNKNOWN))
+        .join(points.bound_by(rerun), on="run_id", how="left")
+        .with_columns(pl.col("binding").fill_null(UNKNOWN))
         .sort(*POINT, "trial")
     )
     rows = []
@@ -55,8 +50,8 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
         at.setdefault(medians["concurrency"].max(), []).append("most clients")
         for concurrency, what in at.items():
             trials = of_curve.filter(concurrency=concurrency)
-            most = trials["resource"].mode().sort()[0]
-            those = trials.filter(resource=most)
+            most = trials["binding"].mode().sort()[0]
+            those = trials.filter(binding=most)
             rows.append(
                 {
                     **trials.select("engine", "variant", "workload").row(0, named=True),

@@ -15,6 +15,7 @@ from functools import cache
 import altair as alt
 import polars as pl
 
+from benchlab.report import points
 from benchlab.store.results import Rerun
 from benchlab.study.resources import ENGINE_CPU
 
@@ -219,11 +220,7 @@ def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
 
     Columns: ``comm``, ``stack``, ``samples``.
     """
-    bound = rerun.store.sql(
-        "SELECT run_id FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds AND resource = ?",
-        ENGINE_CPU,
-        chosen=rerun.counted.filter(engine=engine)["run_id"],
-    )
+    bound = points.bound_by(rerun, rerun.counted.filter(engine=engine)).filter(binding=ENGINE_CPU)
     return (
         rerun.of_runs("SELECT * FROM perf_stack SEMI JOIN chosen USING (run_id)", bound)
         .group_by("comm", "stack")

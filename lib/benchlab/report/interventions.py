@@ -25,7 +25,9 @@ _RANK = {resource.name: rank for rank, resource in enumerate(LOWERED.values())}
 _USED = """
     WITH sampled AS (
         SELECT number, t, sum(value) AS value FROM os_sample JOIN intervention_block USING (run_id)
-        WHERE run_id = ? AND observer = 'sample' AND list_contains(?, subject) AND metric = ?
+            JOIN node USING (run_id, node)
+        WHERE run_id = ? AND role = 'db.primary' AND observer = 'sample'
+            AND list_contains(?, subject) AND metric = ?
             AND t >= begin_s + 1 + ? AND t <= end_s
         GROUP BY number, t
     ), of_block AS (
@@ -112,17 +114,13 @@ def answers(rerun: Rerun) -> pl.DataFrame:
     - *unclear*: the intervention does not decide.
     """
     found = with_curve(rerun.interventions, rerun.study)
-    evidence = rerun.of_runs(
-        "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id) WHERE binds"
-        " ORDER BY ALL",
-        found,
-    )
+    evidence = points.bound_by(rerun, found)
     measured = rerun.of_runs(
         "SELECT run_id, resource, answer FROM elasticity SEMI JOIN chosen USING (run_id)", found
     )
     rows = []
     for run in found.iter_rows(named=True):
-        seen = evidence.filter(run_id=run["run_id"])["resource"].to_list()
+        seen = evidence.filter(run_id=run["run_id"])["binding"].to_list()
         said = dict(measured.filter(run_id=run["run_id"]).select("resource", "answer").iter_rows())
         rows.append(
             {

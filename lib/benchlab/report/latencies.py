@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from benchlab import drivers
-from benchlab.numbers import number
+from benchlab.numbers import with_interval
 from benchlab.report import points, theme
 from benchlab.report.charts import concurrency, dodged, estimate_tooltips
 from benchlab.report.points import with_curve
@@ -69,7 +69,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     found = latencies(rerun).with_columns(
         points.named(rerun.study),
         pl.struct("ms", "ms_low", "ms_high")
-        .map_elements(_with_interval, return_dtype=pl.String)
+        .map_elements(lambda row: with_interval(*row.values()), return_dtype=pl.String)
         .alias("text"),
     )
     index = ["curve", "workload", "concurrency"]
@@ -121,10 +121,3 @@ def by_percentile(study: Study, shown: pl.DataFrame, x: alt.X, *tooltip: alt.Too
     curves.data = shown
     facet = alt.Facet("percentile:N", title=None, sort=PERCENTILES)
     return curves.facet(facet, columns=len(PERCENTILES), title="Latency (ms)")
-
-
-def _with_interval(row: dict[str, float | None]) -> str:
-    text = number(row["ms"])
-    if row["ms_low"] is None:
-        return text
-    return f"{text} [{number(row['ms_low'])}–{number(row['ms_high'])}]"

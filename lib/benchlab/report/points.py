@@ -246,11 +246,17 @@ def _ranks(names: Sequence[str]) -> dict[str, int]:
     return {name: rank for rank, name in enumerate(dict.fromkeys(names))}
 
 
-def bound_by(rerun: Rerun) -> pl.DataFrame:
-    """Return what bound each counted run: ``run_id``, ``binding``, ``pressure``."""
+def bound_by(rerun: Rerun, runs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Return what bound each run: ``run_id``, ``binding``, ``pressure``, ``evidence``.
+
+    Args:
+        rerun: the rerun.
+        runs: rows of the runs; ``None``: the runs that count.
+    """
     return rerun.of_runs(
-        "SELECT run_id, resource AS binding, pressure FROM attribution SEMI JOIN chosen USING (run_id)"
-        " WHERE binds ORDER BY run_id"
+        "SELECT run_id, resource AS binding, pressure, evidence FROM attribution"
+        " SEMI JOIN chosen USING (run_id) WHERE binds ORDER BY run_id, resource",
+        runs,
     )
 
 

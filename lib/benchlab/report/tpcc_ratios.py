@@ -8,7 +8,7 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
-from benchlab.numbers import NOTHING, number
+from benchlab.numbers import NOTHING, with_interval
 from benchlab.report import points, tpcc
 from benchlab.report.points import with_curve
 from benchlab.store import results
@@ -199,7 +199,5 @@ def _ratio(above: stats.Sample | None, below: stats.Sample | None) -> str:
 
 
 def _text(estimate: stats.Estimate, divisor: float = 1) -> str:
-    text = number(estimate.value / divisor)
-    if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text} [{number(estimate.low / divisor)}–{number(estimate.high / divisor)}]"
+    ends = (None if one is None else one / divisor for one in (estimate.low, estimate.high))
+    return with_interval(estimate.value / divisor, *ends)
