@@ -76,7 +76,7 @@ def test_inserts_are_steady_after_a_longer_warm_up():
     ],
 )
 def test_whole_counts_are_of_cycles_begun(first, last, spanned):
-    assert steady.spanned(first, last) == spanned
+    assert steady.cycles_between(first, last) == spanned
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_run_goes_on_while_its_halves_differ(first, second, enough):
     noise = np.tile([0.8, 1.2], 10)
     tps = np.concatenate([first * noise, second * noise])
     assert steady.unsteady(tps, **READS) is None
-    assert steady.enough(tps, **READS) is enough
+    assert steady.may_end(tps, **READS) is enough
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_run_whose_level_rises_by_more_than_its_noise_is_not_steady(seed, seco
 def test_a_warm_up_takes_its_time_and_a_cycle_of_what_writing_brings_about(
     seconds, writes, cycles, warm
 ):
-    assert steady.warm(seconds, 5, writes, cycles) is warm
+    assert steady.is_warm(seconds, 5, writes, cycles) is warm
 
 
 # What is worked out of a run's rows

@@ -970,6 +970,25 @@ def test_several_metrics_are_compared_one_by_one(checkout, judged):
     assert one.reason.startswith("postgres tuned oltp_write_only latency_mean_us, ")
 
 
+def test_what_holds_for_one_and_fails_for_another_depends_though_a_third_is_open(judged):
+    test = {
+        "test": "limit",
+        "of": ONE | {"variant": ["tuned", "no_full_pages", "default"]},
+        "at": [64],
+        "least": 100,
+        "unit": "/s",
+        "take": "each",
+    }
+    third = (TUNED[0], "no_full_pages", TUNED[2])
+    runs = {TUNED: {16: around(200)}, third: {16: [100.0]}, DEFAULT: {16: around(50)}}
+    assert judged(test, runs).verdict == "depends"
+    del runs[DEFAULT]
+    assert (
+        judged(test | {"of": test["of"] | {"variant": ["tuned", "no_full_pages"]}}, runs).verdict
+        == "inconclusive"
+    )
+
+
 def test_what_one_of_the_metrics_that_may_be_meant_turns_round_depends(checkout, judged):
     metrics = {"metric": ["tps", "latency_mean_us"]}
     test = {"test": "above", "of": ONE | metrics, "over": OTHER | metrics, "at": [64]}
@@ -1021,7 +1040,9 @@ def test_what_fails_for_one_of_several_curves_must_fail_for_all_of_them_at_once(
     assert judged(test, runs).verdict == "not reproduced"
     several = {"metric": ["tps"] * 4}
     test |= {"of": ONE | several, "over": OTHER | several}
-    assert judged(test, runs).verdict == "inconclusive"
+    one = judged(test, runs)
+    assert one.verdict == "inconclusive"
+    assert "trials of each point would decide" in one.reason
 
 
 def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):

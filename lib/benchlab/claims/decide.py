@@ -7,6 +7,7 @@ not decide the test whatever they measured.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from math import inf, log
 
 from benchlab import stats
@@ -60,14 +61,20 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
     As in :func:`benchlab.stats.everywhere`: that it fails for one has as many chances to be wrong as
     there are curves, so it must fail with an interval that holds for all of them at once.
     """
-    at_once = evidence.at(1 - (1 - evidence.confidence) / len(test.parts))
+    at_once = evidence.with_confidence(1 - (1 - evidence.confidence) / len(test.parts))
     found: list[Finding] = []
     missing: NotTestable | None = None
     for part in test.parts:
         try:
             finding = _named(part, evidence)
-            if finding.answer is Answer.FAILS and _named(part, at_once).answer is not Answer.FAILS:
-                finding = replace(finding, answer=Answer.OPEN, fails_at=frozenset())
+            if finding.answer is Answer.FAILS:
+                wider = _named(part, at_once)
+                if wider.answer is not Answer.FAILS:
+                    # open, as by the wider interval, which says how many trials would decide it
+                    needed = wider.trials_needed
+                    finding = replace(
+                        finding, answer=Answer.OPEN, trials_needed=needed, fails_at=frozenset()
+                    )
         except NotTestable as reason:
             missing = missing or reason
         else:
@@ -86,12 +93,11 @@ def _named(part: OfCurves, evidence: Evidence) -> Finding:
 
 
 def _each(found: list[Finding]) -> Finding:
-    """Return the first finding, or the first one that is open, with the first opposite one."""
-    first = next((one for one in found if one.answer is Answer.OPEN), found[0])
-    for other in found:
-        if {first.answer, other.answer} == OPPOSITE:
-            return replace(first, opposite=f"{other.found} for {other.where}")
-    return first
+    """Return the first finding with an opposite one; without any the first open one, or the first."""
+    for one, other in combinations(found, 2):
+        if {one.answer, other.answer} == OPPOSITE:
+            return replace(one, opposite=f"{other.found} for {other.where}")
+    return next((one for one in found if one.answer is Answer.OPEN), found[0])
 
 
 def _margin(test: OfCurves, finding: Finding) -> float:
@@ -409,7 +415,7 @@ def _outcome(test: Outcome, evidence: Evidence) -> Finding:
 
 def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> Finding:
     """Decide whether every run ran out of memory; this does not depend on chance."""
-    at = int(evidence.here(test.at))
+    at = evidence.here(test.at)
     ended = evidence.ran_out_of_memory(test.of, at)
     found = f"{sum(ended)} of {len(ended)} runs ended for want of memory"
     answer = Answer.HOLDS if all(ended) else Answer.OPEN if any(ended) else Answer.FAILS

@@ -93,7 +93,7 @@ class Evidence:
         self._elsewhere = {
             name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
         }
-        self._outcomes = rerun.outcomes
+        self._outcomes = rerun.outcomes.filter(**within)
         self._dissimilar = dissimilar(rerun)
         self._other_versions = {
             engine: f"{spec.label} {version} for the article's {spec.article_version}"
@@ -122,7 +122,7 @@ class Evidence:
 
     def elsewhere(self) -> dict[str, "Evidence"]:
         """Return the evidence from envelopes other than the main one, for the same confidence."""
-        return {name: one.at(self.confidence) for name, one in self._elsewhere.items()}
+        return {name: one.with_confidence(self.confidence) for name, one in self._elsewhere.items()}
 
     def other_versions(self, claim: Claim) -> list[str]:
         """Say which of a claim's engines were run in another version than the article's."""
@@ -249,7 +249,7 @@ class Evidence:
             for _, of_run in found.group_by("run_id", maintain_order=True)
         ]
 
-    def ran_out_of_memory(self, series: Series, at: int) -> list[bool]:
+    def ran_out_of_memory(self, series: Series, at: float) -> list[bool]:
         """Return for each run at one of our concurrencies whether it ended because memory ran out.
 
         Raises:
@@ -260,10 +260,10 @@ class Evidence:
         others = ended.filter(~pl.col("error").str.contains(OUT_OF_MEMORY, literal=True))
         if not others.is_empty():
             status, error = others.select("status", "error").row(-1)
-            raise NotTestable(f"{series} at {at:,} clients: {status}: {error}")
+            raise NotTestable(f"{series} at {at:,g} clients: {status}: {error}")
         found = [True] * len(ended) + [False] * len(self._all.filter(**key))
         if not found:
-            raise NotTestable(f"{series}: profile {self._profile} has no run at {at:,} clients")
+            raise NotTestable(f"{series}: profile {self._profile} has no run at {at:,g} clients")
         return found
 
     def here(self, in_article: int) -> float:
@@ -321,7 +321,7 @@ class Evidence:
             in_article[-1] in run,
         )
 
-    def counting(self, claim: Claim) -> "Evidence":
+    def for_claim(self, claim: Claim) -> "Evidence":
         """Return the same runs with clients counted as a claim counts them.
 
         Raises:
@@ -336,7 +336,7 @@ class Evidence:
             raise NotTestable(reason)
         return found
 
-    def at(self, confidence: float) -> "Evidence":
+    def with_confidence(self, confidence: float) -> "Evidence":
         """Return the same runs for intervals of another confidence."""
         found = copy(self)
         found.confidence = confidence

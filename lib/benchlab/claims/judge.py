@@ -104,7 +104,7 @@ def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> 
     tried = testable
     while (decided := sum(_is_decided(one) for one in judged)) < tried:
         tried = decided
-        at = evidence.at(1 - (1 - CONFIDENCE) * max(decided, 1) / testable)
+        at = evidence.with_confidence(1 - (1 - CONFIDENCE) * max(decided, 1) / testable)
         judged = [_judged(study_name, claim, at) for claim in claims]
     return judged
 
@@ -176,6 +176,6 @@ def _finding(claim: Claim, evidence: Evidence | None) -> Finding:
     if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
         raise NotTestable(ABSOLUTE)
     try:
-        return decide(test, evidence.counting(claim))
+        return decide(test, evidence.for_claim(claim))
     except stats.RatioToZero as reason:
         raise NotTestable(str(reason)) from reason

@@ -89,9 +89,11 @@ def claims(repo: Repo, names: list[str]) -> pl.DataFrame:
 
 
 def _verdicts(repo: Repo, store: Store, name: str) -> list[tuple]:
+    profiles = study.load(repo, name).profiles
     reruns = [
-        results.open_rerun(repo, store, name, *profile_and_target)
-        for profile_and_target in results.ran(store, name)
+        results.open_rerun(repo, store, name, profile, target)
+        for profile, target in results.ran(store, name)
+        if profile in profiles  # it may have had another name when it was run
     ]
     return [_row(one, rerun) for rerun in reruns or [None] for one in judge(repo, name, rerun)]
 

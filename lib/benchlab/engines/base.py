@@ -350,7 +350,7 @@ class Engine(ABC):
         A cycle is work that recurs while a workload writes: from checkpoint to checkpoint, from flush
         to flush, or once around a log of fixed size. The number includes the current cycle as a
         fraction, or it is a whole number: that of the cycles begun
-        (:func:`benchlab.gate.steady.spanned`). ``None``: the server does not report it.
+        (:func:`benchlab.gate.steady.cycles_between`). ``None``: the server does not report it.
 
         Args:
             ask: runs a statement on the server.

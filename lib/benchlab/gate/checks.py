@@ -111,7 +111,7 @@ def _cycles(tables: Mapping[str, pl.DataFrame]) -> float | None:
     # without a warm-up the first answer may come after the start of the measured part
     first = before[-1] if len(before) else found["value"].first()
     last = found.filter(pl.col("t") <= end)["value"].last()
-    return None if first is None or last is None else steady.spanned(first, last)
+    return None if first is None or last is None else steady.cycles_between(first, last)
 
 
 def _offered(tables: Mapping[str, pl.DataFrame]) -> Row | None:

@@ -19,11 +19,11 @@ LEAST_S = 12
 WRITEBACK_S = 40
 
 
-def spanned(first: float, last: float) -> float:
-    """Return how many cycles certainly are between two counts.
+def cycles_between(first: float, last: float) -> float:
+    """Return how many complete cycles lie between two counts.
 
-    If the engine reports fractions of a cycle, it is the difference. Whole numbers count the cycles
-    begun: three starts enclose two cycles.
+    Of fractions of a cycle it is the difference. Whole numbers count cycles that have begun: three
+    starts enclose two complete cycles.
 
     Args:
         first: count from :meth:`benchlab.engines.Engine.background_cycles`.
@@ -46,7 +46,7 @@ def unsteady(
     Args:
         tps: throughput of each second.
         writes: whether the workload writes.
-        cycles: number of cycles in it, from :func:`spanned`; ``None``: the engine does not report them.
+        cycles: cycles in it (:func:`cycles_between`); ``None``: the engine does not report them.
         warmed_s: length of the warm-up in seconds.
     """
     from benchlab import stats  # slow to import, for notebooks that do not need it
@@ -69,7 +69,7 @@ def unsteady(
     return None
 
 
-def enough(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float) -> bool:
+def may_end(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: float) -> bool:
     """Return whether a measured part may end before its longest time.
 
     It must be steady, and the means of its halves must differ by :data:`TOLERANCE` at most. In noise a
@@ -89,7 +89,7 @@ def enough(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: f
     return abs(stats.drift(tps)) <= TOLERANCE
 
 
-def warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
+def is_warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
     """Return whether a warm-up may end.
 
     It lasts ``least_s``. For a workload that writes it also lasts :data:`WRITEBACK_S` and one cycle of

@@ -8,6 +8,8 @@ import polars as pl
 from benchlab.claims import audit, published, words
 from benchlab.repo import Repo
 
+_COLUMNS = ("study", "where", "claim", "published", "found", "verdict", "source")
+
 
 def tables(repo: Repo) -> pl.DataFrame:
     """Return every published table.
@@ -48,7 +50,8 @@ def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
                 }
                 for one in audit.audit(repo)
                 if study in (None, one.study)
-            ]
+            ],
+            schema=dict.fromkeys(_COLUMNS, pl.String),
         )
         # "not reproduced" before "reproduced", then in the order of the articles
         .sort("verdict", maintain_order=True)

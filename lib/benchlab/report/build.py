@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,8 @@ def _task(task: Callable, *arguments: Any) -> Any:
 
 def _section(repo: Repo, name: str) -> tuple[Content, list[Judgement]]:
     """Make one study's section with its charts drawn."""
-    with store.open_store(repo.store) as own:
-        content, judged = manuscript.section(repo, own, _reference(repo), name)
+    with store.open_store(repo.store) as own, _reference(repo) as reference:
+        content, judged = manuscript.section(repo, own, reference, name)
         content.figures = {
             figure: charts.draw(figure, chart) for figure, chart in content.figures.items()
         }
@@ -137,8 +138,10 @@ def _notebook(repo: Repo, copy: str, template: Path, given: dict[str, str]) -> N
     notebooks.execute_copy(template, repo.build / copy, given, repo.root)
 
 
-def _reference(repo: Repo) -> store.Store | None:
+def _reference(repo: Repo) -> AbstractContextManager[store.Store | None]:
     try:
         return store.open_any(repo.reference)
     except NoRuns:
-        return None  # a checkout without it, such as one in which the reference is being made
+        return (
+            nullcontext()
+        )  # a checkout without it, such as one in which the reference is being made

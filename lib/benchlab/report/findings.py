@@ -110,5 +110,7 @@ def withheld(spec: Study, store: Store) -> str:
     )
     if ended.is_empty():
         return "not rerun here"
-    status, error, _ = ended.row(0)
-    return f"withheld, since no run counts: {ended['runs'].sum()} {status} ({error})"
+    status, error, runs = ended.row(0)
+    others = ended["runs"].sum() - runs
+    more = f", and {others} for other reasons" if others else ""
+    return f"withheld, since no run counts: {runs} {status} ({error}){more}"

@@ -33,7 +33,9 @@ def table(rerun: Rerun, tables: Sequence[str], aliases: Mapping[str, str]) -> pl
         for one in accesses:
             called = aliases.get(one.table, one.table)
             how = f"index {one.index}" if one.index else "scan"
-            name = next(name for name in tables if called.startswith(name))
+            name = next((name for name in tables if called.startswith(name)), None)
+            if name is None or not one.loops:
+                continue  # a table that is not asked for, or a step that was never taken
             read[name].append(f"{how}, {one.loops:,} × {one.rows / one.loops:,.0f} rows")
         row: dict[str, Any] = dict(zip(key, (engine, *others), strict=True))
         row |= {name: "; ".join(texts) for name, texts in read.items()}

@@ -36,6 +36,7 @@ class RunningWrites:
         self._begin_s = 0.0
         self._lines: list[str] = []
         self._problems: list[str] = []
+        of_tables = tables.single_writes(seed)
         self._states: Poll | None = table_states.poll(engine) if engine.table_states_query else None
         self._threads = [
             threading.Thread(
@@ -43,7 +44,7 @@ class RunningWrites:
                 args=(table, statements, random.Random(f"due {seed} {table}")),
                 daemon=True,
             )
-            for table, statements in tables.single_writes(seed).items()
+            for table, statements in of_tables.items()
         ]
         for thread in self._threads:
             thread.start()

@@ -136,7 +136,7 @@ class Stages:
             nonlocal begin
             now = self.cycles()
             begin = now if begin is None else begin  # cycles before the first second do not count
-            return enough(tps, None if now is None else steady.spanned(begin, now))
+            return enough(tps, None if now is None else steady.cycles_between(begin, now))
 
         return Until(len(clients), self.driver.second_of, is_enough, stop)
 

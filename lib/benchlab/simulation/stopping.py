@@ -2,7 +2,7 @@
 
 The truth is known: seconds are simulated around a level that is constant or drifts. Their noise is
 correlated from one second to the next, and the background work of an engine adds dips. A run ends by
-:func:`benchlab.gate.steady.enough`, which is evaluated after every second as in a real run. It passes
+:func:`benchlab.gate.steady.may_end`, which is evaluated after every second as in a real run. It passes
 if :func:`benchlab.gate.steady.unsteady` gives no reason against it.
 """
 
@@ -120,11 +120,11 @@ def _run(
 
     def seen(end: int) -> tuple[np.ndarray, bool, float, float]:
         counts = (phase, phase + end / cycle_s)
-        cycles = steady.spanned(*(counts if case.counts_parts else map(floor, counts)))
+        cycles = steady.cycles_between(*(counts if case.counts_parts else map(floor, counts)))
         return tps[:end], True, cycles, steady.WRITEBACK_S
 
     early = range(SHORTEST_S, LONGEST_S) if case.ends_early else ()
-    measured = next((end for end in early if steady.enough(*seen(end))), LONGEST_S)
+    measured = next((end for end in early if steady.may_end(*seen(end))), LONGEST_S)
     return {
         "passed": steady.unsteady(*seen(measured)) is None,
         "too_far": bool(abs(level[measured - 1] / level[0] - 1) > TOO_FAR),

@@ -127,11 +127,11 @@ class Rerun:
     def outcomes(self) -> pl.DataFrame:
         """The answers to checks in runs that count, made instead of a load or after one.
 
-        Columns: those of ``outcome``, and ``engine``, ``variant`` and ``workload``.
+        Columns: those of ``outcome``, and ``engine``, ``variant``, ``workload`` and ``envelope``.
         """
         runs = pl.concat([self._intervened("$.checks"), self.counted])
         found = self.of_runs("SELECT * FROM outcome SEMI JOIN chosen USING (run_id)", runs)
-        named = runs.select("run_id", "engine", "variant", "workload")
+        named = runs.select("run_id", "engine", "variant", "workload", "envelope")
         return found.join(named, on="run_id").sort("run_id", "number")
 
     def _intervened(self, with_key: str) -> pl.DataFrame:
