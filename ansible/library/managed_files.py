@@ -83,7 +83,7 @@ def converge(entry, dry):
         if found and not dry:
             shutil.rmtree(path) if stat.S_ISDIR(found.st_mode) else Path(path).unlink()
         return found is not None
-    # a user that is yet to be made is as good as any in a dry run
+    # in a dry run the user may not exist yet
     try:
         uid = pwd.getpwnam(entry["owner"]).pw_uid
         gid = grp.getgrnam(entry["group"]).gr_gid
@@ -133,7 +133,7 @@ def entries(files, trees):
     """Return every option of all that is requested.
 
     Raises:
-        ValueError: an option or state that there is not.
+        ValueError: an option or a state is unknown.
     """
     for one in files:
         if unknown := set(one) - {"path", *DEFAULTS}:

@@ -28,14 +28,14 @@ options:
   wait:
     type: bool
     default: true
-    description: Without, it runs on by itself; whether it failed is seen when it is run again.
+    description: false, it runs in the background, and a failure shows only when it is run again.
 author: benchlab
 """
 
 RETURN = """
 rc: {type: int, returned: when it was run, description: Its exit code; another than 0 fails the task.}
 stdout: {type: str, returned: when it was run, description: What it printed, without the last newline.}
-stderr: {type: str, returned: when it was run, description: What it said of errors.}
+stderr: {type: str, returned: when it was run, description: Its error output.}
 """
 
 ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
@@ -73,7 +73,7 @@ def alone(creates):
 
 
 def begin(argv, stdin="", creates=None):
-    """Run it in a session of its own, which nobody waits for."""
+    """Run it in the background, in its own session."""
     if os.fork() == 0:
         os.setsid()
         with Path("/dev/null").open("r+b") as nothing:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from benchlab import stats
 from benchlab.agent.observe import REPORT
-from benchlab.agent.system import keep_time
+from benchlab.agent.system import use_realtime_scheduling
 from benchlab.drivers.sysbench import driver as sysbench
 from benchlab.drivers.sysbench import output as parse_sysbench
 from benchlab.observers import OBSERVERS, log_trace
@@ -159,7 +159,7 @@ def _watch_in_blocks(
     session: Session, watched: Watched, blocks: list[bool], begin: Future[float]
 ) -> None:
     """Have observers watch in some of the blocks, which are counted from the start of the load."""
-    keep_time()  # or blocks would end seconds late under this load
+    use_realtime_scheduling()  # or blocks would end seconds late under this load
     ended = None
     for number, observed in enumerate(blocks, start=1):
         observers = Observers(session.primary, watched.steady) if observed else None

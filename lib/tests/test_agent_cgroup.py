@@ -190,6 +190,18 @@ def test_v2_never_sets_a_memory_limit_below_what_is_in_use(v2):
     assert v2.memory_limit() is None
 
 
+def test_v2_counts_no_page_cache_that_the_kernel_gives_back(v2, monkeypatch):
+    def write(path: Path, text: str) -> None:
+        path.write_text(text)
+        if path.name == "memory.high" and text == "4096":
+            path.with_name("memory.current").write_text("4096\n")
+
+    monkeypatch.setattr("benchlab.agent.cgroup.write", write)
+    v2.set_memory(4096)
+    assert v2.memory_limit() == 4096
+    assert (v2.root / "benchlab/memory.high").read_text() == "max"
+
+
 def test_v2_enables_the_controllers_that_are_missing(v2):
     assert v2.create() is True
     assert (v2.root / "cgroup.subtree_control").read_text() == "+io"

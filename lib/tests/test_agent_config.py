@@ -130,13 +130,13 @@ def test_an_engine_that_an_older_benchlab_left_can_be_taken_down(tmp_path):
         (services({"start": "postgres"}), "a service must have a name, start"),
         (services({"name": "../client"}), "a service must have a name, start"),
         (services({"name": "tasks"}), "a service must have a name, start"),
-        (services({}, {}), "two services have one name: server, server"),
+        (services({}, {}), "two services have the same name: server, server"),
         (services({"port": 1}), "the last service must be the one on the engine's port, 55432"),
         (services(), "the last service must be the one on the engine's port, 55432"),
         (log_disk(), "log_disk must have folder and write_delay_ms"),
         (
             log_disk(folder="../pg_wal", write_delay_ms=1),
-            "log_disk's folder must be the name of one",
+            "log_disk's folder must be a folder's name",
         ),
         (
             log_disk(folder="pg_wal", write_delay_ms=0),

@@ -11,7 +11,7 @@ from benchlab.run import batch as batch_module
 from benchlab.run.batch import BatchRun, restores
 from benchlab.run.planning import Selection
 from benchlab.run.ready import engines_left
-from benchlab.run.trial import Ended
+from benchlab.run.trial import EndedTrial
 from benchlab.target import EngineFound, Provisioned
 from conftest import planned
 
@@ -78,7 +78,7 @@ def test_the_trials_of_a_batch_run_in_their_order(kinds, fails, monkeypatch, cap
     def run_trial(session, trial, raw, restore, before_load, peak_tps):
         before_load()
         begun.append((trial.key, restore, peak_tps))
-        return Ended(
+        return EndedTrial(
             trial.key != failing, lambda: SimpleNamespace(trial=trial, line=lambda: trial.key)
         )
 

@@ -53,7 +53,7 @@ def test_a_dsn_says_where_and_as_whom(monkeypatch):
         ("", f"{VARIABLE} is not set"),
         ("host=h password=s3cret", f"{VARIABLE} does not begin with one of postgresql://"),
         ("oracle://a:s3cret@h/b", f"{VARIABLE} does not begin with one of postgresql://"),
-        ("mysql://a:s3cret@h/b", f"{VARIABLE} is of mysql, which postgres does not speak"),
+        ("mysql://a:s3cret@h/b", f"{VARIABLE} is a DSN of mysql; postgres speaks postgres"),
         ("postgresql://a:s3cret@h", f"{VARIABLE} must have a user, a host and a database"),
         ("postgresql://h/b", f"{VARIABLE} must have a user"),
         ("postgresql://a:s3cret@h/b?sslmode=require", f"{VARIABLE} must have .* no options"),
@@ -236,7 +236,7 @@ def test_a_database_with_other_tables_is_left_alone(cloud, monkeypatch):
     session.engine.query("DROP TABLE precious")
     session.cold("as_is", restore="empty-0123")
     object.__setattr__(session.found, "version", "9.6")
-    with pytest.raises(EngineError, match=r"the server is \S+ now, planned was 9\.6"):
+    with pytest.raises(EngineError, match=r"the server has version \S+ now, planned was 9\.6"):
         session.cold("as_is")
 
 

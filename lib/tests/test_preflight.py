@@ -10,7 +10,7 @@ from benchlab.plan.envelope import Envelope
 from benchlab.run import lock
 from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
-from benchlab.target.host import Host
+from benchlab.target.host import Host, kill
 
 GIB = 1 << 30
 
@@ -114,6 +114,16 @@ def test_a_command_that_does_not_end_in_time_is_killed_also_below_sudo(tmp_path,
     with pytest.raises(TargetError, match=r"^here: sleep: did not end within 0.2 s$"):
         Host(name="here").run("sleep", "60", timeout_s=0.2)
     assert (tmp_path / "sudo.said").read_text().splitlines()[1].startswith("kill ")
+
+
+def test_a_process_of_sudo_is_signalled_as_often_as_asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "sudo").write_text('#!/bin/sh\necho "$@" >>"$0.said"\n')
+    (tmp_path / "sudo").chmod(0o755)
+    process = Mock(pid=4711, kill=Mock(side_effect=PermissionError))
+    for _ in range(2):
+        kill(process)
+    assert (tmp_path / "sudo.said").read_text().splitlines() == ["-n kill 4711"] * 2
 
 
 def test_a_program_that_is_missing_is_named(monkeypatch):

@@ -29,7 +29,7 @@ from .envelope import Envelope
 from .log_latency import probe, trace
 from .sample import record
 from .speed import measured
-from .system import NOT_ALONE, alone
+from .system import DIE_WITH_PARENT, host_locked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="BYTES",
-        help="held in addition while it runs (default: %(default)s)",
+        help="extra memory of the envelope while it runs (default: %(default)s)",
     )
     for name, text in (
         ("snapshot", "copy the data directory"),
@@ -94,14 +94,14 @@ def parser() -> argparse.ArgumentParser:
         verbs.add_parser(name, help=f"{text} (engine stopped)").add_argument("key", metavar="KEY")
     verbs.add_parser("snapshots", help="list them")
     verbs.add_parser("status", help="is it running, with which variant and processes")
-    verbs.add_parser("metrics", help="print the counters of its services that have any")
+    verbs.add_parser("metrics", help="print the counters of the services that publish any")
     verbs.add_parser("log", help="print what it has logged since its last start, as it is")
     for name, text in (
-        ("probe-log", "how long a durable write to its log takes right now (engine at rest)"),
+        ("probe-log", "measure how long a durable write to its log takes (engine idle)"),
         ("trace-log", "trace writes to its log by system call, as bpftrace's JSON, until SIGINT"),
     ):
         verbs.add_parser(name, help=text).add_argument(
-            "--folder", required=True, metavar="F", help="of the log, in the data directory"
+            "--folder", required=True, metavar="F", help="the log's folder in the data directory"
         )
     verbs.add_parser("wipe", help="stop it, delete its data directory and snapshots")
 
@@ -166,10 +166,10 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
     envelope.enter("client")
     # Python ignores SIGPIPE, and the program would inherit that; it must end with its output's reader
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.execvp(NOT_ALONE[0], [*NOT_ALONE, *argv])
+    os.execvp(DIE_WITH_PARENT[0], [*DIE_WITH_PARENT, *argv])
 
 
-def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+def _lock_for(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Return a lock that serialises calls which change the host; none for calls that only read."""
     asks_only = options.command in ("client", "speed") or options.verb in (
         "status",
@@ -177,7 +177,7 @@ def _alone(options: argparse.Namespace) -> contextlib.AbstractContextManager[Non
         "metrics",
         "probe-log",
     )
-    return contextlib.nullcontext() if asks_only else alone(options.etc)
+    return contextlib.nullcontext() if asks_only else host_locked(options.etc)
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, int]:
@@ -208,7 +208,7 @@ def main(argv: list[str] | None = None) -> int:
         elif options.command == "sample":
             record(Envelope(options.etc), options.interval, sys.stdout)
         else:
-            with _alone(options):
+            with _lock_for(options):
                 print(json.dumps(call(options)))
     except (AgentError, OSError) as error:
         print(f"benchlab-agent: {' '.join(str(error).split())}", file=sys.stderr)

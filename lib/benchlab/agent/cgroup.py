@@ -360,13 +360,22 @@ class CgroupsV2(_Cgroups):
 
         Raises AgentError if more than limit is in use: the kernel would accept it and kill the engine.
         """
-        used = _integer(self._parent / "memory.current")
-        if limit is not None and used > limit:
+        if limit is not None and (used := self._memory_in_use(above=limit)) > limit:
             raise AgentError(_limit_below_use(self._parent, limit, used))
         swap = self._parent / "memory.swap.max"
         if swap.exists():
             write(swap, "max" if limit is None else "0")
         write(self._parent / "memory.max", "max" if limit is None else str(limit))
+
+    def _memory_in_use(self, above: int) -> int:
+        """Return the bytes in use; if they are above a number, the kernel gives back page cache first.
+
+        It does so when memory.high is written (memory_high_write in mm/memcontrol.c).
+        """
+        if _integer(self._parent / "memory.current") > above:
+            write(self._parent / "memory.high", str(above))
+            write(self._parent / "memory.high", "max")
+        return _integer(self._parent / "memory.current")
 
     def memory_limit(self) -> int | None:
         """Return the limit in bytes; None if unlimited."""

@@ -147,8 +147,12 @@ class EngineConfig:
 
     def logs(self) -> list[Path]:
         """Return the logs that the last start has begun."""
-        of_services = self.log.parent.glob(f"{self.log.stem}-*{self.log.suffix}")
-        return [path for path in (self.log, *sorted(of_services)) if path.exists()]
+        of_services = {
+            self.log_of(name, service.name)
+            for name, variant in self.variants.items()
+            for service in variant.services
+        }
+        return [path for path in sorted({self.log, *of_services}) if path.exists()]
 
     @property
     def own_memory_bytes(self) -> int:
@@ -326,7 +330,7 @@ def _variant(where: str, entry: Any, port: int) -> Variant:
         )
     names = [one["name"] for one in services]
     if len(set(names)) < len(names):
-        raise AgentError(f"{where}: two services have one name: {', '.join(names)}")
+        raise AgentError(f"{where}: two services have the same name: {', '.join(names)}")
     if not services or services[-1]["port"] != port:
         raise AgentError(f"{where}: the last service must be the one on the engine's port, {port}")
     return Variant(
@@ -347,7 +351,7 @@ def _log_disk(where: str, value: Any) -> LogDiskConfig | None:
     config = LogDiskConfig(**value)
     if not isinstance(config.folder, str) or not _FOLDER.fullmatch(config.folder):
         raise AgentError(
-            f"{where}: log_disk's folder must be the name of one, not {config.folder!r}"
+            f"{where}: log_disk's folder must be a folder's name, not {config.folder!r}"
         )
     numbers = [config.write_delay_ms, 1 if config.bytes_per_s is None else config.bytes_per_s]
     if not all(isinstance(one, int) and one > 0 for one in numbers):

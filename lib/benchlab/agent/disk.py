@@ -145,14 +145,20 @@ def delete_tree(folder: Path) -> bool:
     return there
 
 
-def move_tree(source: Path, target: Path) -> None:
-    """Move a folder to another file system, under a hidden name until it is complete."""
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a folder, under a hidden name until the copy is complete and on disk."""
     partial = target.with_name(f".{target.name}.partial")
     delete_tree(partial)
     try:
         run("cp", "--archive", "--no-target-directory", source, partial)
+        run("sync", "--file-system", partial)
     except AgentError:
         delete_tree(partial)
         raise
     partial.rename(target)
+
+
+def move_tree(source: Path, target: Path) -> None:
+    """Move a folder to another file system."""
+    copy_tree(source, target)
     delete_tree(source)

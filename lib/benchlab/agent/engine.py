@@ -64,8 +64,11 @@ class Engine:
             self._log_disk.attach(log_disk)
         try:
             self._services.start(variant)
-        except BaseException:
-            self._log_disk.detach()
+        except BaseException as error:
+            try:
+                self._log_disk.detach()
+            except AgentError as second:
+                raise AgentError(f"{error}; its log disk is still there: {second}") from error
             raise
         return {**self.status(), "changed": True, "ready_s": _since(began)}
 

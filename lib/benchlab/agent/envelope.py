@@ -260,6 +260,7 @@ class Envelope:
         if len(self._our_mounts()) < len(mounts):
             raise AgentError(f"{config.mount} is occupied: {mounts[-1].source} is mounted there")
         self._unmount()  # mounts of a deleted image
+        self._delete_other_image()
         for loop in self._loops(deleted=True):
             self._detach(loop)
         attached = self._loops()
@@ -273,14 +274,17 @@ class Envelope:
         mount(loop.path, config.mount)
         return True
 
+    def _delete_other_image(self) -> None:
+        """Delete another profile's image, of another size; the engines' data is in their snapshots."""
+        image = self.config.image
+        if image.exists() and image.stat().st_size != self.config.image_bytes:
+            image.unlink()
+
     def _make_image(self) -> None:
-        """Make the image, unless one of the right size exists."""
+        """Make the image, unless it exists."""
         config = self.config
         if config.image.exists():
-            if config.image.stat().st_size == config.image_bytes:
-                return
-            # another profile's image, of another size; the engines' data is in their snapshots
-            config.image.unlink()
+            return
         config.image.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(config.image.parent).free
         if free < config.image_bytes:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TextIO
 from .cgroup import whole_quota
 from .config import DISK_LIMITS, AgentError
 from .envelope import Envelope
-from .system import alone, keep_time
+from .system import host_locked, use_realtime_scheduling
 
 Limits = dict[str, Any]
 
@@ -36,7 +36,7 @@ def intervene(envelope: Envelope, source: int, out: TextIO) -> None:
     signal. It is no error if ``source`` ends early: the printed blocks are those that were completed.
     """
     envelope.require_up()
-    keep_time()
+    use_realtime_scheduling()
     blocks = _schedule(_line(source))
     held = _Held(envelope)
     limits = [held.lowered(block) for block in blocks]
@@ -87,15 +87,20 @@ class _Held:
 
     def set(self, limits: Limits) -> None:
         """Set limits. Raises AgentError, and sets nothing, if somebody else changed the limits."""
-        with alone(self.envelope.etc):
+        with host_locked(self.envelope.etc):
             if (now := self.envelope.rates()) != self.last:
                 raise AgentError(f"somebody else changed the limits from {self.last} to {now}")
-            self.last = limits
-            self.envelope.set_rates(limits)
+            # a signal in between would leave limits that put_back takes for somebody else's
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+            try:
+                self.last = limits
+                self.envelope.set_rates(limits)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def put_back(self) -> None:
         """Restore the limits found, unless the envelope was taken down or changed meanwhile."""
-        with alone(self.envelope.etc):
+        with host_locked(self.envelope.etc):
             try:
                 self.envelope.require_up()
             except AgentError:

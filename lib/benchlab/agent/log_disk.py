@@ -82,6 +82,8 @@ class LogDisk:
         return True
 
     def _is_readable(self) -> bool:
+        if not self._served():  # after a reboot an empty file is left there
+            return False
         try:
             self.slow.stat()  # fails for a broken disk, whose files may be in the page cache
         except OSError:

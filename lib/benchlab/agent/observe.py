@@ -8,7 +8,7 @@ killed, the observers are stopped, and a tar archive of the captures goes to sta
 ``then`` the capture is the output of that second program, which runs in the same folder after the first
 has ended.
 
-Observers have real-time priority (``system.keep_time``), and none outlives the agent.
+Observers have real-time priority (``system.use_realtime_scheduling``), and none outlives the agent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .system import NOT_ALONE, keep_time, take_turns, wait_until
+from .system import DIE_WITH_PARENT, use_normal_scheduling, use_realtime_scheduling, wait_until
 
 #: An observer that has not begun by then may begin late, or never: its capture shows which.
 BEGIN_TIMEOUT_S = 30.0
@@ -61,7 +61,7 @@ def observe(source: BinaryIO, target: BinaryIO) -> None:
     folder = Path(tempfile.mkdtemp(prefix="benchlab-observe-"))
     report: dict[str, str] = {}
     try:
-        keep_time()
+        use_realtime_scheduling()
         observers = [one for entry in wanted if (one := _start(entry, folder, report))]
         # a signal to the whole group must not end the agent before the observers
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -90,7 +90,7 @@ def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Obse
     try:
         with output.open("wb") as stdout, (folder / f"{entry['file']}.err").open("wb") as stderr:
             process = subprocess.Popen(
-                [*NOT_ALONE, *entry["command"]],
+                [*DIE_WITH_PARENT, *entry["command"]],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -116,7 +116,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 def _finish(one: _Observer, code: int, folder: Path, report: dict[str, str]) -> None:
     if one.then:
-        take_turns()  # it may compute for seconds, and the load has ended
+        use_normal_scheduling()  # it may compute for seconds, and the load has ended
         try:
             code = _then(one, folder)
         except subprocess.TimeoutExpired:
@@ -137,7 +137,7 @@ def _then(one: _Observer, folder: Path) -> int:
         (folder / f"{one.file}.err").open("ab") as stderr,
     ):
         return subprocess.run(
-            one.then,
+            [*DIE_WITH_PARENT, *one.then],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

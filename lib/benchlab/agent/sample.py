@@ -204,7 +204,9 @@ def _host(path: Path) -> dict[str, int]:
 
 def _links(root: Path) -> list[Path]:
     """Return the interfaces with a device; if there are none (in a namespace), all but loopback."""
-    every = [path for path in sorted(root.iterdir()) if path.name != "lo"] if root.is_dir() else []
+    # bonding puts a file beside the interfaces
+    found = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    every = [path for path in found if path.name != "lo"]
     return [path for path in every if (path / "device").exists()] or every
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import AgentError, EngineConfig
-from .disk import delete_tree
+from .disk import copy_tree, delete_tree
 from .envelope import Envelope
 from .system import run
 
@@ -85,15 +85,10 @@ class Snapshots:
         return self.config.snapshot_root / key
 
     def _copy(self, source: Path, target: Path) -> None:
-        """Copy a folder under a hidden name, and rename the copy when it is complete and on disk."""
         if not source.is_dir():
             raise AgentError(f"engine {self.config.engine}: no folder {source}")
-        partial = target.with_name(f".{target.name}.partial")
-        delete_tree(partial)
         with self.envelope.unthrottled():
-            run("cp", "--archive", "--no-target-directory", source, partial)
-            run("sync", "--file-system", partial)
-            partial.rename(target)
+            copy_tree(source, target)
             run("sync", "--file-system", target)
 
 

@@ -10,14 +10,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .config import AgentError
 
 #: Prefix of a program's argv: the program is killed when the thread that started it ends; prctl(2),
 #: PR_SET_PDEATHSIG.
-NOT_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 POLL_S = 0.02
 #: A killed process that waits for its disk ends only when its I/O is done.
@@ -66,7 +66,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def alone(etc: Path) -> Iterator[None]:
+def host_locked(etc: Path) -> Iterator[None]:
     """Lock the host, so that only one process changes it at a time.
 
     So a restore or start whose caller was killed completes before it is undone.
@@ -82,7 +82,7 @@ def alone(etc: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def keep_time() -> None:
+def use_realtime_scheduling() -> None:
     """Give the calling thread and its children real-time priority, so that they wake up on time.
 
     A load that used all CPUs and switched tasks 250,000 times a second has kept ordinary processes
@@ -93,8 +93,8 @@ def keep_time() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
-def take_turns() -> None:
-    """Undo :func:`keep_time`: use the scheduling of ordinary processes."""
+def use_normal_scheduling() -> None:
+    """Undo :func:`use_realtime_scheduling`: use the scheduling of ordinary processes."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
@@ -106,7 +106,8 @@ class Process:
     """A living process."""
 
     pid: int
-    parent: int
+    #: It changes when the parent ends.
+    parent: int = field(compare=False)
     #: Clock ticks after boot; identifies a process together with the pid, as pids are reused.
     start_ticks: int
 

@@ -299,17 +299,16 @@ class TiDB(MySQLProtocol):
                 trace = self.query(f"TRACE FORMAT='row' SELECT * FROM {table} LIMIT 1")
                 went = any(_TO_STORAGE in row["operation"] for row in trace)
                 counters[f"{TRACED}{table}"] = float(went)
-        try:
-            led = self.query(
-                "SELECT s.table_name AS name, p.store_id AS store,"
-                " COUNT(DISTINCT s.region_id) AS regions"
-                " FROM information_schema.tikv_region_status s"
-                " JOIN information_schema.tikv_region_peers p"
-                " ON p.region_id = s.region_id AND p.is_leader = 1"
-                " WHERE s.db_name = DATABASE() GROUP BY s.table_name, p.store_id"
-            )
-        except EngineError:
+        if self._is_embedded:
             return counters
+        led = self.query(
+            "SELECT s.table_name AS name, p.store_id AS store,"
+            " COUNT(DISTINCT s.region_id) AS regions"
+            " FROM information_schema.tikv_region_status s"
+            " JOIN information_schema.tikv_region_peers p"
+            " ON p.region_id = s.region_id AND p.is_leader = 1"
+            " WHERE s.db_name = DATABASE() GROUP BY s.table_name, p.store_id"
+        )
         by_leader = {
             f"regions.{row['name']}.led by store {row['store']}": float(row["regions"])
             for row in led

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from benchlab.engines import engine_class
+from benchlab.engines import Engine, engine_class
 from benchlab.plan.envelope import Envelope
 from benchlab.study import Dataset, LogDisk, Scalar, Workload
 from benchlab.study.intervention import Intervention
@@ -113,9 +113,14 @@ class Point(BaseModel):
         )
 
     @property
+    def engine_type(self) -> type[Engine]:
+        """The engine's class."""
+        return engine_class(self.role or self.engine)
+
+    @property
     def layout(self) -> dict[str, Scalar]:
         """Settings that decide how a load lays out the data, and so must be in force then."""
-        names = engine_class(self.role or self.engine).layout_settings
+        names = self.engine_type.layout_settings
         return {name: self.settings[name] for name in names if name in self.settings}
 
     @property

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchlab.agent.system import keep_time
+from benchlab.agent.system import use_realtime_scheduling
 from benchlab.target.host import kill
 
 #: Seconds to wait for the rest of the output: a killed program may leave a child that holds it open.
@@ -121,7 +121,7 @@ class _Running:
         return ended
 
     def _read_along(self, reading: int) -> None:
-        keep_time()  # this thread could be a second late under the load whose output it reads
+        use_realtime_scheduling()  # or this thread may be a second late under the load
         with os.fdopen(reading, "rb") as stream:
             for line in stream:
                 self._lines.append(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchlab import drivers
 from benchlab.drivers.base import Driver, Job, Phase, Stage
-from benchlab.engines import engine_class, without_effect
+from benchlab.engines import without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
 from benchlab.observers import (
@@ -53,7 +53,7 @@ _LAST_LINES = 3
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrial:
     """A trial whose load has ended or never started."""
 
     began: bool
@@ -69,11 +69,11 @@ def run_trial(
     restore: bool,
     before_load: Callable[[], object],
     peak_tps: float | None = None,
-) -> Ended:
+) -> EndedTrial:
     """Run a trial; an error of the engine or the load fails only this run.
 
     Gathering the captures takes a second, and the next trial's cold start need not wait for it. So it
-    is left to :attr:`Ended.close`.
+    is left to :attr:`EndedTrial.close`.
 
     Args:
         session: the engine.
@@ -86,12 +86,17 @@ def run_trial(
     """
     folder = RunFolder(raw, trial, session.deployment.name, session.roles)
     if reason := refusal(session, trial.point):
-        return Ended(False, lambda: folder.finish("refused", reason))
+        return EndedTrial(False, lambda: folder.finish("refused", reason))
     for node in session.roles:
         folder.write_json("host.json", session.provisioned.hosts[node], node)
     run = _Run(session, trial, folder)
-    if peak_tps:
+    if peak_tps is not None:
         run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
+        if run.rate_per_s < 1:
+            reason = (
+                f"the closed loop had {peak_tps:g} transactions/s, of which less than 1/s is due"
+            )
+            return EndedTrial(False, lambda: folder.finish("failed", reason))
         folder.write_json(RATE, {"peak_tps": peak_tps, "rate_per_s": run.rate_per_s})
     error, began = None, False
     try:
@@ -102,13 +107,13 @@ def run_trial(
     except BenchlabError as failure:
         error = run.explained(str(failure))
     run.keep_log()
-    return Ended(began, lambda: run.close(error))
+    return EndedTrial(began, lambda: run.close(error))
 
 
 def refusal(session: Session, point: Point) -> str | None:
     """Return why this target cannot run a point, or ``None``."""
     found = session.found
-    engine = engine_class(point.role or point.engine)
+    engine = point.engine_type
     return (
         found.refused
         or found.refused_variants.get(point.variant)
@@ -256,7 +261,7 @@ class _Run:
 
     def _warm(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
-        return steady.warm(len(tps), self._server_warmup_s, point.workload.writes, cycles)
+        return steady.is_warm(len(tps), self._server_warmup_s, point.workload.writes, cycles)
 
     def _measured(self, tps: Sequence[float], cycles: float | None) -> bool:
         point = self.trial.point
@@ -264,7 +269,7 @@ class _Run:
         return (
             self.trial.intervention is None
             and len(kept) >= point.measure_s
-            and steady.enough(kept, point.workload.writes, cycles, self._warmed_s)
+            and steady.may_end(kept, point.workload.writes, cycles, self._warmed_s)
         )
 
     @property

@@ -13,7 +13,7 @@ from benchlab import attribution, drivers
 from benchlab.agent.engine import LOG_BYTES
 from benchlab.attribution import blocks, elasticity
 from benchlab.drivers.base import Totals
-from benchlab.engines import EngineSetting, engine_class
+from benchlab.engines import EngineSetting
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.gate import checks
 from benchlab.observers import (
@@ -411,7 +411,7 @@ def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
     if (node := next(nodes, None)) is None:
         return "the log of a server that somebody else runs was not read"
     log = text.get(record.captured(node, "engine.log"), "")
-    found = engine_class(point.role or point.engine).checkpoints(log)
+    found = point.engine_type.checkpoints(log)
     if isinstance(found, pl.DataFrame) and len(log.encode()) >= LOG_BYTES:
         return "the beginning of the server's log was cut off, so checkpoints are missing"
     return found
@@ -446,9 +446,7 @@ def _of_services(record: Record, text: Mapping[str, str]) -> Iterator[pl.DataFra
 def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:
     if WAITS not in text:
         return pl.DataFrame()
-    return parse_waits.samples(
-        text[WAITS], engine_class(point.role or point.engine).wait, truncated_ok=True
-    )
+    return parse_waits.samples(text[WAITS], point.engine_type.wait, truncated_ok=True)
 
 
 def _query_plan(text: Mapping[str, str]) -> pl.DataFrame:

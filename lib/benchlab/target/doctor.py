@@ -23,10 +23,9 @@ class Finding:
 
 def examine(repo: Repo, on: Deployment) -> list[Finding]:
     """Check rights, kernel, observers, profiles and engines; nothing changes on the target."""
-    findings = [_root(node) for node in on.nodes]
+    findings = [_on(on, node, _root(node)) for node in on.nodes]
     if not all(finding.usable for finding in findings):
-        return _named(on, findings)
-    findings = _named(on, findings)
+        return findings
     for node in on.databases:
         found = [_cgroup(node), _loop(node), _perf(node)]
         found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
@@ -38,10 +37,6 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
         findings += _profiles(repo, on, sizes, name)
     findings += _engines(repo, on)
     return findings
-
-
-def _named(on: Deployment, of_nodes: list[Finding]) -> list[Finding]:
-    return [_on(on, node, found) for node, found in zip(on.nodes, of_nodes, strict=True)]
 
 
 def _on(on: Deployment, node: Node, found: Finding) -> Finding:

@@ -64,7 +64,8 @@ class External(Session):
         version = self.engine.version()
         if version != self.found.version:
             raise EngineError(
-                f"{self.engine_name}: the server is {version} now, planned was {self.found.version}"
+                f"{self.engine_name}: the server has version {version} now, planned was"
+                f" {self.found.version}"
             )
         if restore:
             self.restore(restore)
@@ -171,7 +172,9 @@ def endpoint_of(variable: str, cls: type[Engine]) -> Endpoint:
         )
     usual_port, protocol = _PROTOCOLS[parts.scheme]
     if protocol != cls.protocol:
-        raise TargetError(f"{variable} is of {parts.scheme}, which {cls.name} does not speak")
+        raise TargetError(
+            f"{variable} is a DSN of {parts.scheme}; {cls.name} speaks {cls.protocol}"
+        )
     database = parts.path.removeprefix("/")
     if not (parts.hostname and parts.username and database) or parts.query or parts.fragment:
         raise TargetError(

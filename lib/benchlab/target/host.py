@@ -77,7 +77,8 @@ class Host(BaseModel):
         try:
             process = subprocess.Popen(
                 argv,
-                stdin=None if stdin is None else pipe,
+                # ssh in the background would stop at a terminal's input
+                stdin=subprocess.DEVNULL if stdin is None else pipe,
                 stdout=pipe,
                 stderr=pipe,
             )
@@ -85,16 +86,12 @@ class Host(BaseModel):
             if argv[0] == "sudo":
                 raise self._no_root("sudo: not installed") from error
             raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
-        with process:
-            try:
-                printed, said = process.communicate(stdin, timeout=timeout_s)
-            except BaseException as error:
-                kill(process)
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
-                raise TargetError(
-                    f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
-                ) from error
+        try:
+            printed, said = communicate(process, stdin, timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise TargetError(
+                f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
+            ) from error
         if process.returncode:
             last = _last_line(said, process.returncode)
             if self.connection == "ssh" and process.returncode == _SSH_FAILED:
@@ -220,7 +217,24 @@ class Tunnel:
         return self._ssh is not None and self._ssh.poll() is not None
 
 
-@cache
+def communicate(
+    process: subprocess.Popen, stdin: bytes | None, timeout_s: float
+) -> tuple[bytes, bytes]:
+    """Return what a process that :meth:`Host.popen` started printed, and its error output.
+
+    It is killed if that takes longer, or if this process is interrupted.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer.
+    """
+    with process:
+        try:
+            return process.communicate(stdin, timeout=timeout_s)
+        except BaseException:
+            kill(process)
+            raise
+
+
 def kill(process: subprocess.Popen) -> None:
     """Kill a process that :meth:`Host.popen` started, and what it runs as root."""
     try:
@@ -229,6 +243,7 @@ def kill(process: subprocess.Popen) -> None:
         subprocess.run(["sudo", "-n", "kill", str(process.pid)], check=False)
 
 
+@cache
 def _sockets() -> Path:
     """Return the folder of ssh's sockets, for this user only: a socket gives access to its host."""
     folder = Path(tempfile.gettempdir()) / f"benchlab-ssh-{os.getuid()}"

@@ -159,7 +159,7 @@ class LabHost:
 
     def _ended(self) -> TargetError:
         said = (self.folder / "log").read_text().strip().splitlines() or ["it ended"]
-        return TargetError(f"lab: no host {self.name} can be made of this machine: {said[-1]}")
+        return TargetError(f"lab: host {self.name} cannot be made: {said[-1]}")
 
 
 class Lab:
@@ -188,6 +188,7 @@ class Lab:
         if self.hosts:
             there = ", ".join(host.name for host in self.hosts)
             raise TargetError(f"lab: there are hosts already ({there}): `benchlab lab down` first")
+        self.down()  # a lab that was killed before it had a host
         for node in deployment.nodes:
             if len(node.name) > _LONGEST_NAME:
                 raise TargetError(
@@ -361,5 +362,5 @@ def _wait(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline:
-            raise TargetError(f"lab: waited {_TIMEOUT_S} s in vain for {what}")
+            raise TargetError(f"lab: timed out after {_TIMEOUT_S} s waiting for {what}")
         time.sleep(0.02)

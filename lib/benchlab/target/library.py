@@ -23,6 +23,8 @@ def archive(repo: Repo) -> Path:
         draft = path.with_suffix(".tmp")
         draft.write_bytes(content)
         draft.replace(path)
+        for old in set(path.parent.glob("library-*.tar")) - {path}:
+            old.unlink(missing_ok=True)
     return path
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from benchlab.engines import Engine
-from benchlab.errors import DatasetError
+from benchlab.errors import DatasetError, EngineError
 from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar, Workload
+from benchlab.target.host import communicate
 from benchlab.target.session import Session
 
 #: Characters that are quoted of a message: one about a failed INSERT has the whole statement, with its
@@ -52,15 +53,22 @@ class Tables(ABC, Generic[DatasetT]):
         """
 
     def run(self, session: Session, argv: Sequence[str], stdin: bytes) -> tuple[int, str]:
-        """Run a program that loads on the load's host; return its exit code and what it printed."""
-        done = subprocess.run(
-            session.client_argv(list(argv)),
-            input=stdin,
-            capture_output=True,
-            timeout=_LOAD_TIMEOUT_S,
-            check=False,
+        """Run a program that loads on the load's host; return its exit code and what it printed.
+
+        Raises:
+            EngineError: it did not end in time.
+        """
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            session.client_argv(list(argv)), stdin=pipe, stdout=pipe, stderr=pipe
         )
-        return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+        try:
+            printed, said = communicate(process, stdin, _LOAD_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise EngineError(
+                f"{session.engine_name}: loading did not end within {_LOAD_TIMEOUT_S:,} s"
+            ) from error
+        return process.returncode, (printed + said).decode(errors="replace")
 
     def check(self, engine: Engine, kept: Path) -> None:
         """Check that the engine answers from the tables as every engine must, if that is known.

@@ -1,7 +1,7 @@
 # fetch_distribution.sh DIR SUITE PACKAGE: MySQL's server with all libraries that it needs, out of
 # another suite of this host's distribution, whole or not at all; DIR/run-mysqld runs it.
 #
-# The packages are unpacked and not installed: the host keeps its own libraries, and none is a daemon.
+# The packages are unpacked, not installed: the host's libraries do not change, and no service is set up.
 set -eu
 dir=$1 suite=$2 package=$3
 draft=$dir.partial

@@ -42,7 +42,7 @@ class LoadedTables(Tables[PgbenchTables]):
         for table in _TABLES:
             balance = sums.get(table, "bbalance")
             (row,) = engine.query(f"SELECT count(*) AS n, sum({balance}) AS total FROM {table}")
-            answered[table] = [int(row["n"]), int(row["total"])]
+            answered[table] = [int(row["n"]), int(row["total"] or 0)]
         if answered != expected:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(json.dumps({"expected": expected, "answered": answered}, indent=1))

@@ -53,8 +53,9 @@ def outcomes(
         yield Outcome(name, f"{n:,} rows do not" if n else "all rows do", n == 0)
     for name, (rows, table) in _shares(of).items():
         (row,) = ask(f"SELECT ({rows}) AS part, ({table}) AS n")
-        share = row["part"] / row["n"]
-        passed = abs(share - _SHARE) <= max(_SHARE_TOLERANCE, 1 / row["n"])
+        n = row["n"]
+        share = row["part"] / n if n else 0.0
+        passed = n > 0 and abs(share - _SHARE) <= max(_SHARE_TOLERANCE, 1 / n)
         yield Outcome(name, f"{share:.2%}", passed)
     for name, (query, weights) in _distributions(of, scale, load).items():
         yield _compared(name, ask(query), weights)
