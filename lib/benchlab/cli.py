@@ -54,7 +54,9 @@ _TargetOrStudys = Annotated[
 ]
 _ProfileThatRan = Annotated[
     str | None,
-    typer.Option("--profile", help="The profile whose runs; default: the largest that was run."),
+    typer.Option(
+        "--profile", help="Use the runs of this profile; default: the largest that was run."
+    ),
 ]
 _TargetThatRan = Annotated[
     str | None,
@@ -86,7 +88,7 @@ def _selecting(command: Callable[[Repo, list[Selection]], None]) -> Callable[...
             bool,
             typer.Option(
                 "--retry-refused",
-                help="Also what was refused before: an engine may be there by now.",
+                help="Also run what was refused before: an engine may be available now.",
             ),
         ] = False,
     ) -> None:
@@ -134,7 +136,7 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         instance = target.instance_type(checkout, spec.instance)
         undecidable = list(foreseen.undecidable(spec, instance, whole))
         if undecidable:
-            _say(f"{len(undecidable)} of {len(spec.claims)} claims it cannot decide:")
+            _say(f"{len(undecidable)} of {len(spec.claims)} claims cannot be decided:")
         for claim, reason in undecidable:
             _say(f"  {claim.id}: {reason}")
         profile = spec.profile(selection.profile)
@@ -147,9 +149,10 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
-    """Run what is left of the plan; what was not steady, alone, or of equal speed, once more.
+    """Run what is left of the plan.
 
-    Where the profile has `most_trials`, points of claims that are still open get further trials.
+    Runs that were not steady, not alone, or on a host of another speed are repeated once. If the
+    profile has `most_trials`, points of claims that are still open get further trials.
     """
     from benchlab.claims import audit, further, published
     from benchlab.run import sweep
@@ -193,9 +196,13 @@ def intervene(
     target_name: _TargetOrStudys = None,
     resource: Annotated[
         list[str],
-        typer.Option("--resource", help=f"Lower only: {', '.join(LOWERED)}; repeatable."),
+        typer.Option(
+            "--resource", help=f"Lower only these limits: {', '.join(LOWERED)}; repeatable."
+        ),
     ] = (),
-    factor: Annotated[float, typer.Option(help="What a block leaves of the limit in force.")] = 0.8,
+    factor: Annotated[
+        float, typer.Option(help="Limit in a block, as a share of the limit in force.")
+    ] = 0.8,
     block_s: Annotated[
         int, typer.Option("--block", help="Seconds of a block, the first of which does not count.")
     ] = 5,
@@ -351,13 +358,14 @@ def verdicts(
     else:
         _show_verdicts(study_name, judged[study_name])
     if against:
+        ran = {name: rerun.profile if rerun else profile for name, rerun in reruns.items()}
         with store.open_any(against) as other:
             _compare(
                 [one for judgements in judged.values() for one in judgements],
                 [
                     one
                     for name in names
-                    for one in judge(checkout, name, _rerun(checkout, other, name, profile))
+                    for one in judge(checkout, name, _rerun(checkout, other, name, ran[name]))
                 ],
             )
 
@@ -444,7 +452,7 @@ def published_command(
     write: Annotated[
         bool,
         typer.Option(
-            "--write", help="Write what was counted to the dictionary; say what is left by hand."
+            "--write", help="Write the counts to the dictionary; name what must be written by hand."
         ),
     ] = False,
 ) -> None:
@@ -521,7 +529,7 @@ def lab_up(target_name: _TargetName = "lab") -> None:
 
     deployment = target.load(repo.find(), target_name)
     if not deployment.is_lab:
-        raise BenchlabError(f"target {target_name} is no lab: its hosts are there already")
+        raise BenchlabError(f"target {target_name} is no lab: its hosts exist already")
     with locked():
         Lab().up(deployment)
     console.print(f"{len(deployment.nodes)} hosts: `benchlab run --target {target_name}` uses them")
@@ -535,7 +543,7 @@ def lab_down() -> None:
 
     with locked():
         there = Lab().down()
-    console.print("the lab is gone" if there else "there is no lab")
+    console.print("lab removed" if there else "there is no lab")
 
 
 def _show_curves(title: str, batches: list[Batch], todo: Collection[str]) -> None:

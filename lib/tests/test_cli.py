@@ -135,7 +135,7 @@ def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, opt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("lab up --target local", "target local is no lab: its hosts are there already"),
+        ("lab up --target local", "target local is no lab: its hosts exist already"),
         ("verdicts spec_tree --why postgres_wins --against other", "name one of them"),
     ],
 )

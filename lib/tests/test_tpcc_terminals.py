@@ -830,7 +830,7 @@ def test_the_wait_for_a_server_can_be_ended(tmp_path, monkeypatch):
         ("--warehouses=2-4", "4 is not within the 3 of the database"),
         ("--terminals=21", "21 are more than ten a warehouse, 20"),
         ("--c-last=256", "not a whole number of 0 to 255: '256'"),
-        ("--pacing=-1", "'-1' is no number from 0 on"),
+        ("--pacing=-1", "'-1' is not a number of 0 or more"),
         ("--mix=cards", "invalid choice: 'cards'"),
     ],
 )

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from benchlab.study.strict import StrictModel, Unresolved
 
-#: What a claim is about. The first five and mechanisms are what a scaled machine can show; what is
-#: absolute is judged on the article's instance type only; an audit needs no run.
+#: What a claim is about. A scaled machine can decide the first five kinds and mechanisms. An absolute
+#: claim is judged on the article's instance type only; an audit needs no run.
 Kind = Literal["order", "ratio", "knee", "peak", "monotony", "absolute", "mechanism", "audit"]
 
 #: Why a claim that is absolute is not judged elsewhere: a throughput, a share of all cores, ...
@@ -68,8 +68,8 @@ class OfCurves(StrictModel):
     """A test of one curve or of a pair of curves, or of several of these one after the other."""
 
     take: Literal["every", "each"] = "every"
-    """Of several curves it must hold for every one. With ``each`` the article leaves open which one it
-    means: if it holds for one of them and not for another, the verdict is *depends*."""
+    """``every``: the test must hold for all curves. ``each``: the article does not say which curve it
+    means; if the test holds for one of them and fails for another, the verdict is *depends*."""
 
     @property
     def parts(self) -> list[Self]:

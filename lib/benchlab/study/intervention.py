@@ -19,8 +19,8 @@ ResourceKey = Literal["write_bandwidth", "write_iops", "read_bandwidth", "read_i
 #: cores.
 WITHOUT_ENVELOPE = ("cpu",)
 
-#: Seconds at the start of every block that do not count. After them, what was queued under the limit
-#: before is worked off, and a quota's stalls have spread over all clients.
+#: Seconds at the start of every block that do not count. After them, requests that were queued under
+#: the previous limit are done, and the pauses of a quota are spread over all clients.
 TRANSIENT_S = 1
 
 _AFTER_BLOCKS_S = 2

@@ -131,10 +131,10 @@ class LogDisk(StrictModel):
     """
 
     write_delay_ms: Annotated[int, Field(gt=0)] = Field(
-        description="what each write takes in addition, whatever its size"
+        description="delay added to each write, whatever its size"
     )
     bandwidth: Annotated[ByteSize, Field(gt=0)] | None = Field(
-        None, description="per second, writes and reads together; none: not limited"
+        None, description="limit in bytes/s of writes and reads together; none: no limit"
     )
 
 
@@ -144,10 +144,10 @@ class EngineSpec(StrictModel):
     label: str = Field(description="its name in tables, legends and prose")
     article_version: str | None = Field(
         None,
-        description="the article's version, as exactly as it says; none: it has no such engine",
+        description="version in the article, as exactly as it says; none: it has no such engine",
     )
     role: str | None = Field(
-        None, description="whose Ansible role and class it has; none: those of the engine's name"
+        None, description="name of its Ansible role and class; none: the engine's name"
     )
     nodes: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
         (PRIMARY,),
@@ -155,19 +155,19 @@ class EngineSpec(StrictModel):
     )
     external: str | None = Field(
         None,
-        description="variable with the DSN of a server that somebody else runs: nothing is provisioned",
+        description="environment variable with the DSN of a server that somebody else runs",
     )
     role_vars: dict[str, Scalar] = {}
     init: dict[str, Scalar] = {}
     settings: Settings = {}
     fixed_memory: ByteSize = Field(
         ByteSize(0),
-        description="what its processes take on every scale: a scaled envelope has it in addition",
+        description="memory that its processes need on every scale; added to a scaled envelope",
     )
     connection_memory: ByteSize = Field(
         ByteSize(0),
-        description="what a connection takes on every scale: a scaled envelope has it in addition, once"
-        " for each client",
+        description="memory that each client's connection needs on every scale; added to a scaled"
+        " envelope",
     )
     variants: Annotated[dict[str, Settings], Field(min_length=1)]
     log_disks: dict[str, LogDisk] = Field(
@@ -238,10 +238,10 @@ class Block(Curves):
     """A block of the matrix."""
 
     concurrency: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=1)] | None = Field(
-        None, description="run there instead of the profile's"
+        None, description="concurrencies of this block; none: the profile's"
     )
     warmup_s: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="warmed up for there at least, instead of the profile's"
+        None, description="least warm-up of this block; none: the profile's"
     )
 
 
@@ -255,7 +255,7 @@ class InterventionPoint(StrictModel):
     envelope: str = DEFAULT_ENVELOPE
     profiles: list[ProfileName] = list(PROFILES)
     resources: Annotated[tuple[ResourceKey, ...], Field(min_length=1)] | None = Field(
-        None, description="lowered there instead of the profile's"
+        None, description="limits to lower at this point; none: the profile's"
     )
 
     def resolved(self, of_profile: LimitBlocks) -> LimitBlocks:
@@ -304,25 +304,25 @@ class Profile(StrictModel):
     trials: Annotated[int, Field(gt=0)]
     most_trials: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="of the points of a claim that is open and that so many would probably decide;"
-        " none: all points have as many trials",
+        description="maximum number of trials: the points of an open claim get more trials if these"
+        " would probably decide it; none: no further trials",
     )
     warmup_s: Annotated[int, Field(ge=0)]
     measure_s: Annotated[int, Field(gt=0)]
     longest_s: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="a run goes on until it is steady, for so long at most, and measure_s at least;"
-        " none: it is measured for measure_s",
+        description="maximum length of the measured part: a run goes on until it is steady, for"
+        " measure_s at least; none: it lasts measure_s",
     )
     transactions_per_client: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="the measured part of a closed loop ends with so many, and after measure_s at last",
+        description="a run of a closed loop ends after so many per client, or after measure_s",
     )
     start: Literal["cold", "prewarm"] = Field(
         description="cold: restarted, caches dropped; prewarm: the same, then every table is read once"
     )
     dataset_reset: Literal["restore", "none"] = Field(
-        description="restore: before every run of a workload that writes; none: these follow each other"
+        description="restore: the dataset is restored before every run that writes; none: it is not"
     )
     overrides: dict[str, dict[Literal["init", "settings"], Settings]] = {}
     intervention: LimitBlocks | None = Field(
@@ -373,10 +373,10 @@ class EnvelopeRule(StrictModel):
     """How the disk limits of an instance type are applied to a scaled machine."""
 
     disk_speed: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="times the instance type's disk limits, for cores that are as much faster"
+        1.0, description="factor on the instance type's disk limits, for faster cores"
     )
     iops_headroom: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="times its operations, which a cgroup counts otherwise than a vendor"
+        1.0, description="factor on its limit of operations, which a cgroup counts differently"
     )
     why: str
 
@@ -395,10 +395,10 @@ class Study(StrictModel):
         description="whether durable writes to the engines' logs are probed before each load and traced"
         " by system call within it",
     )
-    clients: str = Field("threads", description="what the article calls those that it counts")
+    clients: str = Field("threads", description="the article's word for its clients")
     clients_per_core: bool = Field(
         True,
-        description="whether the article's concurrency is as many clients a core here, or else as many",
+        description="true: the article's number of clients per core is kept; false: its number",
     )
     engines: dict[str, EngineSpec] = {}
     workloads: dict[str, Workload] = {}

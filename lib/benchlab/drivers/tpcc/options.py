@@ -8,14 +8,14 @@ _TYPES = {"new_order", "payment", "order_status", "delivery", "stock_level"}
 #: Option → its meaning.
 OPTIONS = {
     "form": "procedures (one call a transaction, where the engine has them) or statements",
-    "batched": "of statements: all lines of an order by one for each step (true)",
-    "prepared": "of statements: each is parsed once for a connection (true)",
-    "joined": "of statements: what takes from the stock reads the item, too (false)",
-    "isolation": "level of the transactions",
+    "batched": "statements: one for each step, for all lines of an order",
+    "prepared": "statements: each is parsed once per connection",
+    "joined": "statements: the one that updates the stock also reads the item",
+    "isolation": "isolation level of the transactions",
     "mix": "weights or decks (clauses 5.2.3 and 5.2.4.2)",
     "pacing": "factor of keying and think times: 1 is TPC-C's, 0 none",
-    "pool": "transactions that the application server runs at a time",
-    "queue": "transactions that wait there at a time; further ones are turned away",
+    "pool": "transactions that the application server runs at a time, at most",
+    "queue": "transactions that wait there, at most; further ones are turned away",
 }
 
 #: Option → its default. Options that apply only to statements have the defaults of

@@ -365,7 +365,7 @@ def parser() -> argparse.ArgumentParser:
         required=True,
         type=_range,
         metavar="FIRST-LAST",
-        help="whose terminals this process has",
+        help="warehouses whose terminals this process drives",
     )
     add(
         "--of-warehouses",
@@ -396,9 +396,8 @@ def parser() -> argparse.ArgumentParser:
         type=_factor,
         default=60.0,
         metavar="S",
-        help="over which terminals connect and their answers become as many as ever after; the last"
-        " part of it, 18.2 s times the pacing but half of it at most, is for the latter"
-        " (default: %(default)s)",
+        help="length of the ramp-up: terminals connect, then the rate of answers settles; that takes"
+        " 18.2 s times the pacing, half of the ramp-up at most (default: %(default)s)",
     )
     add(
         "--duration-s",
@@ -419,7 +418,7 @@ def parser() -> argparse.ArgumentParser:
         "--terminals",
         type=whole(1),
         metavar="N",
-        help="in all, for a lighter load (default: ten a warehouse)",
+        help="number of terminals of this process (default: ten a warehouse)",
     )
     return made
 
@@ -486,14 +485,14 @@ def _range(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)-(\d+)", text)
     first, last = map(int, found.groups()) if found else (0, 0)
     if not 1 <= first <= last:
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST, from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST with 1 <= FIRST <= LAST")
     return first, last
 
 
 def _factor(text: str) -> float:
     value = float(text)
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
     return value
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from benchlab.drivers.tpcc.arguments import whole
+from benchlab.drivers.tpcc.options import OPTIONS
 from benchlab.drivers.tpcc.was.null import NULL
 from benchlab.drivers.tpcc.was.pool import ISOLATIONS, Address
 from benchlab.drivers.tpcc.was.serve import LOG_FORMAT, Options, serve
@@ -17,24 +18,20 @@ from benchlab.workloads.tpcc.transactions import Options as StatementOptions
 
 _DEFAULTS = StatementOptions()
 
-#: Option of the form ``statements`` → its meaning.
-_STATEMENTS = {
-    "batched": "all lines of an order by one statement for each step",
-    "prepared": "statements are parsed once for a connection",
-    "joined": "what takes from the stock reads the item, too",
-}
+#: Options of the form ``statements``.
+_STATEMENTS = ("batched", "prepared", "joined")
 
 _DESCRIPTION = """
-Application server of TPC-C: takes the forms of terminals as JSON (POST /api/<type>) and of people as
-HTML (/), runs the transactions on a pool of connections, executes deliveries later, and counts all of
-that (/metrics).
+Application server of TPC-C. It takes forms from terminals as JSON (POST /api/<type>) and from people as
+HTML (/), runs transactions on a pool of connections, executes deliveries later, and counts everything
+(/metrics).
 
-Where the database is, it reads from standard input, so that no process list shows it: one line,
+It reads the database's address from standard input, so that no process list shows it: one line,
 {"host": ..., "port": ..., "user": ..., "password": ..., "database": ...}.
 
-It prints "ready <Unix time> <URL>" when the pool is full and it serves. It ends on SIGTERM: answers
-that are under way are given, queued deliveries are executed for a while, and the rest of them is
-written to the result file as not executed.
+It prints "ready <Unix time> <URL>" when the pool is full and it serves. On SIGTERM it gives the answers
+that are under way, executes queued deliveries for a while, and writes the others to the result file as
+not executed.
 """
 
 
@@ -53,20 +50,24 @@ def _parser() -> argparse.ArgumentParser:
         default="engine",
         help="null: none; answers are made up, to measure everything else alone",
     )
-    add("--engine", choices=ENGINES, help="of the database")
-    add("--form", choices=FORMS, help="of the transactions: procedures of the database, or SQL")
-    for option, meaning in _STATEMENTS.items():
+    add("--engine", choices=ENGINES, help="engine of the database")
+    add(
+        "--form",
+        choices=FORMS,
+        help="form of the transactions: stored procedures or client SQL",
+    )
+    for option in _STATEMENTS:
         add(
             f"--{option}",
             action=argparse.BooleanOptionalAction,
             default=getattr(_DEFAULTS, option),
-            help=f"of the form statements: {meaning} (default: %(default)s)",
+            help=f"{OPTIONS[option]} (default: %(default)s)",
         )
     add(
         "--isolation",
         choices=ISOLATIONS,
         default="serializable",
-        help="level of the transactions (default: %(default)s)",
+        help="isolation level of the transactions (default: %(default)s)",
     )
     add(
         "--pool",
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "--repeats",
         type=whole(0),
         default=50,  # 2 s on average, well within the limit on the response time (clause 5.2.5.7)
-        help="of one transaction, where the database asks for it (default: %(default)s)",
+        help="retries of one transaction, at most (default: %(default)s)",
     )
     add(
         "--delivery-workers",
@@ -110,12 +111,12 @@ def _parser() -> argparse.ArgumentParser:
         "--workers",
         type=whole(1),
         default=1,
-        help="processes, which share all of these; /metrics is of all (default: %(default)s)",
+        help="processes, which share pool, queue and /metrics (default: %(default)s)",
     )
     add(
         "--until-left",
         action="store_true",
-        help="end when all clients have left, once they had asked for something",
+        help="end when all clients have disconnected, after the first request",
     )
     return parser
 

@@ -47,12 +47,10 @@ class Metrics:
             **own,
         )
         known.labels(database).set(1)
-        outcomes = Counter(
-            "transactions", "Transactions, by what became of them.", ["type", "outcome"], **own
-        )
+        outcomes = Counter("transactions", "Transactions by outcome.", ["type", "outcome"], **own)
         seconds = Histogram(
             "response_seconds",
-            "From a form's last byte to its answer's first, of those that are answered.",
+            "Time from a form's last byte to the first of its answer, of answered forms.",
             ["type"],
             buckets=_RESPONSE_S,
             **own,
@@ -69,7 +67,7 @@ class Metrics:
         self.running = Gauge("pool_in_use", "Transactions that run.", **summed)
         self.waiting = Gauge("queue_length", "Transactions that wait to run.", **summed)
         self.wait = Histogram(
-            "pool_wait_seconds", "What transactions waited to run.", buckets=_RESPONSE_S, **own
+            "pool_wait_seconds", "Time that transactions waited to run.", buckets=_RESPONSE_S, **own
         )
         self.connections_lost = Counter(
             "connections_lost", "Connections that were lost in a transaction.", **own
@@ -79,7 +77,7 @@ class Metrics:
         )
         self.delivery = Histogram(
             "delivery_seconds",
-            "From a delivery's queueing to its completion.",
+            "Time from queueing a delivery to its completion.",
             buckets=_RESPONSE_S,
             **own,
         )
