@@ -192,7 +192,7 @@ def test_the_findings_come_first_and_say_what_is_not_there(checkout, store, tmp_
         checkout.root / "paper" / "paper.md", made.context, made.figures, made.tables, tmp_path
     )
     headings = re.findall(r"<h1[^>]*>(?:<[^>]*>|[\s\d])*([^<]+)", built.html.read_text())
-    assert next(text.strip() for text in headings if "benchlab" not in text) == "What came out"
+    assert next(text.strip() for text in headings if "benchlab" not in text) == "Results"
 
 
 def test_a_study_of_which_no_run_counts_is_withheld_with_the_reason(

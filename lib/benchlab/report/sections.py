@@ -16,6 +16,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from benchlab.attribution.decide import EXHAUSTED, EXHAUSTED_WITH_QUEUE
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import NoRuns
 from benchlab.gate import checks, similar, speed, steady
@@ -149,9 +150,13 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "gate": gate.summary(rerun),
             "most_client_cpu": gate.most_client_cpu(rerun),
             "tolerance": steady.TOLERANCE,
+            "shortest_s": steady.LEAST_S,
             "cycles": steady.CYCLES,
+            "writeback_s": steady.WRITEBACK_S,
             "similar_within": similar.WITHIN,
             "speed_within": speed.WITHIN,
+            "exhausted": EXHAUSTED,
+            "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
             "most_foreign": checks.MOST_FOREIGN,
             "least_offered": checks.LEAST_OFFERED,
             "runs": {name: statuses.count(name) for name in ("ok", "failed", "refused")},
@@ -222,7 +227,8 @@ def default(source: Source) -> Content:
         figure = f"claimed-{metric}"
         made.figures[figure] = claimed.chart(study, claimed.values(rerun, metric), metric)
         made.context["claimed"].append({"figure": figure, "metric": METRICS[metric].label})
-    made.figures["cpu"] = cpu.chart(study, cpu.used(rerun))
+    if not (used := cpu.used(rerun)).is_empty():
+        made.figures["cpu"] = cpu.chart(study, used)
     if not due.is_empty():
         made.figures["open-loop"] = open_loop.chart(study, due)
     made.tables = {
