@@ -1042,7 +1042,7 @@ def test_what_fails_for_one_of_several_curves_must_fail_for_all_of_them_at_once(
     test |= {"of": ONE | several, "over": OTHER | several}
     one = judged(test, runs)
     assert one.verdict == "inconclusive"
-    assert "trials of each point would decide" in one.reason
+    assert one.trials_needed > 3  # so its points get further trials
 
 
 def test_a_claim_may_say_itself_how_its_clients_scale(checkout, judged):

@@ -118,7 +118,7 @@ def test_a_command_that_does_not_end_in_time_is_killed_also_below_sudo(tmp_path,
 
 def test_a_process_of_sudo_is_signalled_as_often_as_asked(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    (tmp_path / "sudo").write_text('#!/bin/sh\necho "$@" >>"$0.said"\n')
+    (tmp_path / "sudo").write_text('#!/bin/sh\nprintf "%s\\n" "$*" >>"$0.said"\n')
     (tmp_path / "sudo").chmod(0o755)
     process = Mock(pid=4711, kill=Mock(side_effect=PermissionError))
     for _ in range(2):
