@@ -123,9 +123,6 @@ def _finish(one: _Observer, code: int, folder: Path, report: dict[str, str]) -> 
             (folder / one.file).unlink()
             report[one.file] = f"{one.then[0]} did not end in {THEN_TIMEOUT_S:g} s"
             return
-        except OSError as error:
-            report[one.file] = f"{one.then[0]}: {error.strerror}"
-            return
     if code not in (0, -one.stop_signal, 128 + one.stop_signal):
         said = (folder / f"{one.file}.err").read_text(errors="replace").strip()
         report[one.file] = f"exit code {code}: {said[-500:]}"
