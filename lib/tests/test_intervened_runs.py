@@ -154,6 +154,7 @@ def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(
     tps = {None: 1000, "CPU": 600, "disk write bandwidth": 800}
     with editable(checkout.store) as store:
         store.connection.execute("DELETE FROM os_sample")
+        (node,) = store.table("node", record.run_id).filter(role="db.primary")["node"]
         samples = [
             # the first second of a block is of the limit before
             (block["begin_s"] + second, subject, metric, value if second > 1 else 1e9)
@@ -167,7 +168,7 @@ def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(
         ]
         store.connection.executemany(
             "INSERT INTO os_sample BY NAME SELECT ? AS t, ? AS subject, ? AS metric, ? AS value,"
-            f" 'sample' AS observer, '{record.run_id}' AS run_id",
+            f" 'sample' AS observer, '{record.run_id}' AS run_id, '{node}' AS node",
             samples,
         )
         for name, value in tps.items():
