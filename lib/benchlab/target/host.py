@@ -73,33 +73,25 @@ class Host(BaseModel):
             TargetError: it did not end in time, or it failed; the message ends with the last line of
                 its error output.
         """
-        argv, pipe = self.argv(*command), subprocess.PIPE
+        argv = self.argv(*command)
         try:
-            process = subprocess.Popen(
-                argv,
-                # ssh in the background would stop at a terminal's input
-                stdin=subprocess.DEVNULL if stdin is None else pipe,
-                stdout=pipe,
-                stderr=pipe,
-            )
+            done = run_to_end(argv, stdin, timeout_s)
         except FileNotFoundError as error:
             if argv[0] == "sudo":
                 raise self._no_root("sudo: not installed") from error
             raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
-        try:
-            printed, said = communicate(process, stdin, timeout_s)
         except subprocess.TimeoutExpired as error:
             raise TargetError(
                 f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
             ) from error
-        if process.returncode:
-            last = _last_line(said, process.returncode)
-            if self.connection == "ssh" and process.returncode == _SSH_FAILED:
+        if done.returncode:
+            last = _last_line(done.stderr, done.returncode)
+            if self.connection == "ssh" and done.returncode == _SSH_FAILED:
                 raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
             if last.startswith("sudo: "):
                 raise self._no_root(last)
             raise TargetError(f"{self.name}: {command[0]}: {last}")
-        return printed
+        return done.stdout
 
     def popen(self, *command: str, **streams) -> subprocess.Popen:
         """Start a command and return the local process: sudo, ssh or the command itself."""
@@ -217,22 +209,27 @@ class Tunnel:
         return self._ssh is not None and self._ssh.poll() is not None
 
 
-def communicate(
-    process: subprocess.Popen, stdin: bytes | None, timeout_s: float
-) -> tuple[bytes, bytes]:
-    """Return what a process that :meth:`Host.popen` started printed, and its error output.
+def run_to_end(
+    argv: list[str], stdin: bytes | None, timeout_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a local process of :meth:`Host.argv` to its end.
 
-    It is killed if that takes longer, or if this process is interrupted.
+    It is killed, below sudo, too, if it takes longer or if this process is interrupted.
 
     Raises:
+        FileNotFoundError: there is no such program.
         subprocess.TimeoutExpired: it took longer.
     """
-    with process:
+    pipe = subprocess.PIPE
+    # without input ssh in the background would stop at the terminal's
+    given = subprocess.DEVNULL if stdin is None else pipe
+    with subprocess.Popen(argv, stdin=given, stdout=pipe, stderr=pipe) as process:
         try:
-            return process.communicate(stdin, timeout=timeout_s)
+            printed, said = process.communicate(stdin, timeout=timeout_s)
         except BaseException:
             kill(process)
             raise
+    return subprocess.CompletedProcess(argv, process.returncode, printed, said)
 
 
 def kill(process: subprocess.Popen) -> None:

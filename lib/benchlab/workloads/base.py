@@ -10,7 +10,7 @@ from benchlab.engines import Engine
 from benchlab.errors import DatasetError, EngineError
 from benchlab.observers.outcomes import Outcome
 from benchlab.study import Scalar, Workload
-from benchlab.target.host import communicate
+from benchlab.target.host import run_to_end
 from benchlab.target.session import Session
 
 #: Characters that are quoted of a message: one about a failed INSERT has the whole statement, with its
@@ -58,17 +58,13 @@ class Tables(ABC, Generic[DatasetT]):
         Raises:
             EngineError: it did not end in time.
         """
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            session.client_argv(list(argv)), stdin=pipe, stdout=pipe, stderr=pipe
-        )
         try:
-            printed, said = communicate(process, stdin, _LOAD_TIMEOUT_S)
+            done = run_to_end(session.client_argv(list(argv)), stdin, _LOAD_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise EngineError(
                 f"{session.engine_name}: loading did not end within {_LOAD_TIMEOUT_S:,} s"
             ) from error
-        return process.returncode, (printed + said).decode(errors="replace")
+        return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
 
     def check(self, engine: Engine, kept: Path) -> None:
         """Check that the engine answers from the tables as every engine must, if that is known.
