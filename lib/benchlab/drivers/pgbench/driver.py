@@ -116,7 +116,7 @@ class Pgbench(Driver):
         results = output.results(ended.stdout.decode())
         if results["failed"] <= workload.tolerated_error_share * results["transactions"]:
             return None
-        return f"{results['failed']:.0f} of {results['transactions']:.0f} transactions failed"
+        return f"{results['failed']:.0f} transactions failed, {results['transactions']:.0f} did not"
 
     def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:
         """See :meth:`Driver.keep`: the log is kept as Parquet."""
