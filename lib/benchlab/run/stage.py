@@ -63,23 +63,13 @@ class Stages:
             argv = self.session.client_argv(process.argv, process.role, process.node)
             programs.append(Program(argv, process.stdin))
         clients = sum(not process.serves for process in stage.processes)
-        begun: dict[int, float] = {}
-        beginning = threading.Lock()
-        timers: list[_Timer] = []
+        start = _Start(clients, self.driver.begun, actions)
         until = self._until(stage, enough) if enough else None
 
         def on_line(number: int, line: bytes) -> None:
             if until:
                 until.line(number, line)
-            at = None if number in begun else self.driver.begun(line, time.time())
-            if at is None:
-                return
-            with beginning:  # lines of several processes come in threads of their own
-                begun[number] = at
-                is_last = len(begun) == clients
-            if is_last:
-                for delay_s, action in actions:
-                    timers.append(_Timer(delay_s, action))
+            start.line(number, line)
 
         started = time.time()
         try:
@@ -92,19 +82,17 @@ class Stages:
                 f" {stage.duration_s} s"
             ) from late
         finally:
-            for timer in timers:
-                timer.cancel()
+            start.cancel()
         end = time.time()
         self._keep_output(stage, ended)
         for process in stage.processes:
             if process.makes_files:
                 self._keep_files(process)
         self._check_ended(stage, ended)
-        for timer in timers:
-            timer.finish()
+        start.finish()
         if until:
             until.finish()
-        began = max(begun.values(), default=started)
+        began = start.at() or started
         for phase in stage.phases:
             phase_end = end if phase.end_s is None else began + phase.end_s
             phase_begin, _ = self.folder.phases.get(phase.name, (began + phase.begin_s, None))
@@ -167,6 +155,53 @@ class Stages:
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
             self._node(process).run("true")  # raises a clearer error if the host is gone
             raise RunFailed(failure)
+
+
+class _Start:
+    """When the clients of a stage started, and the actions whose time counts from then."""
+
+    def __init__(
+        self,
+        clients: int,
+        begun: Callable[[bytes, float], float | None],
+        actions: Sequence[Action],
+    ):
+        """Start with no client.
+
+        Args:
+            clients: number of processes that are clients.
+            begun: see :meth:`benchlab.drivers.base.Driver.begun`.
+            actions: are started once all clients have.
+        """
+        self._clients, self._begun_at, self._actions = clients, begun, actions
+        self._begun: dict[int, float] = {}
+        self._lock = threading.Lock()  # lines of several processes come in threads of their own
+        self._timers: list[_Timer] = []
+
+    def line(self, number: int, line: bytes) -> None:
+        """Take a line that a process printed."""
+        at = None if number in self._begun else self._begun_at(line, time.time())
+        if at is None:
+            return
+        with self._lock:
+            self._begun[number] = at
+            is_last = len(self._begun) == self._clients
+        if is_last:
+            self._timers += [_Timer(delay_s, action) for delay_s, action in self._actions]
+
+    def at(self) -> float | None:
+        """Return when the last client started, in Unix seconds; ``None``: no client has reported it."""
+        return max(self._begun.values(), default=None)
+
+    def cancel(self) -> None:
+        """Start no further action, and wait for those that have started."""
+        for timer in self._timers:
+            timer.cancel()
+
+    def finish(self) -> None:
+        """Raise the error of an action that failed."""
+        for timer in self._timers:
+            timer.finish()
 
 
 class _Timer:
