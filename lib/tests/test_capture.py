@@ -334,7 +334,7 @@ def only_the_damaged_run_is_left_out(checkout, damaged: str, named: str) -> None
         assert done.damaged[damaged].startswith(f"{damaged}: {named}")
         assert "\n" not in done.damaged[damaged]
         with open_store(checkout.store) as store:
-            assert store.run_ids() == whole
+            assert set(store.runs()["run_id"]) == whole
 
 
 @pytest.mark.parametrize("harm", HARMS)

@@ -72,7 +72,7 @@ def test_a_store_of_an_older_schema_is_rebuilt(checkout, close_run):
         ingest.ingest_new(checkout)
     assert ingest.rebuild(checkout).count == 1
     with open_store(checkout.store) as opened:
-        assert len(opened.run_ids()) == 1
+        assert len(opened.runs()) == 1
 
 
 # what lies in the store's place, and what the line must name

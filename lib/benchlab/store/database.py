@@ -103,10 +103,6 @@ class Store:
         """Return the rows of one run in a table."""
         return self.sql(f'SELECT * FROM "{name}" WHERE run_id = ?', run_id)
 
-    def run_ids(self) -> set[str]:
-        """Ids of all runs in the store."""
-        return set(self.sql("SELECT run_id FROM run")["run_id"])
-
     def raw(self, run_id: str, file: str) -> bytes:
         """Return the content of a run's file, such as the output of a program, byte for byte.
 

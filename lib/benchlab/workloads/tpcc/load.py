@@ -132,17 +132,6 @@ def cardinalities(engine: Engine) -> dict[str, int]:
     return {row["name"]: row["n"] for row in rows}
 
 
-def constants(engine: Engine) -> Constants:
-    """Return C-Load of the rows on a server.
-
-    Raises:
-        DatasetError: the server has no rows of TPC-C.
-    """
-    if "tpcc_load" in engine.tables() and (made := _made(engine)):
-        return made.constants
-    raise DatasetError(f"{engine.name}: no load of TPC-C is in database {engine.endpoint.database}")
-
-
 def copy(engine: Engine, connection: Any, table: str, rows: pl.DataFrame) -> None:
     """Put rows into a table by the server's bulk load, in the connection's transaction.
 
