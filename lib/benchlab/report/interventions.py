@@ -1,6 +1,6 @@
 """Results of interventions beside those of the evidence: tables for notebooks and paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +60,13 @@ def read(raw: Path, record: Record) -> IntervenedRun:
     tables = ingest.counted_rows(raw, record)
     if "intervention_block" not in tables:
         raise BenchlabError(f"{record.run_id}: no block came to its end")
-    return _intervened(tables["interval"], tables["intervention_block"], tables["elasticity"])
+    return _intervened(tables)
 
 
 def stored(store: Store, run_id: str) -> IntervenedRun:
     """Read one run from a store."""
-    names = ("interval", "intervention_block", "elasticity")
-    return _intervened(*(store.table(name, run_id) for name in names))
+    names = ("run", "interval", "intervention_block", "elasticity")
+    return _intervened({name: store.table(name, run_id) for name in names})
 
 
 def elasticities(rerun: Rerun) -> pl.DataFrame:
@@ -199,16 +199,17 @@ def _change(values: Sequence[float], amount: Amount) -> str:
     return f"{' → '.join(number(value / amount.scale) for value in values)} {amount.unit}"
 
 
-def _intervened(
-    interval: pl.DataFrame, blocks: pl.DataFrame, elasticities: pl.DataFrame
-) -> IntervenedRun:
-    start = pl.col("begin_s").min()
+def _intervened(tables: Mapping[str, pl.DataFrame]) -> IntervenedRun:
+    measured = tables["interval"].filter(phase="measure")
+    start = tables["run"]["measure_begin"].item()
     return IntervenedRun(
-        interval.filter(phase="measure").group_by("second").agg(pl.col("tps").sum()).sort("second"),
-        blocks.with_columns(
+        measured.group_by("second").agg(pl.col("tps").sum()).sort("second"),
+        tables["intervention_block"]
+        .with_columns(
             (pl.col("begin_s") - start).alias("begin"), (pl.col("end_s") - start).alias("end")
-        ).sort("number"),
-        elasticities.drop("run_id"),
+        )
+        .sort("number"),
+        tables["elasticity"].drop("run_id"),
     )
 
 

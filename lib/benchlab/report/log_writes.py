@@ -263,7 +263,7 @@ _LAGS = {
 
 
 def lag_chart(lags: pl.DataFrame) -> alt.Chart:
-    """The log that the standby has not applied yet, over the measured part, one line per curve."""
+    """The log that the standby has not applied yet, over the measured part, one line per standby."""
     return (
         alt.Chart(lags)
         .mark_line(strokeWidth=1.5)
@@ -275,7 +275,14 @@ def lag_chart(lags: pl.DataFrame) -> alt.Chart:
             ),
             y=alt.Y("lag_mb:Q", title="log not applied by the standby (MB)"),
             color=theme.colors("curve", lags),
-            tooltip=["curve", "workload", "second", alt.Tooltip("lag_mb:Q", format=".2f")],
+            detail="standby:N",
+            tooltip=[
+                "curve",
+                "standby",
+                "workload",
+                "second",
+                alt.Tooltip("lag_mb:Q", format=".2f"),
+            ],
         )
         .properties(width=_WIDTH, height=200)
     )
