@@ -112,7 +112,7 @@ def test_without_checks_such_a_claim_is_not_testable(checkout, measured):
     store = measured({("postgres", "default", "oltp_write_only"): {16: [100]}})
     one = judged(checkout, rerun(store), decided_by({"a": "b"}))
     assert one.verdict == "not testable here"
-    assert one.reason.endswith("no run of it made checks")
+    assert one.reason.endswith("no run made checks")
 
 
 def decided_by(answers: dict[str, str]) -> dict:

@@ -26,18 +26,19 @@ def curve(label: Callable[[str, str], str]) -> pl.Expr:
 def base(concurrency: pl.Series, title: str) -> alt.Chart:
     """A small view whose logarithmic axis has ticks at exactly the given concurrencies."""
     ticks = concurrency.unique().sort().to_list()
-    return (
-        alt.Chart()
-        .properties(width=_WIDTH, height=_HEIGHT)
-        .encode(
-            x=alt.X(
-                "concurrency:Q",
-                title=title,
-                scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-                axis=alt.Axis(values=ticks, format="d"),
-            )
+    return view(
+        alt.X(
+            "concurrency:Q",
+            title=title,
+            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+            axis=alt.Axis(values=ticks, format="d"),
         )
     )
+
+
+def view(x: alt.X) -> alt.Chart:
+    """A small view with a given horizontal axis."""
+    return alt.Chart().properties(width=_WIDTH, height=_HEIGHT).encode(x=x)
 
 
 def lines(base: alt.Chart, field: str, styles: Styles) -> alt.LayerChart:

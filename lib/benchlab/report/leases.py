@@ -153,20 +153,33 @@ def by_state(rerun: Rerun) -> pl.DataFrame:
 
     One row for each run with one cached table. A second counts for a state if the table was in it from
     its begin to its end. Columns: ``rows``, ``lease (s)``, ``seconds between writes``; ``READ (1/s)``
-    and ``WRITE (1/s)``, mean throughputs; ``WRITE : READ``; ``dip (s)``, the transactions that a write
+    and ``WRITE (1/s)``, mean throughputs; ``plain (1/s)``, that of plain tables with as many rows, null
+    without such a run; ``WRITE : READ``; ``WRITE : plain``; ``dip (s)``, the transactions that a write
     cost over those that a second of WRITE cost.
     """
-    of_one = runs(rerun).drop_nulls("lease_s").filter(pl.col("tables") == 1)
+    of_one = runs(rerun).filter(pl.col("tables") == 1)
+    of_plain = of_one.filter(pl.col("lease_s").is_null())
+    plain = dict(of_plain.group_by("rows_per_table").agg(pl.col("tps").mean()).iter_rows())
     rows = []
-    for run in of_one.sort("rows_per_table", "lease_s", "every_s").iter_rows(named=True):
+    cached = of_one.drop_nulls("lease_s")
+    for run in cached.sort("rows_per_table", "lease_s", "every_s").iter_rows(named=True):
         seen = stored(rerun.store, run["run_id"])
         read, write = (_in_state(seen, state) for state in (READ, WRITE))
         if read is not None and write is not None:
             lost = (read - seen.seconds["tps"]).sum()
             dip_s = lost / (read - write) / run["writes"] if read > write else None
             key = (run["rows_per_table"], run["lease_s"], run["every_s"])
-            rows.append((*key, read, write, write / read, dip_s))
-    numbers = ["READ (1/s)", "WRITE (1/s)", "WRITE : READ", "dip (s)"]
+            beside = plain.get(run["rows_per_table"])
+            to_plain = write / beside if beside else None
+            rows.append((*key, read, write, beside, write / read, to_plain, dip_s))
+    numbers = [
+        "READ (1/s)",
+        "WRITE (1/s)",
+        "plain (1/s)",
+        "WRITE : READ",
+        "WRITE : plain",
+        "dip (s)",
+    ]
     schema = {
         "rows": pl.Int64,
         "lease (s)": pl.Float64,

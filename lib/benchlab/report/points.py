@@ -179,18 +179,17 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 def not_counted(rerun: Rerun) -> pl.DataFrame:
     """Return the curves that lack runs, with the reason and the number of such runs.
 
-    The ``status`` is *failed*, *refused*, *not run* if a sweep was stopped before its end, or *not
-    alone* if single writes were made on a host that others used or that was not as fast as usual.
+    The ``status`` is *failed*, *refused*, *not run* if a sweep was stopped before its end, or *failed
+    the gate* for runs with single writes, which no chart of points shows.
     """
     not_run = rerun.not_run.select("engine", "variant", status=pl.lit("not run"), error=pl.lit("–"))
     columns = not_run.columns
-    not_alone = rerun.last.join(rerun.not_alone, on="run_id").select(
-        "engine", "variant", status=pl.lit("not alone"), error=pl.col("found")
+    first_found = rerun.invalid_single_writes.unique("run_id", keep="first", maintain_order=True)
+    invalid = rerun.last.join(first_found, on="run_id").select(
+        "engine", "variant", status=pl.lit("failed the gate"), error=pl.col("found")
     )
     unfinished = rerun.last.filter(pl.col("status") != "ok").select(columns)
-    found = (
-        pl.concat([unfinished, not_run, not_alone]).group_by(columns).agg(pl.len().alias("runs"))
-    )
+    found = pl.concat([unfinished, not_run, invalid]).group_by(columns).agg(pl.len().alias("runs"))
     return in_order(found, rerun.study, "status", "error").with_columns(engine_named(rerun.study))
 
 

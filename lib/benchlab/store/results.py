@@ -115,11 +115,13 @@ class Rerun:
 
     @property
     def single_writes(self) -> pl.DataFrame:
-        """The counted runs with single writes into a load that reads, without :attr:`not_alone`."""
-        return self._intervened("$.writes").join(self.not_alone, on="run_id", how="anti")
+        """The counted runs with single writes into a load that reads and that passed the gate."""
+        return self._intervened("$.writes").join(
+            self.invalid_single_writes, on="run_id", how="anti"
+        )
 
     @cached_property
-    def not_alone(self) -> pl.DataFrame:
+    def invalid_single_writes(self) -> pl.DataFrame:
         """Checks that counted runs with single writes did not pass; columns as :attr:`gate`."""
         return self._failed(self._intervened("$.writes"))
 

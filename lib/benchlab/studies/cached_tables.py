@@ -10,7 +10,15 @@ from benchlab import stats
 from benchlab.claims import published
 from benchlab.numbers import rounded
 from benchlab.repo import Repo
-from benchlab.report import article_charts, lease_charts, leases, outcomes, points, theme
+from benchlab.report import (
+    article_charts,
+    evidence,
+    lease_charts,
+    leases,
+    outcomes,
+    points,
+    theme,
+)
 from benchlab.report.sections import Content, Source, digits
 from benchlab.stats import Sample
 from benchlab.store import metrics, results
@@ -128,7 +136,7 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``kind``, ``rows_per_table``, ``workload``, ``concurrency`` as in :func:`ratios`;
     ``article``; ``here``, ``low`` and ``high`` (95 %; null with a single trial); ``valid`` (whether
-    both sides passed the gate).
+    both sides passed the gate). The last four are null at points that only the article has.
     """
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     grouped = results.trials(runs, "qps", [*results.POINT, "valid"])
@@ -165,7 +173,10 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     return (
         pl.DataFrame(rows, schema=schema, orient="row")
         .join(
-            theirs.cast({"rows_per_table": pl.Int64, "concurrency": pl.Int64}), on=point, how="left"
+            theirs.cast({"rows_per_table": pl.Int64, "concurrency": pl.Int64}),
+            on=point,
+            how="full",
+            coalesce=True,
         )
         .select(*point, "article", "here", "low", "high", "valid")
         .sort(pl.col("kind") == "mixes", "rows_per_table", "workload", "concurrency")
@@ -185,14 +196,14 @@ def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
     """Return :func:`improvements` as text: a row per workload and size, a column per thread count.
 
     A cell is ``article / here``, in percent, with the 95 % interval of ours if there are several
-    trials. Values that did not pass the gate are in brackets.
+    trials. Values that did not pass the gate are in brackets; a dash is a point that was not run.
     """
     value, low, high = (pl.col(name).round(0).cast(pl.Int64) for name in ("here", "low", "high"))
     interval = pl.format(" [{} to {}]", low, high).fill_null("")
     here = pl.format("{} %{}", value, interval)
     cell = pl.concat_str(
         pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null("–"),
-        pl.when("valid").then(here).otherwise(pl.format("({})", here)),
+        pl.when("valid").then(here).otherwise(pl.format("({})", here)).fill_null("–"),
         separator=" / ",
     )
     return improvements.with_columns(cell.alias("cell")).pivot(
@@ -215,25 +226,26 @@ def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
     return article_charts.facets(_beside_article(x, reads, None), reads, "workload", title)
 
 
-def break_even(improvements: pl.DataFrame) -> alt.LayerChart:
-    """Return a chart of a cached table's gain against the share of writes, for each number of threads.
+def break_even(improvements: pl.DataFrame) -> alt.FacetChart:
+    """Return charts of a cached table's gain against the share of writes, for each number of threads.
 
     A cached table pays left of the point where a curve crosses the dashed line. The article's curves
     are dashed and hollow; those measured here are solid, with 95 % intervals.
     """
     selects = pl.col("workload").str.extract(r"(\d+)").cast(pl.Int64)
-    mixes = _as_ratios(improvements.filter(kind="mixes")).with_columns(
+    mixes = _as_ratios(improvements.filter(kind="mixes").sort("concurrency")).with_columns(
         share=_WRITES / (_WRITES + _RANGES + selects)
     )
     x = alt.X(
         "share:Q",
-        title="share of writes among the statements of a transaction, if none is repeated",
+        title="share of writes among the statements of a transaction",
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(format=".0%", values=sorted(set(mixes["share"].to_list()))),
     )
-    base = alt.Chart().encode(x=x, detail="threads:N")
-    chart = _beside_article(base, mixes, "QPS of the cached table : plain table")
-    return chart.properties(width=560, height=280, data=mixes)
+    title = "Mixes: QPS of the cached table : plain table"
+    return article_charts.facets(
+        _beside_article(article_charts.view(x), mixes, None), mixes, "threads", title
+    )
 
 
 def conflicts(rerun: Rerun) -> pl.DataFrame:
@@ -466,12 +478,11 @@ def section(source: Source) -> Content:
             "pays-from": pays_from(written),
             "by-state": leases.by_state(rerun),
             "write-leases": leases.write_leases(rerun),
+            "evidence": evidence.of_curves(rerun),
         }
     )
-    if len(gained.filter(kind="reads")):
-        made.figures["gains"] = gains_beside(gained)
-    if len(gained.filter(kind="mixes")):
-        made.figures["break-even"] = break_even(gained)
+    made.figures["gains"] = gains_beside(gained)
+    made.figures["break-even"] = break_even(gained)
     if len(written):
         made.figures["pays"] = pays(written)
     if len(waited):
