@@ -126,7 +126,7 @@ def test_one_number_of_clients_is_no_whole_curve(checkout, of_claim):
     instance = target.instance_type(checkout, spec.instance)
     plan = planned(checkout, STUDY, MEASURED_PROFILE)
     ((_, reason),) = undecidable(spec, instance, plan)
-    assert reason == "a whole curve, of which standard runs 16 clients alone"
+    assert reason == "the shape of a curve, and standard runs only 16 clients"
 
 
 @pytest.mark.parametrize(("name", "is_foreseen"), [("tpcc", False), (STUDY, True)])

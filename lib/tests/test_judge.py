@@ -342,13 +342,13 @@ AT_16 = [("tuned", 16, trial) for trial in (1, 2, 3)]
         ({"test": "above", "at": "all"}, "inconclusive", "; 16 clients did not pass the gate"),
         ({"test": "above", "at": "overall"}, "inconclusive", "; 16 clients did not pass the gate"),
         ({"test": "above", "at": "all", "by": 9}, "not reproduced", "; 16 clients did not pass"),
-        ({"test": "above", "at": [64]}, "not testable here", f"are 16 here, of which all {SHORT}"),
+        ({"test": "above", "at": [64]}, "not testable here", f"are 16 here; these {SHORT}"),
         ({"test": "ratio", "at": 64, "value": 2}, "not testable here", f"16 here, which {SHORT}"),
         # any point of a curve may be its peak
         (
             {"test": "above", "at": "peak"},
             "not testable here",
-            "16 clients of postgres tuned oltp_",
+            "any point may be the peak, and 16 clients did not pass the gate",
         ),
         ({"test": "ratio", "at": "greatest", "value": 2}, "not testable here", SHORT),
         # what is another point's
@@ -371,7 +371,7 @@ def test_a_point_that_did_not_pass_the_gate_decides_nothing(judged, test, verdic
         (
             {"test": "above", "at": "peak"},
             "not testable here",
-            "which matter here, failed: it died",
+            "any point may be the peak, and 16 clients failed: it died",
         ),
         ({"test": "above", "at": [16]}, "reproduced", "4 clients (the article's 16)"),
     ],
@@ -555,7 +555,7 @@ NOT_TESTABLE = {
     "no run": (
         {"test": "above", "over": ONE | {"engine": "tidb"}},
         "order",
-        "tidb tuned oltp_write_only: profile standard has no run of it",
+        "profile standard has no run of tidb tuned oltp_write_only",
     ),
     "other threads": (
         {"test": "ratio", "over": OTHER, "at": 1024, "value": 2},
@@ -565,7 +565,7 @@ NOT_TESTABLE = {
     "half a thread": (
         {"test": "above", "over": OTHER, "at": [2]},
         "order",
-        "the article's clients are 0.5 here, of which all were not run",
+        "the article's clients are 0.5 here; these were not run",
     ),
     "a peak out of sight": (
         {"test": "peak", "first": 1024, "last": 1024},
@@ -635,8 +635,8 @@ def test_claims_that_others_decide_together(checkout, measured, case):
 @pytest.mark.parametrize(
     ("first", "last", "reason"),
     [
-        (16, 16, "the article's 8, 32 clients, beside these, were not run"),
-        (32, 64, "the article's 32 clients, where it should be, were not run"),
+        (16, 16, "the article's 8, 32 clients, next to this range, were not run"),
+        (32, 64, "the article's 32 clients, within the claimed range, were not run"),
     ],
 )
 def test_a_peak_is_open_where_its_range_or_what_is_beside_it_was_not_run(
@@ -694,9 +694,9 @@ def _ending(checkout, measured, trials: list[float | None], error: str) -> judge
 @pytest.mark.parametrize(
     ("trials", "verdict", "found"),
     [
-        ([None, None], "reproduced", "2 of 2 runs ended for want of memory"),
-        ([None, 100.0], "inconclusive", "1 of 2 runs ended for want of memory"),
-        ([100.0, 100.0], "not reproduced", "0 of 2 runs ended for want of memory"),
+        ([None, None], "reproduced", "2 of 2 runs ran out of memory"),
+        ([None, 100.0], "inconclusive", "1 of 2 runs ran out of memory"),
+        ([100.0, 100.0], "not reproduced", "0 of 2 runs ran out of memory"),
     ],
 )
 def test_a_load_that_ends_for_want_of_memory_is_an_answer(
@@ -719,7 +719,7 @@ def test_a_load_that_ends_for_want_of_memory_at_its_only_point_is_an_answer(chec
     ("trials", "reason"),
     [
         ([None], "postgres tuned oltp_write_only at 32 clients: failed: it died"),
-        ([], "postgres tuned oltp_write_only: profile standard has no run at 32 clients"),
+        ([], "profile standard has no run of postgres tuned oltp_write_only at 32 clients"),
     ],
 )
 def test_a_load_that_ends_otherwise_says_nothing_of_memory(checkout, measured, trials, reason):

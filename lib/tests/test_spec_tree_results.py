@@ -181,7 +181,7 @@ def test_every_number_of_the_article_at_a_point_that_ran_stands_beside_ours(of_s
     assert ("postgres15", "default", "spec_tree") not in ran
     assert ("mariadb", "default", "spec_tree_scan") not in ran
     table = published_beside.table(of_study, found)
-    assert {"throughput (transactions per s)", "99th percentile of the latency (µs)"} < set(
+    assert {"throughput (transactions per s)", "99th percentile of latency (µs)"} < set(
         table["metric"]
     )
     assert "connections" in table.columns  # as many there as here

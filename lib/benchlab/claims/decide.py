@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import combinations
 from math import inf, log
 
-from benchlab import stats
+from benchlab import numbers, stats
 from benchlab.claims import words
 from benchlab.claims.evidence import Covered, Evidence, NotTestable
 from benchlab.claims.finding import OPPOSITE, Finding
@@ -262,11 +262,13 @@ def _position(
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
     if answer is Answer.HOLDS and (beside := _not_run_beside(low, high, curve, evidence)):
-        where = f"the article's {words.listed(beside)} clients, beside these, were not run"
+        where = f"the article's {words.listed(beside)} clients, next to this range, were not run"
         return Finding(Answer.OPEN, found, where=where)
     within = [one for one in evidence.not_run(curve) if max(low, 1) <= evidence.here(one) <= high]
     if answer is Answer.FAILS and within:
-        where = f"the article's {words.listed(within)} clients, where it should be, were not run"
+        where = (
+            f"the article's {words.listed(within)} clients, within the claimed range, were not run"
+        )
         return Finding(Answer.OPEN, found, where=where)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
@@ -351,7 +353,7 @@ def _share(test: Share, evidence: Evidence) -> Finding:
 
     decision = stats.everywhere(covered.here, estimate, answer_to, evidence.confidence)
     number = decision.number
-    greatest = f"{max(curve[decision.at]):.3g} {test.unit}"
+    greatest = f"{numbers.number(max(curve[decision.at]))} {test.unit}"
     found = f"{words.estimated(number)} of {number.n:,}, the greatest {greatest}"
     finding = Finding(decision.answer, found, number, _clients(evidence, decision.at))
     return finding.within(covered, decision.at)
@@ -417,7 +419,7 @@ def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> Finding:
     """Decide whether every run ran out of memory; this does not depend on chance."""
     at = evidence.here(test.at)
     ended = evidence.ran_out_of_memory(test.of, at)
-    found = f"{sum(ended)} of {len(ended)} runs ended for want of memory"
+    found = f"{sum(ended)} of {len(ended)} runs ran out of memory"
     answer = Answer.HOLDS if all(ended) else Answer.OPEN if any(ended) else Answer.FAILS
     return Finding(answer, found, where=_clients(evidence, at), has_chance=False)
 
@@ -473,7 +475,7 @@ def _require_several(curve: Curve, evidence: Evidence) -> None:
     """
     if len(curve) == 1:
         raise NotTestable(
-            f"{_clients(evidence, *curve)} alone, where the claim is about a whole curve"
+            f"only {_clients(evidence, *curve)} counted, and the claim is about the shape of the curve"
         )
 
 

@@ -176,7 +176,9 @@ class Evidence:
         for series in several:
             if reasons := self.not_counted(series):
                 at = max(reasons)
-                raise NotTestable(f"{at:,} clients of {series}, which matter here, {reasons[at]}")
+                raise NotTestable(
+                    f"{series}: any point may be the peak, and {at:,} clients {reasons[at]}"
+                )
 
     def not_counted(self, *several: Series, bound: bool = False) -> dict[int, str]:
         """Return our concurrencies at which curves were run and no run counts → the reason.
@@ -243,7 +245,7 @@ class Evidence:
         """
         found = self._outcomes.filter(**_key(series))
         if found.is_empty():
-            raise NotTestable(f"{series}: no run of it made checks")
+            raise NotTestable(f"{series}: no run made checks")
         return [
             dict(of_run.select("check", "answer").iter_rows())
             for _, of_run in found.group_by("run_id", maintain_order=True)
@@ -263,7 +265,7 @@ class Evidence:
             raise NotTestable(f"{series} at {at:,g} clients: {status}: {error}")
         found = [True] * len(ended) + [False] * len(self._all.filter(**key))
         if not found:
-            raise NotTestable(f"{series}: profile {self._profile} has no run at {at:,g} clients")
+            raise NotTestable(f"profile {self._profile} has no run of {series} at {at:,g} clients")
         return found
 
     def here(self, in_article: int) -> float:
@@ -313,7 +315,7 @@ class Evidence:
         if not run:
             here = ", ".join(f"{self.here(one):,g}" for one in in_article)
             why = not_counted[self.here(failed[0])] if failed else _NOT_RUN
-            raise NotTestable(f"the article's clients are {here} here, of which all {why}")
+            raise NotTestable(f"the article's clients are {here} here; these {why}")
         return Covered(
             list(dict.fromkeys(int(self.here(one)) for one in run)),
             [one for one in in_article if one not in (*run, *failed)],
@@ -368,7 +370,7 @@ class Evidence:
         if metric in OF_SINGLE_WRITES:
             found = self._single_writes.filter(**_key(series)).drop_nulls(metric)
             if found.is_empty():
-                raise NotTestable(f"{series}: no run of it has single writes")
+                raise NotTestable(f"{series}: no run has single writes")
             return found
         of_dataset = METRICS[metric].is_of_the_dataset
         if not (of_dataset or METRICS[metric].is_of_any_store):
@@ -389,7 +391,7 @@ class Evidence:
                 raise NotTestable(f"{series}: no run passed the gate; {_most(failed.values())}")
             ended = self._not_ended_well(series)
             if not ended:
-                raise NotTestable(f"{series}: profile {self._profile} has no run of it")
+                raise NotTestable(f"profile {self._profile} has no run of {series}")
             _, status, error = ended[-1]
             ending = "was refused" if status == "refused" else "failed"
             raise NotTestable(f"{series} {ending} here: {error.splitlines()[0]}")

@@ -146,7 +146,7 @@ def _reason_of_part(
         who = "no profile runs" if _in_none(study, test, scale) else f"{profile} does not run"
         return f"{_clients(lacking, scale)}, which {who}"
     if _is_of_a_whole_curve(test) and len(there) == 1:
-        return f"a whole curve, of which {profile} runs {min(there):,} clients alone"
+        return f"the shape of a curve, and {profile} runs only {min(there):,} clients"
     return None
 
 

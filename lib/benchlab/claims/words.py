@@ -57,7 +57,7 @@ def _condition(test: Test) -> str:
         case Outcome():
             return outcomes(test.answers)
         case OutOfMemory():
-            return "ends for want of memory"
+            return "runs out of memory"
         case Audit():
             return audited(test, test.value)
         case Together():

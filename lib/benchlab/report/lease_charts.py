@@ -24,7 +24,7 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
         for moment, width, dash in (("commit", 1, [3, 3]), ("end", 1.5, [1, 0]))
     ]
     percentile = run.seconds["percentile"].drop_nulls().first()
-    latency = f"{percentile:g}th percentile of the latency" if percentile else "latency"
+    latency = f"{percentile:g}th percentile of latency" if percentile else "latency"
     lines = [
         alt.layer(
             alt.Chart(run.seconds)

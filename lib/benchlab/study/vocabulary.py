@@ -25,20 +25,22 @@ class Metric:
 #: Name → metric; claims and the columns of :func:`benchlab.store.metrics.of` have these names.
 METRICS = {
     "tps": Metric("throughput", "transactions/s"),
-    "qps": Metric("queries, those of repeated transactions included", "queries/s"),
-    "errors_per_transaction": Metric("errors that a transaction was repeated for", "1/transaction"),
-    "p50_us": Metric("median of the latency", "µs"),
-    "p99_us": Metric("99th percentile of the latency", "µs"),
-    "p999_us": Metric("99.9th percentile of the latency", "µs"),
+    "qps": Metric("queries, including repeated transactions", "queries/s"),
+    "errors_per_transaction": Metric(
+        "errors after which a transaction was repeated", "1/transaction"
+    ),
+    "p50_us": Metric("median latency", "µs"),
+    "p99_us": Metric("99th percentile of latency", "µs"),
+    "p999_us": Metric("99.9th percentile of latency", "µs"),
     "latency_mean_us": Metric("mean latency", "µs"),
     "engine_cpu_us_per_transaction": Metric("CPU time of the engine", "µs/transaction"),
     "cpu_percent": Metric(
-        "CPU used by engine, load generator and kernel threads, of the envelope's cores", "%"
+        "share of the envelope's CPU used by engine, load generator and kernel threads", "%"
     ),
-    "engine_cpu_percent": Metric("CPU used by the engine, of the envelope's cores", "%"),
-    "client_cpu_percent": Metric("CPU used by the load generator, of the envelope's cores", "%"),
-    "kernel_cpu_percent": Metric("CPU used by kernel threads, of the envelope's cores", "%"),
-    "foreign_cpu_percent": Metric("CPU used by others, of all cores of the host", "%"),
+    "engine_cpu_percent": Metric("share of the envelope's CPU used by the engine", "%"),
+    "client_cpu_percent": Metric("share of the envelope's CPU used by the load generator", "%"),
+    "kernel_cpu_percent": Metric("share of the envelope's CPU used by kernel threads", "%"),
+    "foreign_cpu_percent": Metric("share of the host's CPU used by others", "%"),
     "memory_copy_us": Metric("CPU time of copying 8 MiB before or after the run", "µs"),
     "client_cpu_us_per_transaction": Metric("CPU time of the client", "µs/transaction"),
     "written_kb_per_transaction": Metric("bytes written to disk", "kB/transaction"),
@@ -49,7 +51,7 @@ METRICS = {
     "wal_bytes_per_checkpoint": Metric("WAL between two checkpoints", "bytes"),
     "wal_writes_per_s": Metric("durable writes of the WAL", "writes/s"),
     "wal_write_mean_us": Metric("mean time of a durable write of the WAL", "µs"),
-    "wal_write_concurrency": Metric("durable writes of the WAL at a time", "writes"),
+    "wal_write_concurrency": Metric("concurrent durable writes of the WAL", "writes"),
     "wal_bytes_per_write": Metric("WAL of a durable write", "bytes/write"),
     "full_pages_per_transaction": Metric("pages logged in full", "1/transaction"),
     "cached_reads_per_transaction": Metric(
@@ -60,24 +62,24 @@ METRICS = {
         "1/transaction",
         is_of_any_store=True,
     ),
-    "tpmc": Metric("New-Orders, which are tpmC at TPC-C's pacing alone", "New-Orders/min"),
-    "tpmc_per_warehouse": Metric("New-Orders of a warehouse", "New-Orders/min"),
+    "tpmc": Metric("New-Orders (tpmC if paced as TPC-C requires)", "New-Orders/min"),
+    "tpmc_per_warehouse": Metric("New-Orders per warehouse", "New-Orders/min"),
     "remote_new_order_percent": Metric("New-Orders with a line of another warehouse", "%"),
     "remote_payment_percent": Metric("Payments of a customer of another warehouse", "%"),
     "tps_after_cycle_percent": Metric(
-        "throughput in the 5 s after a cycle of the engine's background work begins, of the rest",
+        "throughput in the 5 s after a background cycle of the engine begins, relative to the rest",
         "%",
     ),
-    "dataset_bytes": Metric("size of the dataset, as the server reports it", "bytes", True),
-    "dataset_bytes_per_row": Metric("size of the dataset a row", "bytes", True),
+    "dataset_bytes": Metric("dataset size reported by the server", "bytes", True),
+    "dataset_bytes_per_row": Metric("dataset size per row", "bytes", True),
     "data_dir_bytes": Metric("size of the data directory, log and system tables included", "bytes"),
 }
 
 #: Name → metric of a single write into a load that reads; the other metrics are those of a run.
 OF_SINGLE_WRITES = {
-    "commit_wait_s": Metric("time that a single write's COMMIT takes", "s"),
+    "commit_wait_s": Metric("latency of a single write's COMMIT", "s"),
     "commit_wait_beyond_lease_s": Metric(
-        "time that a single write's COMMIT takes beyond the lease", "s"
+        "latency of a single write's COMMIT beyond the lease", "s"
     ),
 }
 
