@@ -366,7 +366,7 @@ class TestTiDB(EngineContract):
             super().test_cycles_of_background_work_are_counted(session)
 
 
-@pytest.mark.skipif(bool(tidb_server()), reason="TiDB can be had here")
+@pytest.mark.skipif(bool(tidb_server()), reason="TiDB is available here")
 def test_an_engine_that_cannot_be_had_is_refused_with_the_reason(machine):
     session = machine.session("tidb")
     point = machine.plan(engines=["tidb"])[0].trials[0].point

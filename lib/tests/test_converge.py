@@ -133,7 +133,7 @@ def test_facts_are_on_the_target(converged):
     assert json.loads((ETC / "observers.json").read_text())["tools"]["iostat"]
 
 
-@pytest.mark.skipif(bool(tidb_server()), reason="TiDB can be had here")
+@pytest.mark.skipif(bool(tidb_server()), reason="TiDB is available here")
 def test_an_engine_that_cannot_be_had_is_refused(converged):
     refused = json.loads((ETC / "engines/tidb.refused.json").read_text())
     assert refused["engine"] == "tidb"

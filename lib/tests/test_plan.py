@@ -490,7 +490,7 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     killed.mkdir()
     left = trials(planning.left(checkout, selection, planned()))
     assert [trial.key for trial in left] == [trial.key for trial in (failed, *others)]
-    # what was refused may be had by now
+    # what was refused may be available by now
     retried = trials(planning.left(checkout, replace(selection, retry_refused=True), planned()))
     assert [one.key for one in retried] == [one.key for one in (failed, refused, *others)]
     # another version of the engine is another experiment
