@@ -14,10 +14,11 @@ _REPEATED = """
     GROUP BY trial_key HAVING count(*) > 1
 """
 
-
 _CHECKED_ALONE = f"""
     SELECT run_id FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = '{ALONE}'
 """
+
+_CHECKS = 'SELECT DISTINCT "check" FROM gate SEMI JOIN chosen USING (run_id) ORDER BY ALL'
 
 
 def summary(rerun: Rerun) -> dict[str, int]:
@@ -38,6 +39,11 @@ def summary(rerun: Rerun) -> dict[str, int]:
         "repeated": len(counted.filter(pl.col("trial_key").is_in(repeated.implode()))),
         "not_known_alone": len(counted) - len(rerun.of_runs(_CHECKED_ALONE)),
     }
+
+
+def applied(rerun: Rerun) -> list[str]:
+    """Return the names of the checks that apply to some of the runs."""
+    return rerun.of_runs(_CHECKS)["check"].to_list()
 
 
 def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:

@@ -148,6 +148,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "points": len(source.measured),
             "intervals": source.measured["tps_low"].count(),
             "gate": gate.summary(rerun),
+            "checks": gate.applied(rerun),
             "most_client_cpu": gate.most_client_cpu(rerun),
             "tolerance": steady.TOLERANCE,
             "shortest_s": steady.LEAST_S,
@@ -159,6 +160,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
             "most_foreign": checks.MOST_FOREIGN,
             "least_offered": checks.LEAST_OFFERED,
+            "least_cached": checks.LEAST_CACHED,
             "runs": {name: statuses.count(name) for name in ("ok", "failed", "refused")},
             "not_run": len(rerun.not_run),
             "instance": {

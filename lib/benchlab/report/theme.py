@@ -28,6 +28,9 @@ from benchlab.study.resources import CPU, ENGINE_CPU
 #: The fonts that vl-convert includes (Liberation Sans), then fonts of equal widths on other systems.
 FONT = "Liberation Sans, Arial, Helvetica, Noto Sans CJK SC, sans-serif"
 
+#: Rows of a table that a notebook shows; a longer one is cut in the middle.
+_ROWS = 200
+
 #: engine → (name in prose, colour, point shape)
 ENGINES = {
     "postgres": ("PostgreSQL", "#0072B2", "circle"),
@@ -177,13 +180,15 @@ def enable() -> PluginEnabler:
 def enable_in_notebook() -> None:
     """Use this theme; show charts so that stored notebooks are readable anywhere and comparable.
 
-    An output is a picture, which needs neither a network nor an extension, and the chart's whole
-    specification as text, which nbval compares. Numbers in that text have nine digits, because the
-    last digits of a double differ from CPU to CPU. For live charts, `altair.renderers.enable("html")`.
+    Tables are shown whole, up to :data:`_ROWS` rows. The output of a chart is a picture, which needs
+    neither a network nor an extension, and the chart's whole specification as text, which nbval
+    compares. Numbers in that text have nine digits, because the last digits of a double differ from CPU
+    to CPU. For live charts, `altair.renderers.enable("html")`.
     """
     enable()
     alt.renderers.register("benchlab", _picture_and_text)
     alt.renderers.enable("benchlab")
+    pl.Config(tbl_rows=_ROWS, tbl_cols=-1, fmt_str_lengths=400, tbl_width_chars=200)
 
 
 def _picture_and_text(spec: dict[str, Any], **_: Any) -> dict[str, str]:

@@ -460,6 +460,7 @@ def section(source: Source) -> Content:
         "standbys-where": standbys.where(rerun),
     }
     made.context["traced"] = log_writes.agreement(made.tables["traced"])
+    made.context["most_concurrent_writes"] = wal_shape(repo)["concurrency_published"].max()
     made.figures["classes-published"] = log_writes.class_chart(
         wal_classes(repo), rerun.study.clients, "He3DB, as published"
     )

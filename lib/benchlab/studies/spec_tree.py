@@ -136,7 +136,10 @@ def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = with_curve(fewest, rerun.study).with_columns(_layout(rerun)).group_by("curve", "layout")
     return (
-        plans.join(tps.agg(pl.col("tps").median().alias("queries per s")), on=["curve", "layout"])
+        plans.join(
+            tps.agg(pl.col("tps").median().round_sig_figs(4).alias("queries per s")),
+            on=["curve", "layout"],
+        )
         .drop("relationships")
         .sort("layout", "queries per s")
     )
@@ -167,7 +170,8 @@ def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     found.append(("article, not partitioned", float(peaks["default"]), float(peaks["tuned"])))
     schema = {"read": pl.String, "small pool": pl.Float64, "large pool": pl.Float64}
     return pl.DataFrame(found, schema=schema, orient="row").with_columns(
-        (pl.col("large pool") / pl.col("small pool")).alias("large : small")
+        pl.col("small pool", "large pool").round_sig_figs(4),
+        (pl.col("large pool") / pl.col("small pool")).round_sig_figs(3).alias("large : small"),
     )
 
 
