@@ -97,4 +97,5 @@ def _decimals(value: float) -> int:
     """Decimals that show three significant digits of `value`, and all digits of its integer part."""
     if value == 0 or not math.isfinite(value):
         return 0
-    return max(0, 2 - math.floor(math.log10(abs(value))))
+    rounded = float(f"{abs(value):.3g}")  # 0.09999 is shown as 0.100
+    return max(0, 2 - math.floor(math.log10(rounded)))

@@ -1015,7 +1015,7 @@ def test_one_number_of_clients_is_no_whole_curve(judged, test):
         test |= {"first": 64, "last": 64}
     one = judged(test, {INSERT: AT_16_HIGH, PLAIN_INSERT: AT_16_LOW})
     assert one.verdict == "not testable here"
-    assert one.reason.startswith("16 clients (the article's 64) alone")
+    assert one.reason.startswith("only 16 clients (the article's 64) counted")
 
 
 def test_one_variant_may_be_held_against_several(judged):

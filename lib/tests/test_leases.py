@@ -8,6 +8,7 @@ import vl_convert
 from benchlab import study, target
 from benchlab.claims import words
 from benchlab.errors import BenchlabError
+from benchlab.numbers import number
 from benchlab.plan import Planner
 from benchlab.raw import folders
 from benchlab.report import lease_charts, leases, points, why
@@ -292,7 +293,7 @@ def test_nearly_all_of_the_waits_lie_within_the_lease_or_not(
 ):
     one = judged(checkout, written(waits), BEYOND | {"most": most})
     assert one.verdict == verdict
-    assert f"of {len(waits):,}, the greatest {max(waits) - LEASE_S:.3g} s" in one.found
+    assert f"of {len(waits):,}, the greatest {number(max(waits) - LEASE_S)} s" in one.found
 
 
 def test_why_shows_the_median_of_a_runs_writes(checkout, written):
@@ -300,7 +301,7 @@ def test_why_shows_the_median_of_a_runs_writes(checkout, written):
     one = judged(checkout, found, BEYOND | {"most": 1})
     (row,) = why.runs(found, one).rows(named=True)
     assert row["value"] == pytest.approx(2 - LEASE_S, rel=1e-3)
-    assert row["metric"] == "time that a single write's COMMIT takes beyond the lease (s)"
+    assert row["metric"] == "latency of a single write's COMMIT beyond the lease (s)"
 
 
 def test_without_single_writes_such_a_claim_is_not_testable(checkout, measured):

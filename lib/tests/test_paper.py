@@ -309,6 +309,7 @@ def test_only_single_views_follow_the_page_width():
         (-1.18e-42, None, f"{MINUS}1.18e{MINUS}42"),
         (2.0**43, None, "8,796,093,022,208"),
         (-2.5, 1, f"{MINUS}2.5"),
+        (0.1 - 1e-16, None, "0.100"),
         (-0.001, 1, "0.0"),
         (math.nan, None, "n/a"),
         (-math.inf, None, f"{MINUS}∞"),
