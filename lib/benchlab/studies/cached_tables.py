@@ -238,7 +238,7 @@ def break_even(improvements: pl.DataFrame) -> alt.FacetChart:
     )
     x = alt.X(
         "share:Q",
-        title="share of writes among the statements of a transaction",
+        title="share of writes",
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(format=".0%", values=sorted(set(mixes["share"].to_list()))),
     )
@@ -445,7 +445,9 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
         scale = alt.Scale(type="log", base=2, nice=False, padding=8)
         return alt.Y(f"{column}:Q", title=title, scale=scale, axis=_RATIOS)
 
-    published, measured = base.encode(y=y("article")), base.encode(y=y("here"))
+    published = base.encode(y=y("article"))
+    # a line would end at a point that was not run
+    measured = base.transform_filter("isValid(datum.here)").encode(y=y("here"))
     even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
     return alt.layer(
         even,
