@@ -15,8 +15,9 @@ CURVE = ("postgres", "default", "oltp_write_only")
 POINTS = {CURVE: {1: [10, 20, 30], 4: [11, 12, 13]}}
 
 
-def speeds(*rows: tuple[str, str, float]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=["run_id", "node", "value"], orient="row")
+def speeds(*rows: tuple[str, str, float], cpu: str | None = "one") -> pl.DataFrame:
+    found = pl.DataFrame(rows, schema=["run_id", "node", "value"], orient="row")
+    return found.with_columns(pl.lit(cpu, pl.String).alias("cpu_model"))
 
 
 def captures(before_ns: float, after_ns: float) -> dict[str, bytes]:
@@ -48,6 +49,17 @@ def test_a_host_is_held_against_itself():
     found = uneven(speeds(*hosts, ("fast", "a", 100.0), ("fast", "b", 200.0)))
     assert found["run_id"].to_list() == ["fast"]
     assert found["value"].item() == pytest.approx(2 / 3)
+
+
+def test_another_cpu_is_named():
+    usual = speeds(*((f"r{n}", "a", 100.0) for n in range(5)), cpu="fast one")
+    other = speeds(("s", "a", 180.0), cpu="slow one")
+    found = uneven(pl.concat([usual, other]))["found"].item()
+    assert found.endswith(
+        "1.8 times as long as is usual in the study's runs; the CPU was slow one, and fast one in most"
+    )
+    unknown = speeds(("s", "a", 180.0), cpu=None)
+    assert uneven(pl.concat([usual, unknown]))["found"].item().endswith("in the study's runs")
 
 
 def test_runs_without_measurements_pass():

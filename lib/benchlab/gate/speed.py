@@ -20,18 +20,23 @@ def uneven(speeds: pl.DataFrame) -> pl.DataFrame:
     """Return the runs during which the host was faster or slower than it usually was.
 
     Args:
-        speeds: rows of all runs of a study: ``run_id``, ``node`` and ``value``, the time that the same
-            work took; one row for before the load and one for after it.
+        speeds: rows of all runs of a study: ``run_id``, ``node``, ``value``, the time that the same
+            work took, and ``cpu_model``; one row for before the load and one for after it.
 
     Returns:
         ``run_id``, ``check``, ``value`` (the factor; with several nodes the one farthest from 1) and
         ``found``.
     """
-    factor = pl.col("value")
+    factor, model = pl.col("value"), pl.col("cpu_model")
+    usual = model.drop_nulls().mode(maintain_order=True).first().over("node").alias("usual_model")
+    found = pl.format(
+        "copying memory took {} times as long as is usual in the study's runs", factor.round(2)
+    )
+    other_cpu = pl.format("; the CPU was {}, and {} in most", model, "usual_model")
     return (
-        speeds.group_by("run_id", "node")
-        .agg(factor.min())
-        .with_columns(factor / factor.median().over("node"))
+        speeds.group_by("run_id", "node", maintain_order=True)
+        .agg(factor.min(), model.first())
+        .with_columns(factor / factor.median().over("node"), usual)
         .filter((factor > WITHIN) | (factor < 1 / WITHIN))
         .sort("run_id", factor.log().abs(), descending=[False, True])
         .unique("run_id", keep="first", maintain_order=True)
@@ -39,9 +44,9 @@ def uneven(speeds: pl.DataFrame) -> pl.DataFrame:
             "run_id",
             pl.lit(SPEED).alias("check"),
             "value",
-            pl.format(
-                "copying memory took {} times as long as is usual in the study's runs",
-                factor.round(2),
+            (
+                found
+                + pl.when(model != pl.col("usual_model")).then(other_cpu).otherwise(pl.lit(""))
             ).alias("found"),
         )
     )
