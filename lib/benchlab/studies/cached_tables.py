@@ -169,6 +169,7 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
         "valid": pl.Boolean,
     }
     point = ["kind", "rows_per_table", "workload", "concurrency"]
+    selects = pl.col("workload").str.extract(r"^(\d+) ").cast(pl.Int64)  # of a mix
     theirs = ratios(repo).select(*point, article=100 * (pl.col("ratio") - 1))
     return (
         pl.DataFrame(rows, schema=schema, orient="row")
@@ -179,7 +180,7 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             coalesce=True,
         )
         .select(*point, "article", "here", "low", "high", "valid")
-        .sort(pl.col("kind") == "mixes", "rows_per_table", "workload", "concurrency")
+        .sort(pl.col("kind") == "mixes", "rows_per_table", selects, "workload", "concurrency")
     )
 
 
