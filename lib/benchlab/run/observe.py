@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 from contextlib import suppress
 
-from benchlab.agent.observe import BEGUN
+from benchlab.agent.observe import BEGUN, REPORT
 from benchlab.errors import ParseError
 from benchlab.observers import COUNTERS, FOLDED, OBSERVERS, log_trace, perf
 from benchlab.observers.log_trace import LogTrace
@@ -62,7 +62,7 @@ class Observers:
         """Write every capture of stopped observers into the run's folder.
 
         If an observer failed, only its own capture is lost. Its name and its message are kept in the
-        node's ``observers.json``, which attribution reads.
+        node's ``observers.json``.
         """
         try:
             archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
@@ -112,17 +112,26 @@ def _specification(observers: dict) -> list[dict]:
 
 
 def _keep(archive: bytes, errors: bytes, folder: RunFolder, node: str) -> None:
+    failed: dict[str, str] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar.getmembers():
                 content = tar.extractfile(member).read()
-                if member.name == "perf.script":
-                    begin, end = folder.phases.get("measure", (-math.inf, math.inf))
-                    script = content.decode(errors="replace")
-                    folded = perf.fold(script, begin=begin, end=end).encode()
-                    folder.write(FOLDED, folded, node)
+                if member.name == REPORT:
+                    failed |= json.loads(content)
+                elif member.name == "perf.script":
+                    try:
+                        folder.write(FOLDED, _folded(content, folder), node)
+                    except ParseError as error:
+                        failed[member.name] = str(error)
                 else:
                     folder.write(member.name, content, node)
-    except (tarfile.TarError, ParseError) as error:
-        said = errors.decode(errors="replace")[-2000:]
-        folder.write_json("observers.json", {"agent": f"{error}: {said}"}, node)
+    except tarfile.TarError as error:
+        failed["agent"] = f"{error}: {errors.decode(errors='replace')[-2000:]}"
+    if failed:
+        folder.write_json(REPORT, failed, node)
+
+
+def _folded(script: bytes, folder: RunFolder) -> bytes:
+    begin, end = folder.phases.get("measure", (-math.inf, math.inf))
+    return perf.fold(script.decode(errors="replace"), begin=begin, end=end).encode()
