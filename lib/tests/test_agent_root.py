@@ -357,6 +357,14 @@ def test_an_engine_starts_answers_and_stops(target):
     assert target.run("engine", "fake", "stop")["changed"] is False
 
 
+def test_services_that_have_ended_are_not_counted_for_the_next_engine(target):
+    target.up()
+    for variant, services in (("two", ["server", "store"]), ("plain", [])):
+        target.run("engine", "fake", "start", "--variant", variant)
+        assert open_cgroups(Path("/sys/fs/cgroup"), NAME).services() == services
+        target.run("engine", "fake", "stop")
+
+
 def test_services_start_in_order_and_stop_the_other_way_round(target):
     target.up()
     started = target.run("engine", "fake", "start", "--variant", "two")

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -121,6 +122,12 @@ class _Cgroups:
                         f"cgroup {folder} does not exist: run 'envelope up' first"
                     ) from None
                 raise
+
+    def leave_services(self) -> None:
+        """Remove the groups of services that have ended, also those of another engine."""
+        for folder in self._service_folders():
+            with suppress(OSError):  # one that has processes is in use
+                folder.rmdir()
 
     def pids(self, child: str) -> list[int]:
         """Return the processes in a child group of any hierarchy, and in groups below it."""

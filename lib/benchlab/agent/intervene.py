@@ -95,6 +95,9 @@ class _Held:
             try:
                 self.last = limits
                 self.envelope.set_rates(limits)
+            except AgentError:
+                self.last = self.envelope.rates()  # set in part: these are put back, too
+                raise
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

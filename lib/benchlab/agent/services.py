@@ -132,6 +132,7 @@ class _Start:
                 raise AgentError(
                     f"engine {self.config.engine}: port {service.port} is in use by {holder}"
                 )
+        self.envelope.cgroups.leave_services()
         for service in self.variant.services:
             self._launch(service)
             self._wait_ready(service)

@@ -154,7 +154,8 @@ class LabHost:
 
     def _remove_groups(self) -> None:
         for group in self.groups:
-            for folder in (*group.glob("benchlab/*/"), *group.glob("benchlab"), group):
+            # an engine's services have groups of their own below the engine's
+            for folder in (*sorted(group.glob("benchlab/**/"), reverse=True), group):
                 _wait(lambda folder=folder: _removed(folder), f"{folder} to be empty")
 
     def _ended(self) -> TargetError:
