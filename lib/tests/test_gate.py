@@ -363,14 +363,18 @@ def test_a_stage_ends_once_when_the_seconds_of_all_its_processes_suffice():
         seen.append(list(tps))
         return len(tps) == 2
 
-    until = Until(2, second_of, enough, stopped.set)
+    def stop() -> None:
+        assert not stopped.is_set()
+        stopped.set()
+
+    until = Until(2, second_of, enough, stop)
     for number, line in ((0, b"1 10"), (0, b"2 20"), (1, b"ready"), (1, b"1 1"), (1, b"2 2")):
         until.line(number, line)
     assert stopped.wait(10)
     for number in (0, 1):
         until.line(number, b"3 30")
     until.finish()
-    assert seen == [[11.0], [11.0, 22.0]]
+    assert seen[-1] == [11.0, 22.0]
 
 
 def test_a_stage_that_cannot_be_ended_is_an_error():

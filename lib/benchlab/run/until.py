@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from benchlab.agent.system import use_normal_scheduling
+
 
 class Until:
     """Reads the output of a stage's processes as it comes, and stops them once that is enough."""
@@ -22,7 +24,9 @@ class Until:
             processes: number of processes, which are numbered from 0.
             second_of: see :meth:`benchlab.drivers.base.Driver.second_of`.
             enough: decides whether the seconds suffice, from the throughput of all processes in each.
-            stop: called once, in its own thread, when they suffice.
+                It is called in a thread of its own with normal scheduling, since it computes: not once
+                for each second if it takes longer than a second.
+            stop: called once, in the same thread, when they suffice.
         """
         self._processes, self._second_of = processes, second_of
         self._enough, self._stop = enough, stop
@@ -30,7 +34,8 @@ class Until:
         self._tps: list[float] = []
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1)
-        self._stopped: Future[None] | None = None
+        self._is_deciding = False
+        self._decided: Future[None] | None = None
 
     def line(self, number: int, line: bytes) -> None:
         """Take a line that a process printed."""
@@ -40,14 +45,29 @@ class Until:
         with self._lock:
             reported = self._seconds[second]
             reported[number] = tps
-            if len(reported) < self._processes or self._stopped:
+            if len(reported) < self._processes:
                 return
             self._tps.append(sum(reported.values()))
-            if self._enough(self._tps):
-                self._stopped = self._thread.submit(self._stop)
+            if not self._is_deciding:
+                self._is_deciding = True
+                self._decided = self._thread.submit(self._decide)
 
     def finish(self) -> None:
         """Wait until ``stop`` has returned, if it was called, and raise its error, if any."""
-        if self._stopped:
-            self._stopped.result()
+        if self._decided:
+            self._decided.result()
         self._thread.shutdown()
+
+    def _decide(self) -> None:
+        use_normal_scheduling()  # not that of the thread that reads lines and started this one
+        decided = 0
+        while True:
+            with self._lock:
+                tps = tuple(self._tps)
+                if len(tps) == decided:
+                    self._is_deciding = False
+                    return
+            decided = len(tps)
+            if self._enough(tps):
+                self._stop()
+                return  # without an end of deciding, so that this is not done twice
