@@ -9,6 +9,8 @@ from benchlab.errors import NotebookError
 #: A kernel logs a warning about its port at every start, and an error at its shutdown.
 _ARGUMENTS = ["--log-level=CRITICAL"]
 
+_START_TIMEOUT_S = 300
+
 
 def execute_copy(
     template: Path,
@@ -27,11 +29,10 @@ def execute_copy(
         stdout: receives what the cells print, while they run.
 
     Raises:
-        NotebookError: a cell failed, or the kernel died.
+        NotebookError: a cell failed, or the kernel died or did not start.
     """
     # the import takes two seconds, and most commands do not need it
     import papermill
-    from nbclient.exceptions import DeadKernelError
 
     executed.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -44,6 +45,8 @@ def execute_copy(
             progress_bar=False,
             stdout_file=stdout,
             extra_arguments=_ARGUMENTS,
+            # a dataset may be copied meanwhile
+            start_timeout=_START_TIMEOUT_S,
             # for Ctrl-C: otherwise the running cell would continue for seconds
             shutdown_kernel="immediate",
         )
@@ -51,7 +54,8 @@ def execute_copy(
         # the kernel ends, too; the task that still waits for it would print an error at exit
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise
-    except (papermill.PapermillExecutionError, DeadKernelError) as error:
+    # RuntimeError: the kernel died, or did not start
+    except (papermill.PapermillExecutionError, RuntimeError) as error:
         cause = getattr(error, "evalue", None) or error
         raise NotebookError(f"{template.name} broke off: {' '.join(str(cause).split())}") from error
 

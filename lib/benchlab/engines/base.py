@@ -130,7 +130,9 @@ def canonical(value: str, unit: str | None = None) -> str | float:
             return float(duration[1]) * _SECONDS[duration[2]]
         size = _binary_size(text)
         return float(size) if size is not None else text
-    return number * (_SECONDS.get(unit) or _binary_size(unit) or 1) if unit else number
+    if unit is None or number < 0:  # a negative number is a switch, as -1 is "no limit"
+        return number
+    return number * (_SECONDS.get(unit) or _binary_size(unit) or 1)
 
 
 def _binary_size(text: str) -> int | None:

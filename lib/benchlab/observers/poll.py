@@ -1,7 +1,7 @@
 """Ask an engine's server the same question repeatedly, through a separate connection.
 
-The capture has one JSON object a line: ``t`` (Unix seconds) and what was read. After an error the last
-line has ``t`` and ``error``.
+The capture has one JSON object a line: ``t`` (Unix seconds) and what was read. If a question fails, its
+line has ``t`` and ``error``, and the next one is asked through a new connection.
 """
 
 from __future__ import annotations
@@ -51,18 +51,21 @@ class Poll:
         return "".join(self._lines).encode()
 
     def _poll(self) -> None:
-        try:
-            with self._engine.asking() as ask:
-                begin, tick = time.monotonic(), 0
-                while not self._stopping.wait(
-                    max(0.0, begin + tick * self._interval_s - time.monotonic())
-                ):
-                    self.latest = self._read(ask)
-                    self._keep(**self.latest)
-                    # an engine that answers late is asked less often
-                    tick = max(tick, int((time.monotonic() - begin) / self._interval_s)) + 1
-        except BenchlabError as error:  # of the server, or of the way to it
-            self._keep(error=str(error))
+        begin = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                with self._engine.asking() as ask:
+                    while not self._stopping.is_set():
+                        self.latest = self._read(ask)
+                        self._keep(**self.latest)
+                        self._stopping.wait(self._until_next(begin))
+            except BenchlabError as error:  # of the server, or of the way to it
+                self._keep(error=str(error))
+                self._stopping.wait(self._until_next(begin))
+
+    def _until_next(self, begin: float) -> float:
+        """Return the seconds to the next question; an engine that answers late is asked less often."""
+        return self._interval_s - (time.monotonic() - begin) % self._interval_s
 
     def _keep(self, **content: object) -> None:
         line = {"t": round(time.time(), 6), **content}
@@ -89,7 +92,8 @@ def answers(
     Raises:
         ParseError: a line is not what :class:`Poll` keeps.
     """
-    for number, line in enumerate(whole_lines(name, text, truncated_ok) if text else [], start=1):
+    lines = whole_lines(name, text, truncated_ok, empty_ok=True)
+    for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)
             t = float(content["t"])

@@ -110,5 +110,10 @@ def _taken_down(on: Deployment) -> Iterator[None]:
     take_down(on)
     try:
         yield
-    finally:
-        take_down(on)
+    except BaseException as error:
+        try:
+            take_down(on)
+        except TargetError as left:
+            error.add_note(str(left))
+        raise
+    take_down(on)

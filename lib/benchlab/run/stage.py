@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Process, Stage
-from benchlab.errors import RunFailed
+from benchlab.errors import RunFailed, TargetError
 from benchlab.gate import steady
 from benchlab.raw.record import RunFolder
 from benchlab.run.process import Ended, Program, TimedOut
@@ -76,6 +77,7 @@ class Stages:
             ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
         except TimedOut as late:
             self._keep_output(stage, late.ended)
+            self._end_servers(stage)
             self.session.require_followed()  # commits may wait for a standby that is gone
             raise RunFailed(
                 f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
@@ -85,9 +87,13 @@ class Stages:
             start.cancel()
         end = time.time()
         self._keep_output(stage, ended)
-        for process in stage.processes:
-            if process.makes_files:
-                self._keep_files(process)
+        try:
+            for process in stage.processes:
+                if process.makes_files:
+                    self._keep_files(process)
+        except TargetError:  # a host that is gone ended the load, too, which says more
+            self._check_ended(stage, ended)
+            raise
         self._check_ended(stage, ended)
         start.finish()
         if until:
@@ -153,8 +159,16 @@ class Stages:
             if reason is None:
                 continue
             failure = f"{self.driver.name} {stage.phases[-1].name}: {reason[:_MESSAGE_LIMIT]}"
+            self._end_servers(stage)
             self._node(process).run("true")  # raises a clearer error if the host is gone
             raise RunFailed(failure)
+
+    def _end_servers(self, stage: Stage) -> None:
+        """End the servers of a stage that failed: on another host one outlives its ssh client."""
+        for process in stage.processes:
+            if process.serves and process.stop:
+                with suppress(TargetError):  # it has ended, or its host is gone
+                    self._node(process).run(*process.stop)
 
 
 class _Start:

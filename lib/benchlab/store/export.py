@@ -102,7 +102,9 @@ def replace(folder: Path, table: str, frame: pl.DataFrame) -> None:
             if path.exists() and pl.read_parquet(path).equals(connection.sql(query).pl()):
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            execute(connection, f"COPY ({query}) TO {quoted(path)} {PARQUET}")
+            written = path.with_suffix(".partial")
+            execute(connection, f"COPY ({query}) TO {quoted(written)} {PARQUET}")
+            written.replace(path)
         before = segments[name]
         segments[name] = before.model_copy(update={"rows": {**before.rows, table: rows.height}})
     catalogue.replace(folder, found.model_copy(update={"segments": tuple(segments.values())}))

@@ -258,11 +258,12 @@ def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float 
         Transactions per second; ``None`` if no run counts.
     """
     runs = store.sql(
-        "SELECT trial_key, tps, run_id NOT IN (SELECT run_id FROM gate WHERE NOT passed) AS valid"
-        " FROM run WHERE target = ? AND status = 'ok'"
+        "SELECT trial_key, tps, status,"
+        " run_id NOT IN (SELECT run_id FROM gate WHERE NOT passed) AS valid"
+        " FROM run WHERE target = ?"
         " QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY started DESC) = 1",
         target_name,
-    ).filter(pl.col("trial_key").is_in(list(keys)))
+    ).filter(pl.col("trial_key").is_in(list(keys)), status="ok")
     return runs.filter(pl.col("valid") | ~pl.col("valid").any())["tps"].median()
 
 

@@ -143,13 +143,13 @@ class Writer:
         merged = self._to_merge() if merges else []
         self._number += 1
         rows = {name: self._write(name, merged) for name in schema.columns()}
-        self._segments.append(
-            Segment(
-                name=f"{self._number:06d}",
-                runs=tuple(sorted([*runs, *(run for one in merged for run in one.runs)])),
-                rows={name: count for name, count in rows.items() if count},
-            )
+        written = Segment(
+            name=f"{self._number:06d}",
+            runs=tuple(sorted([*runs, *(run for one in merged for run in one.runs)])),
+            rows={name: count for name, count in rows.items() if count},
         )
+        # only now: if a file cannot be written, the merged segments stay
+        self._segments = [one for one in self._segments if one not in merged] + [written]
 
     def _stage(self) -> None:
         """Create empty tables in memory, which check rows against the schema."""
@@ -157,7 +157,7 @@ class Writer:
         execute(self._staged, schema.sql())
 
     def _to_merge(self) -> list[Segment]:
-        """Remove the last segments, as long as each is no larger than all after it; return them."""
+        """Return the last segments, as long as each is no larger than all after it."""
         found, size = [], self._size
         for one in reversed(self._segments):
             if one.rows.keys() & set(CONCLUSIONS):
@@ -166,7 +166,6 @@ class Writer:
                 break
             size += one.size
             found.insert(0, one)
-        self._segments = [one for one in self._segments if one not in found]
         return found
 
     def _write(self, table: str, merged: list[Segment]) -> int:

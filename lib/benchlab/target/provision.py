@@ -293,6 +293,7 @@ def _log_disk(engine: str, cls: type[Engine], disk: LogDisk | None) -> dict | No
 
 def _check_clock(host: Host) -> None:
     """Check that a host's clock agrees: its samples have its time, a run's phases this machine's."""
+    host.run("true")  # the first connection may take seconds, within which any clock would agree
     before = time.time()
     theirs = float(host.run("date", "+%s.%N"))
     apart = max(before - theirs, theirs - time.time())
@@ -358,9 +359,10 @@ def _found(
         port=first["port"],
         refused_variants=first.get("refused_variants", {}),
         has_metrics=any(
-            service["metrics"]
+            # a file of an older role names a variant's only command, and no services
+            service.get("metrics")
             for variant in first["variants"].values()
-            for service in variant["services"]
+            for service in variant.get("services", ())
         ),
     )
 
