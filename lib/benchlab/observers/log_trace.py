@@ -122,7 +122,8 @@ def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -
 def _intervals(text: str, truncated_ok: bool) -> Iterator[_Interval]:
     """Yield the intervals, without the first one, which begins when tracing does."""
     now: _Interval | None = None
-    for number, line in enumerate(whole_lines(OBSERVER, text, truncated_ok) if text else [], 1):
+    lines = whole_lines(OBSERVER, text, truncated_ok, empty_ok=True)
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -47,7 +47,7 @@ def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         ParseError: a line is not an outcome.
     """
     found = []
-    lines = whole_lines("outcomes", text, truncated_ok) if text else []
+    lines = whole_lines("outcomes", text, truncated_ok, empty_ok=True)
     for number, one in enumerate(lines, start=1):
         try:
             content = json.loads(one)

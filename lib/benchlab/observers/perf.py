@@ -95,7 +95,7 @@ def stacks(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         ParseError: the text is not what :func:`fold` returns.
     """
     rows = []
-    lines = whole_lines("folded stacks", text, truncated_ok) if text else []
+    lines = whole_lines("folded stacks", text, truncated_ok, empty_ok=True)
     for number, line in enumerate(lines, start=1):
         match = _FOLDED.fullmatch(line)
         if match is None:

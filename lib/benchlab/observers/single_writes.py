@@ -35,7 +35,7 @@ def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
         ParseError: a line is not such an object, or its times are out of order.
     """
     found = []
-    lines = whole_lines("single_writes", text, truncated_ok) if text else []
+    lines = whole_lines("single_writes", text, truncated_ok, empty_ok=True)
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)

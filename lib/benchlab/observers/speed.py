@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 
-from benchlab.errors import ParseError
-from benchlab.observers._samples import OsSamples
+from benchlab.observers._samples import of_one_value
 
 #: Moments at which the speed is measured.
 MOMENTS = ("before", "after")
@@ -27,10 +24,4 @@ def samples(text: str) -> pl.DataFrame:
     Raises:
         ParseError: the text is not what the agent's ``speed`` prints.
     """
-    found = OsSamples(OBSERVER)
-    try:
-        content = json.loads(text)
-        found.add(float(content["t"]), SUBJECT, METRIC, float(content[METRIC]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise ParseError(f"{OBSERVER}: {error!r}") from error
-    return found.frame()
+    return of_one_value(text, OBSERVER, SUBJECT, METRIC)
