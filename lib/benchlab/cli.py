@@ -136,7 +136,7 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         instance = target.instance_type(checkout, spec.instance)
         undecidable = list(foreseen.undecidable(spec, instance, whole))
         if undecidable:
-            _say(f"{len(undecidable)} of {len(spec.claims)} claims cannot be decided:")
+            _say(f"these runs cannot decide {len(undecidable)} claims:")
         for claim, reason in undecidable:
             _say(f"  {claim.id}: {reason}")
         profile = spec.profile(selection.profile)
@@ -326,12 +326,20 @@ def verdicts(
             help="A claim of the study: its test, the runs that it uses, and their limits."
         ),
     ] = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Also add the verdicts to data/reruns.csv: every paper compares its own with these.",
+        ),
+    ] = False,
 ) -> None:
     """Show whether your runs reproduce each claim of the articles, and why.
 
     For all studies it shows how many claims have which verdict; for one named study each claim.
     """
     from benchlab import store
+    from benchlab.claims import reruns
     from benchlab.claims.judge import judge
     from benchlab.store import ingest
 
@@ -347,9 +355,11 @@ def verdicts(
             _show_why(checkout, opened, names, why, (profile, target_name))
         return
     with store.open_store(checkout.store) as opened, console.status("judging"):
-        reruns = {name: _rerun(checkout, opened, name, profile, target_name) for name in names}
-        judged = {name: judge(checkout, name, rerun) for name, rerun in reruns.items()}
-        gates = [_gate(rerun) for rerun in reruns.values() if rerun]
+        found = {name: _rerun(checkout, opened, name, profile, target_name) for name in names}
+        judged = {name: judge(checkout, name, rerun) for name, rerun in found.items()}
+        gates = [_gate(rerun) for rerun in found.values() if rerun]
+        if record:
+            reruns.record(checkout, filter(None, found.values()))
     _show_summary(judged)
     for line in gates:
         _say(line)
@@ -358,7 +368,7 @@ def verdicts(
     else:
         _show_verdicts(study_name, judged[study_name])
     if against:
-        ran = {name: rerun.profile if rerun else profile for name, rerun in reruns.items()}
+        ran = {name: rerun.profile if rerun else profile for name, rerun in found.items()}
         with store.open_any(against) as other:
             _compare(
                 [one for judgements in judged.values() for one in judgements],
@@ -496,7 +506,11 @@ def reference_command(
 def teardown(
     target_name: _TargetName = "local",
     wipe: Annotated[
-        bool, typer.Option("--wipe", help="Also delete data, snapshots, users and settings.")
+        bool,
+        typer.Option(
+            "--wipe",
+            help="Also delete the engines' data, snapshots, users and settings on the target.",
+        ),
     ] = False,
 ) -> None:
     """Stop every engine and remove mounts, loop devices and cgroups from a target."""
@@ -529,7 +543,9 @@ def lab_up(target_name: _TargetName = "lab") -> None:
 
     deployment = target.load(repo.find(), target_name)
     if not deployment.is_lab:
-        raise BenchlabError(f"target {target_name} is no lab: its hosts exist already")
+        raise BenchlabError(
+            f"target {target_name} is no lab: its hosts exist already; name one such as `--target lab`"
+        )
     with locked():
         Lab().up(deployment)
     console.print(f"{len(deployment.nodes)} hosts: `benchlab run --target {target_name}` uses them")
@@ -620,12 +636,16 @@ def _gate(rerun: "Rerun") -> str:
 
 
 def _show_summary(judged: "dict[str, list[Judgement]]") -> None:
-    """Print for each study how many claims have which verdict."""
+    """Print for each study how many claims have which verdict, and how many audits do not hold."""
     from benchlab.report import verdicts
 
     for study_name, judgements in judged.items():
-        counts = Counter(one.verdict for one in judgements)
+        of_runs = verdicts.of_runs(judgements)
+        counts = Counter(one.verdict for one in of_runs)
         _say(f"{study_name}: {', '.join(f'{counts[name]} {name}' for name in verdicts.VERDICTS)}")
+        audits = [one for one in judgements if one not in of_runs]
+        if failed := sum(one.verdict == "not reproduced" for one in audits):
+            _say(f"  {failed} of {len(audits)} audits, which need no run, contradict the article")
 
 
 def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
@@ -662,8 +682,9 @@ def app() -> None:
         _typer()
     except BenchlabError as error:
         # not wrapped and not read as markup: scripts and people grep for the one line
+        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
         Console(stderr=True).print(
-            f"benchlab: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+            f"benchlab: {said}", style="red", highlight=False, markup=False, soft_wrap=True
         )
         sys.exit(1)
     except SystemExit as ended:

@@ -71,6 +71,11 @@ class Repo:
         return self.root / "data" / "reference"
 
     @property
+    def reruns(self) -> Path:
+        """Verdicts of other reruns than those of the reference result set."""
+        return self.root / "data" / "reruns.csv"
+
+    @property
     def simulated(self) -> Path:
         """Results of simulations that use the reference's spreads."""
         return self.root / "data" / "simulated"

@@ -124,7 +124,11 @@ def test_studies_that_stay_are_judged_again(checkout, close_run, tmp_path):
 
 def test_the_shipped_verdicts_are_of_this_code():
     with benchlab.open("reference") as shipped:
-        now = stored.verdicts(Repo(ROOT), shipped, results.studies(shipped))
-        then = shipped.sql("FROM verdict").select(now.columns)
-    order = ["study", "claim"]
-    assert_frame_equal(now.sort(order), then.sort(order))
+        names = results.studies(shipped)
+        for table, of_this_code in (
+            ("claim", stored.claims(Repo(ROOT), names)),
+            ("verdict", stored.verdicts(Repo(ROOT), shipped, names)),
+        ):
+            then = shipped.sql(f"FROM {table}").select(of_this_code.columns)
+            order = ["study", "claim"]
+            assert_frame_equal(of_this_code.sort(order), then.sort(order))

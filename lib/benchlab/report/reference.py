@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchlab import notebooks, store
-from benchlab.claims import stored
+from benchlab.claims import reruns, stored
 from benchlab.errors import NoRuns
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
@@ -25,11 +25,14 @@ _DRAWN = ("postgres_vs_tidb", "oltp_write_only")
 def make(repo: Repo, console: Console) -> None:
     """Replace ``data/reference`` by runs of this checkout's store, then :func:`renew` the rest.
 
+    The verdicts of the reruns that are replaced are recorded; see :mod:`benchlab.claims.reruns`.
+
     Raises:
         NoRuns: the store has no counted run.
     """
     with store.open_store(repo.store) as own:
         stored.write(repo, own)
+        reruns.record_replaced(repo, own)
         profiles = take(own, repo.reference)
     renew(repo, console, profiles)
     for name, profile in profiles.items():
@@ -87,7 +90,9 @@ def take(own: Store, folder: Path) -> dict[str, str]:
 def judge_again(repo: Repo, folder: Path) -> None:
     """Judge all studies of a reference with this code, also those that were not measured again."""
     with store.open_any(folder) as shipped:
-        verdicts = stored.verdicts(repo, shipped, results.studies(shipped))
+        names = results.studies(shipped)
+        verdicts = stored.verdicts(repo, shipped, names)
+    export.replace(folder, "claim", stored.claims(repo, names))
     export.replace(folder, "verdict", verdicts)
 
 

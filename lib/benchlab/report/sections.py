@@ -17,12 +17,14 @@ import altair as alt
 import polars as pl
 
 from benchlab.attribution.decide import EXHAUSTED, EXHAUSTED_WITH_QUEUE
+from benchlab.claims import reruns
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import NoRuns
 from benchlab.gate import checks, similar, speed, steady
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
 from benchlab.report import (
+    agreement,
     charts,
     claimed,
     cpu,
@@ -51,6 +53,20 @@ from benchlab.study import DEFAULT_ENVELOPE, Study
 from benchlab.study.roles import PRIMARY
 from benchlab.study.vocabulary import METRICS
 
+#: Column → its heading, where its name does not tell a reader enough.
+_HEADINGS = {
+    "sync_us": "a sync (µs)",
+    "for_log": "wait for the log (share of sessions)",
+    "for_standby": "wait for the standby (share of sessions)",
+    "bound": "bound by (last run)",
+    "latency_ms": "latency of the log (ms)",
+    "share_of_one": "throughput of one thread (share)",
+    "lease_s": "lease (s)",
+    "every_s": "seconds between writes",
+    "write_share": "writes (share of statements)",
+    "wait_s": "time of COMMIT (s)",
+}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -61,6 +77,16 @@ class Source:
     """The reader's results."""
     reference: Store | None
     """The shipped results; ``None`` if there are none."""
+
+    @cached_property
+    def shipped(self) -> Rerun | None:
+        """The rerun of this study in the shipped results, if they have one."""
+        if self.reference is None:
+            return None
+        try:
+            return results.open_rerun(self.repo, self.reference, self.rerun.study.study)
+        except NoRuns:
+            return None
 
     @cached_property
     def measured(self) -> pl.DataFrame:
@@ -200,6 +226,10 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     ratios = verdicts.ratios(of_runs)
     if not ratios.is_empty():
         made.figures["verdict-ratios"] = verdict_charts.ratios(ratios)
+    own = reruns.judged(rerun, judged)
+    others = agreement.others(source.repo, rerun, source.shipped)
+    made.tables["agreement"] = agreement.summary(own, others)
+    made.tables["differing"] = agreement.differing(own, others)
     return made, judged
 
 
@@ -332,12 +362,8 @@ def _beside_article(source: Source, made: Content) -> None:
 
 def _reference(source: Source, made: Content) -> dict[str, str] | None:
     """Add the shipped results beside the reader's; return their profile and CPU model."""
-    if source.reference is None:
+    if not (shipped := source.shipped):
         return None
-    try:
-        shipped = results.open_rerun(source.repo, source.reference, source.rerun.study.study)
-    except NoRuns:
-        return None  # it has no run of this study
     made.tables["beside"] = _beside(source.rerun.study, points.points(shipped), source.measured)
     return {"profile": shipped.profile, "cpu_model": host(shipped)["cpu_model"]}
 
@@ -359,6 +385,6 @@ def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.Data
 
 def _headed(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
     """Rename columns for a reader: with units, and clients as the article calls them."""
-    names = {name: metric.heading for name, metric in METRICS.items()}
-    names |= {"concurrency": study.clients, "tps": "TPS"}
+    names = _HEADINGS | {name: metric.heading for name, metric in METRICS.items()}
+    names |= {"concurrency": study.clients, "clients": study.clients, "tps": "TPS"}
     return frame.rename(lambda name: names.get(name, name.replace("_", " ")))

@@ -1,0 +1,155 @@
+"""Other reruns: verdicts in ``data/reruns.csv``, to compare those of a rerun with.
+
+They stand there as the code judged them on the day on which they were recorded: those of a rerun that
+was the reference before, and those that `benchlab verdicts --record` added. So reruns on several
+machines can be compared without the runs of all of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import polars as pl
+
+from benchlab.claims.judge import Judgement, judge
+from benchlab.errors import NoRuns
+from benchlab.repo import Repo
+from benchlab.store import Store, metrics, open_any, results
+from benchlab.store.results import Rerun
+from benchlab.study.claims import Audit, Claim
+
+_RERUN = ("study", "profile", "begun", "cpu_models", "runs")
+_CLAIM = ("claim", "test", "verdict", "found", "reason")
+_SCHEMA = dict.fromkeys(_RERUN + _CLAIM, pl.String) | {"runs": pl.Int64}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A rerun's verdicts on the claims that need runs, about curves that it has."""
+
+    begun: datetime
+    """When its first run began."""
+    cpu_models: str
+    """Of its hosts, separated by commas."""
+    runs: int
+    """How many ended well."""
+    verdicts: list[Judgement]
+
+
+def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
+    """Leave out audits, and claims about curves of which a rerun has no run.
+
+    Args:
+        rerun: the rerun.
+        judgements: the verdicts on all claims of its study.
+    """
+    ended_well = rerun.last.filter(status="ok")
+    models = rerun.of_runs(metrics.SPEEDS, ended_well)["cpu_model"].drop_nulls().unique().sort()
+    curves = set(ended_well.select("engine", "variant", "workload").rows())
+    of_runs = {
+        claim.id
+        for claim in rerun.study.claims
+        if not isinstance(claim.decided_by, Audit)
+        and curves.issuperset((one.engine, one.variant, one.workload) for _, one in claim.series)
+    }
+    return Judged(
+        rerun.last["started"].min(),
+        ", ".join(models),
+        ended_well.height,
+        [
+            one
+            for one in judgements
+            if one.claim.id in of_runs
+            and of_runs.issuperset(getattr(one.claim.decided_by, "claims", ()))
+        ],
+    )
+
+
+def record(repo: Repo, reruns: Iterable[Rerun]) -> None:
+    """Add the verdicts of reruns, in place of those that were recorded of the same reruns."""
+    found = _read(repo)
+    for rerun in reruns:
+        rows = pl.DataFrame(_rows(repo, rerun), schema=_SCHEMA, orient="row")
+        others = found.join(rows, on=["study", "profile", "begun"], how="anti")
+        found = pl.concat([others, rows]).sort("study", "profile", "begun", maintain_order=True)
+        found.write_csv(repo.reruns)
+
+
+def record_replaced(repo: Repo, own: Store) -> None:
+    """Record the reference's reruns that a store's reruns are about to replace.
+
+    A rerun that has a run of the reference's continues it, so it is not another one.
+    """
+    try:
+        reference = open_any(repo.reference)
+    except NoRuns:
+        return
+    with reference:
+        record(
+            repo,
+            [
+                old
+                for name in results.studies(own)
+                if (now := _rerun(repo, own, name)) and (old := _rerun(repo, reference, name))
+                if not share_runs(old, now)
+            ],
+        )
+
+
+def read(repo: Repo, rerun: Rerun) -> list[Judged]:
+    """Return the recorded reruns of a rerun's study and profile but for itself, the first one first.
+
+    Their verdicts are only those on claims whose test is the present one.
+    """
+    name, claims = rerun.study.study, {one.id: one for one in rerun.study.claims}
+    rows = _read(repo).filter(study=name, profile=rerun.profile)
+    others = rows.filter(pl.col("begun") != _begun(rerun)).sort("begun", maintain_order=True)
+    return [
+        Judged(
+            datetime.fromisoformat(begun),
+            cpu_models,
+            runs,
+            [
+                Judgement(name, claims[claim], verdict, found, reason=reason)
+                for claim, test, verdict, found, reason in of_rerun.select(_CLAIM).iter_rows()
+                if claim in claims and _test(claims[claim]) == test
+            ],
+        )
+        for (begun, cpu_models, runs), of_rerun in others.group_by(_RERUN[2:], maintain_order=True)
+    ]
+
+
+def share_runs(one: Rerun, other: Rerun) -> bool:
+    """Whether two reruns have a run in common, so that one continues the other."""
+    return not one.last.join(other.last, on="run_id", how="semi").is_empty()
+
+
+def _rerun(repo: Repo, store: Store, name: str) -> Rerun | None:
+    try:
+        return results.open_rerun(repo, store, name)
+    except NoRuns:
+        return None
+
+
+def _rows(repo: Repo, rerun: Rerun) -> list[tuple]:
+    found = judged(rerun, judge(repo, rerun.study.study, rerun))
+    of_rerun = (rerun.study.study, rerun.profile, _begun(rerun), found.cpu_models, found.runs)
+    return [
+        (*of_rerun, one.claim.id, _test(one.claim), one.verdict, one.found, one.reason)
+        for one in found.verdicts
+    ]
+
+
+def _begun(rerun: Rerun) -> str:
+    return rerun.last["started"].min().astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _test(claim: Claim) -> str:
+    """Write a claim's test, to see whether it has changed."""
+    return claim.decided_by.model_dump_json(exclude_defaults=True)
+
+
+def _read(repo: Repo) -> pl.DataFrame:
+    if not repo.reruns.is_file():
+        return pl.DataFrame(schema=_SCHEMA)
+    return pl.read_csv(repo.reruns, schema=_SCHEMA).with_columns(pl.col(pl.String).fill_null(""))

@@ -1,0 +1,107 @@
+"""The verdicts of other reruns, and whether a rerun agrees with them."""
+
+import shutil
+
+import pytest
+from benchlab.claims import reruns
+from benchlab.claims.judge import judge
+from benchlab.report import agreement, reference
+from benchlab.store import open_any, open_store
+from conftest import STUDY, rerun, set_claims
+
+INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
+PLAIN = {16: [100.0, 101.0, 102.0]}
+STRONG = {INSERT: PLAIN, TUNED: {16: [400.0, 404.0, 408.0]}}
+WEAK = {INSERT: PLAIN, TUNED: {16: [101.0, 102.0, 103.0]}}
+
+
+def above(by: float, engine: str = "postgres") -> dict:
+    """The test of a claim that tuning gains more than a factor."""
+    curves = {"engine": engine, "workload": "oltp_insert"}
+    return {
+        "test": "above",
+        "of": {**curves, "variant": "tuned"},
+        "over": {**curves, "variant": "default"},
+        "at": [64],  # 16 here
+        "by": by,
+    }
+
+
+@pytest.fixture
+def replaced(checkout, measured):
+    """The reference's rerun, of a strong effect, is replaced by one of no effect; returns this one."""
+    set_claims(checkout, [above(2), above(0.5), above(2, "tidb")])
+    measured(STRONG).close()
+    with open_store(checkout.store) as own:
+        reruns.record_replaced(checkout, own)  # there is no reference yet
+        reference.take(own, checkout.reference)
+        reruns.record_replaced(checkout, own)  # the same runs: it is continued, not replaced
+    assert not checkout.reruns.exists()
+    shutil.rmtree(checkout.raw)
+    shutil.rmtree(checkout.store)
+    measured(WEAK).close()
+    with open_store(checkout.store) as own:
+        reruns.record_replaced(checkout, own)
+        yield rerun(own)
+
+
+def compared(checkout, now, shipped=None):
+    """Compare a rerun with the others; returns the summary, and the verdicts that differ."""
+    own = reruns.judged(now, judge(checkout, STUDY, now))
+    others = agreement.others(checkout, now, shipped)
+    return agreement.summary(own, others), agreement.differing(own, others)
+
+
+def test_a_rerun_is_compared_with_the_one_that_it_replaced(checkout, replaced):
+    summary, differing = compared(checkout, replaced)
+    (row,) = summary.to_dicts()
+    day = row.pop("other rerun begun")
+    assert row == {
+        "its CPU": "",  # its recorded host has no speed
+        "its runs": 6,
+        "testable claims": 2,  # there is no TiDB
+        "the same verdict": 1,
+        "opposite": 1,
+    }
+    (other,) = differing.to_dicts()
+    assert other["here"].startswith("not reproduced: 1.01 (")
+    assert other["there"].startswith("reproduced: 4.00 (")
+    assert other["other rerun begun"] == day
+
+
+def test_a_rerun_is_compared_with_the_reference(checkout, replaced):
+    checkout.reruns.unlink()
+    with open_any(checkout.reference) as shipped:
+        summary, _ = compared(checkout, replaced, rerun(shipped))
+        itself, _ = compared(checkout, rerun(shipped), rerun(shipped))
+    assert summary["opposite"].to_list() == [1]
+    assert itself.is_empty()
+
+
+def test_a_claim_whose_test_has_changed_is_not_compared(checkout, replaced):
+    set_claims(checkout, [above(3), above(0.5)])
+    summary, differing = compared(checkout, rerun(replaced.store))
+    assert summary["testable claims"].to_list() == [1]
+    assert differing.is_empty()
+
+
+def test_every_replaced_rerun_is_recorded(checkout, replaced, measured):
+    reference.take(replaced.store, checkout.reference)
+    shutil.rmtree(checkout.raw)
+    shutil.rmtree(checkout.store)
+    measured(STRONG).close()
+    with open_store(checkout.store) as own:
+        reruns.record_replaced(checkout, own)
+        summary, _ = compared(checkout, rerun(own))
+    assert summary["the same verdict"].to_list() == [2, 1]
+
+
+def test_a_rerun_is_recorded_once_and_not_compared_with_itself(checkout, replaced):
+    checkout.reruns.unlink()
+    for _ in range(2):
+        reruns.record(checkout, [replaced])
+    assert checkout.reruns.read_text().count(f"{STUDY},") == 2  # a row for each of its claims
+    assert compared(checkout, replaced)[0].is_empty()
+    with open_any(checkout.reference) as shipped:
+        summary, _ = compared(checkout, rerun(shipped))
+    assert summary["opposite"].to_list() == [1]
