@@ -13,7 +13,7 @@ from benchlab.plan import Planner
 from benchlab.raw import folders
 from benchlab.report import lease_charts, leases, points, why
 from benchlab.stats import share
-from benchlab.store import ingest, open_store
+from benchlab.store import ingest, metrics, open_store
 from benchlab.studies import cached_tables
 from benchlab.study.claims import Share
 from benchlab.study.intervention import SingleWrites
@@ -108,6 +108,20 @@ def test_it_is_read_from_the_store_as_from_the_raw_files(checkout, written):
     assert stored.states["end"][-1] == pytest.approx(5.2941)
 
 
+def test_what_readers_do_in_a_write_lease_is_compared_with_before(written):
+    found = written([2.9, 0.5])  # the second write comes after the lease
+    first, second = metrics.of_single_writes(found.store, found.single_writes).rows(named=True)
+    run = leases.stored(found.store, found.single_writes["run_id"][0])
+    tps = dict(run.seconds.select("second", "tps").iter_rows())
+    assert first["write_lease_s"] == pytest.approx(2)
+    in_lease = 100 * (tps[4] + tps[5]) / (tps[1] + tps[2])
+    assert first["reads_in_write_lease_percent"] == pytest.approx(in_lease)
+    # how long the state after it lasted is not known
+    assert first["reads_after_write_lease_percent"] is None
+    assert second["commit_wait_s"] == pytest.approx(0.5)
+    assert second["write_lease_s"] is None
+
+
 def test_a_run_whose_server_reports_no_lease_is_read_from_its_files(checkout, close_run, trials):
     record = close_run(trial=trials[1], **captures(WAITS) | {"settings.json": b"[]"})
     assert leases.read(checkout.raw, record).label.endswith(", 16 clients, not cached")
@@ -157,7 +171,7 @@ def test_what_writes_waited_is_shown_by_lease(written):
         "median (s)": 2.0,
         "95th percentile (s)": 3.4,
         "greatest (s)": 3.4,
-        "over half a lease": words.estimated(share([False, True, True, True])),
+        "half a lease or longer": words.estimated(share([False, True, True, True])),
         "within the lease and 0.25 s": words.estimated(share([True, True, True, False])),
     }
     (lasted,) = leases.write_leases(found).rows()
@@ -229,7 +243,7 @@ def test_it_pays_from_where_the_ratio_stays_above_one(ratios, expected):
     ).with_columns(
         low=pl.col("ratio") - 0.05,
         high=pl.col("ratio") + 0.05,
-        share=1 / (10_000 * pl.col("every_s")),
+        write_share=1 / (10_000 * pl.col("every_s")),
     )
     assert cached_tables.pays_from(between).row(0)[2:] == expected
     alone = between.with_columns(low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64))

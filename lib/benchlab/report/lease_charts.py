@@ -69,7 +69,7 @@ def _time(run: LeaseRun, column: str = "second") -> alt.X:
 
 
 def waits(frame: pl.DataFrame) -> alt.LayerChart:
-    """Distribution of the time that a write's COMMIT took, one curve per lease.
+    """Cumulative distribution of the time that a write's COMMIT took, one curve per lease.
 
     Dashed: waits that are spread evenly from half the lease to the whole lease.
 
@@ -91,7 +91,11 @@ def waits(frame: pl.DataFrame) -> alt.LayerChart:
     )
     color = theme.colors("lease", shares, "lease")
     x = alt.X("wait_s:Q", title="time from COMMIT to its answer (s)", scale=alt.Scale(zero=True))
-    y = alt.Y("share:Q", title="share of the writes", axis=alt.Axis(format="%"))
+    y = alt.Y(
+        "share:Q",
+        title="share of the writes that took at most this long",
+        axis=alt.Axis(format="%"),
+    )
     measured = (
         alt.Chart(shares)
         .mark_line(interpolate="step-after", strokeWidth=2)

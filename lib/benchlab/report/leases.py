@@ -122,8 +122,8 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
     """Return the waits of the writes under each lease.
 
     Columns: ``lease (s)``, ``writes``, ``least (s)``, ``median (s)``, ``95th percentile (s)``,
-    ``greatest (s)``; ``over half a lease`` and ``within the lease and 0.25 s``, shares of the writes
-    with their 95 % intervals. The quarter of a second is for the commit itself, as in the claim.
+    ``greatest (s)``; ``half a lease or longer`` and ``within the lease and 0.25 s``, shares of the
+    writes with their 95 % intervals. The quarter of a second is for the commit itself, as in the claim.
     """
     within = "within the lease and 0.25 s"
     wait = pl.col("wait_s")
@@ -136,11 +136,11 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
             wait.median().round_sig_figs(3).alias("median (s)"),
             wait.quantile(0.95, "nearest").round_sig_figs(3).alias("95th percentile (s)"),
             wait.max().round_sig_figs(3).alias("greatest (s)"),
-            (wait >= pl.col("lease_s") / 2).alias("over half a lease"),
+            (wait >= pl.col("lease_s") / 2).alias("half a lease or longer"),
             (wait <= pl.col("lease_s") + 0.25).alias(within),
         )
         .with_columns(
-            pl.col("over half a lease", within).map_elements(
+            pl.col("half a lease or longer", within).map_elements(
                 lambda those: words.estimated(stats.share(those.to_list())),
                 return_dtype=pl.String,
             )

@@ -204,11 +204,71 @@ LEASES = f"""
     FROM engine_setting SEMI JOIN chosen USING (run_id) WHERE name = '{LEASE}'
 """
 
+# Each time for which a table stayed in a state, as it was polled (without the last one, whose end is
+# not known), and the mean throughput of its whole seconds, known where readers read only this table.
+_STAYS = """
+    WITH polled AS (
+        SELECT *, lag(state) OVER (PARTITION BY run_id, table_name ORDER BY t) AS before
+        FROM table_state SEMI JOIN chosen USING (run_id)
+    ), stay AS (
+        SELECT run_id, table_name, state, t AS begin_s,
+            lead(t) OVER (PARTITION BY run_id, table_name ORDER BY t) AS end_s
+        FROM polled WHERE state IS DISTINCT FROM before
+    ), of_one_table AS (
+        SELECT run_id FROM table_state GROUP BY run_id HAVING count(DISTINCT table_name) = 1
+    ), of_second AS (
+        SELECT run_id, measure_begin + "second" AS second_end_s, sum("interval".tps) AS tps
+        FROM "interval" SEMI JOIN chosen USING (run_id) SEMI JOIN of_one_table USING (run_id)
+            JOIN run USING (run_id)
+        WHERE phase = 'measure' GROUP BY ALL
+    )
+    SELECT stay.*, avg(tps ORDER BY second_end_s) AS tps
+    FROM stay LEFT JOIN of_second
+        ON of_second.run_id = stay.run_id
+        AND second_end_s - 1 >= stay.begin_s AND second_end_s <= stay.end_s
+    WHERE stay.end_s IS NOT NULL GROUP BY ALL
+"""
+
+# Each write lease: how long it lasted, and the throughput in it and in the time after it in which the
+# cache may be read again, in % of the last such time before it.
+_WRITE_LEASES = f"""
+    SELECT run_id, table_name, begin_s, end_s, end_s - begin_s AS write_lease_s,
+        100 * tps / tps_before AS reads_in_write_lease_percent,
+        100 * tps_after / tps_before AS reads_after_write_lease_percent
+    FROM (
+        SELECT *, CASE WHEN state = 'READ' THEN tps END AS tps_read,
+            last_value(tps_read IGNORE NULLS) OVER (
+                of_table ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS tps_before,
+            first_value(tps_read IGNORE NULLS) OVER (
+                of_table ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+            ) AS tps_after
+        FROM ({_STAYS}) WINDOW of_table AS (PARTITION BY run_id, table_name ORDER BY begin_s)
+    ) WHERE state = 'WRITE'
+"""
+
+#: Seconds from the change of a table's state to the poll that sees it, at most.
+_SEEN_S = 0.2
+
+# A write into a table whose write lease has not ended has no write lease of its own.
 _SINGLE_WRITES = f"""
-    SELECT run_id, end_s - commit_s AS commit_wait_s,
-        commit_wait_s - lease_s AS commit_wait_beyond_lease_s
-    FROM single_write SEMI JOIN chosen USING (run_id) LEFT JOIN ({LEASES}) USING (run_id)
-    ORDER BY run_id, end_s
+    WITH own AS (
+        SELECT single_write.*, lease.* EXCLUDE (run_id, table_name, begin_s, end_s)
+        FROM single_write SEMI JOIN chosen USING (run_id)
+        ASOF JOIN ({_WRITE_LEASES}) AS lease
+            ON single_write.run_id = lease.run_id AND single_write.table_name = lease.table_name
+            AND single_write.end_s + {_SEEN_S} >= lease.begin_s
+        WHERE single_write.end_s < lease.end_s
+        QUALIFY row_number() OVER (
+            PARTITION BY lease.run_id, lease.table_name, lease.begin_s ORDER BY single_write.end_s
+        ) = 1
+    )
+    SELECT run_id, one.end_s - one.commit_s AS commit_wait_s,
+        commit_wait_s - lease_s AS commit_wait_beyond_lease_s,
+        write_lease_s, reads_in_write_lease_percent, reads_after_write_lease_percent
+    FROM single_write AS one SEMI JOIN chosen USING (run_id) LEFT JOIN ({LEASES}) USING (run_id)
+        LEFT JOIN own USING (run_id, table_name, end_s)
+    ORDER BY run_id, one.end_s
 """
 
 

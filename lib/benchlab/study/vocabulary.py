@@ -81,6 +81,13 @@ OF_SINGLE_WRITES = {
     "commit_wait_beyond_lease_s": Metric(
         "latency of a single write's COMMIT beyond the lease", "s"
     ),
+    "write_lease_s": Metric("time for which a table may be written after a single write", "s"),
+    "reads_in_write_lease_percent": Metric(
+        "throughput of the readers in the write lease, of that before the write", "%"
+    ),
+    "reads_after_write_lease_percent": Metric(
+        "throughput of the readers after the write lease, of that before the write", "%"
+    ),
 }
 
 #: Name → metric that a claim may name.
