@@ -18,6 +18,7 @@ from benchlab.study.claims import (
     OutOfMemory,
     Peak,
     Ratio,
+    Series,
     Share,
     Test,
     Together,
@@ -34,15 +35,15 @@ def condition(test: Test) -> str:
 def _condition(test: Test) -> str:
     match test:
         case Above():
-            return f"> {test.by:g}"
+            return f"{_compared(test)} > {test.by:g}"
         case Ratio():
-            return _about(test.value, test.within)
+            return f"{_compared(test)} {_about(test.value, test.within)}"
         case Change(direction="rises"):
-            return f"> {test.by:g}"
+            return f"{_compared(test)} > {test.by:g}"
         case Change(direction="falls"):
-            return f"< {1 / test.by:.3g}"
+            return f"{_compared(test)} < {1 / test.by:.3g}"
         case Change(direction="level"):
-            return _about(1, test.by)
+            return f"{_compared(test)} {_about(1, test.by)}"
         case Peak() | Knee():
             return f"at {between(test.first, test.last)} clients"
         case Level():
@@ -63,6 +64,16 @@ def _condition(test: Test) -> str:
         case Together():
             return " and ".join(test.claims)
     return ""
+
+
+def _compared(test: Above | Ratio | Change) -> str:
+    """Name numerator and denominator of a ratio by what differs: ``tuned : default``."""
+    if isinstance(test, Change):
+        ends = test.end if isinstance(test.end, list) else [test.end]
+        return f"{' or '.join(f'{one:,}' for one in ends)} : {test.start:,} clients"
+    of, over = test.of, test.over
+    differing = [key for key in Series.model_fields if getattr(of, key) != getattr(over, key)]
+    return f"{of.named(differing)} : {over.named(differing)}"
 
 
 def outcomes(answers: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ article's: a scaled machine runs the same number of clients per core instead, bu
 client everywhere.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -58,10 +59,13 @@ class Series(StrictModel):
             for metric in _listed(self.metric)
         ]
 
+    def named(self, keys: Iterable[str]) -> str:
+        """Write the values of some keys."""
+        return " ".join(" or ".join(_listed(getattr(self, key))) for key in keys)
+
     def __str__(self) -> str:
         """Name the curve, or the curves."""
-        names = (self.engine, self.variant, self.workload)
-        return " ".join(" or ".join(_listed(one)) for one in names)
+        return self.named(("engine", "variant", "workload"))
 
 
 class OfCurves(StrictModel):
