@@ -106,14 +106,14 @@ def test_a_run_that_failed_is_reported_with_its_reason(checkout, close_run, inte
         ),
         (["CPU of the engine"], {"CPU": Answer.UNCLEAR}, "unclear", "unclear"),
         (["CPU of the engine"], {"CPU": Answer.IN_PART}, "CPU in part", "unclear"),
-        (["memory"], {"CPU": Answer.DOES_NOT}, "none that was lowered", "yes"),
-        ([], {"CPU": Answer.DOES_NOT}, "none that was lowered", "yes"),
+        (["memory"], {"CPU": Answer.DOES_NOT}, "none that was lowered", "not contradicted"),
+        ([], {"CPU": Answer.DOES_NOT}, "none that was lowered", "not contradicted"),
         ([], {"CPU": Answer.BINDS}, "CPU", "no"),
         (
             ["disk write bandwidth"],
             {"disk write bandwidth": Answer.NOT_TESTABLE, "CPU": Answer.DOES_NOT},
             "none that was lowered",
-            "yes",
+            "not contradicted",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_mechanisms_are_ratios_of_workloads_that_differ_in_one_option(rerun):
 
 def test_terminals_without_waits_are_a_ratio_alone(rerun):
     found = tpcc_ratios.baseline(rerun)
-    (most, scaled) = found.select("over", "New-Orders/min of a warehouse").rows()
+    (most, scaled) = found.select("divided by", "ratio of New-Orders/min of a warehouse").rows()
     assert most[0].startswith("the most at TPC-C pacing")
     of_warehouse = tpcc.reported(rerun)[0].rule("throughput of a warehouse")["value"]
     assert float(most[1]) == pytest.approx(of_warehouse / 12.86, rel=0.01)

@@ -1,5 +1,7 @@
 """What bound each run, and by which evidence."""
 
+from collections import Counter
+
 import polars as pl
 
 from benchlab.report import points
@@ -32,9 +34,11 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
 def of_curves(rerun: Rerun) -> pl.DataFrame:
     """Return what bound each curve at its peak and at its most clients, and by which evidence.
 
-    Main envelope only. Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients,
-    or both), ``tps`` (median), ``bound by`` (with the number of trials that it bound), ``evidence`` (of
-    the last of these trials).
+    Main envelope only. The peak is that of the points that passed the gate, or of all if none did.
+
+    Columns: ``curve``, ``workload``, ``concurrency``, ``at`` (peak, most clients, or both), ``tps``
+    (median), ``bound by`` (each resource, with the number of trials that it bound), ``evidence`` (of
+    the last trial that the first of them bound), ``gate passed``.
     """
     runs = (
         rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
@@ -44,26 +48,31 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
     )
     rows = []
     for _, of_curve in runs.group_by(["engine", "variant", "workload"], maintain_order=True):
-        medians = of_curve.group_by("concurrency").agg(pl.col("tps").median())
+        medians = of_curve.group_by("concurrency", "valid").agg(pl.col("tps").median())
         at: dict[int, list[str]] = {}
-        at.setdefault(medians.sort("tps", "concurrency")["concurrency"][-1], []).append("peak")
+        by_throughput = medians.sort("valid", "tps", "concurrency")
+        at.setdefault(by_throughput["concurrency"][-1], []).append("peak")
         at.setdefault(medians["concurrency"].max(), []).append("most clients")
         for concurrency, what in at.items():
             trials = of_curve.filter(concurrency=concurrency)
-            most = trials["binding"].mode().sort()[0]
-            those = trials.filter(binding=most)
+            most = points.bound_most(trials)
+            counts = Counter(trials["binding"])
+            others = [name for name, _ in counts.most_common() if name != most]
             rows.append(
                 {
-                    **trials.select("engine", "variant", "workload").row(0, named=True),
+                    **trials.select("engine", "variant", "workload", "valid").row(0, named=True),
                     "concurrency": concurrency,
                     "at": " and ".join(what),
                     "tps": trials["tps"].median(),
-                    "bound by": f"{most} ({len(those)} of {len(trials)})",
-                    "evidence": those["evidence"][-1],
+                    "bound by": ", ".join(
+                        f"{name} ({counts[name]} of {len(trials)})" for name in (most, *others)
+                    ),
+                    "evidence": trials.filter(binding=most)["evidence"][-1],
                 }
             )
     text = ("engine", "variant", "workload", "at", "bound by", "evidence")
-    schema = dict.fromkeys(text, pl.String) | {"concurrency": pl.Int64, "tps": pl.Float64}
+    schema = dict.fromkeys(text, pl.String)
+    schema |= {"concurrency": pl.Int64, "tps": pl.Float64, "valid": pl.Boolean}
     found = points.in_order(with_curve(pl.DataFrame(rows, schema=schema), rerun.study), rerun.study)
     return found.select(
         "curve",
@@ -73,4 +82,5 @@ def of_curves(rerun: Rerun) -> pl.DataFrame:
         pl.col("tps").round_sig_figs(4),
         "bound by",
         "evidence",
+        points.gate_passed(),
     )

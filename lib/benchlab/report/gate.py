@@ -47,12 +47,13 @@ def applied(rerun: Rerun) -> list[str]:
 
 
 def most_client_cpu(rerun: Rerun) -> dict[str, object] | None:
-    """Return the point at which the load generator used most CPU; ``None``: its CPU is unknown.
+    """Return the point that passed at which the load generator used most CPU; ``None``: unknown.
 
     Keys: ``percent`` (in % of the envelope's cores, median over the trials), ``concurrency``,
     ``workload``, ``curve``.
     """
-    known = points.points(rerun).drop_nulls("client_cpu_percent").sort("client_cpu_percent")
+    valid = points.points(rerun).filter("valid")
+    known = valid.drop_nulls("client_cpu_percent").sort("client_cpu_percent")
     if known.is_empty():
         return None
     most = known.with_columns(points.named(rerun.study)).row(-1, named=True)

@@ -241,4 +241,4 @@ def _agree(seen: set[str], said: dict[str, str]) -> str:
         return "no" if binding or clear else "unclear"
     if binding:
         return "no"
-    return "unclear" if Answer.UNCLEAR in said.values() else "yes"
+    return "unclear" if Answer.UNCLEAR in said.values() else "not contradicted"

@@ -169,14 +169,15 @@ def class_chart(shares: pl.DataFrame, clients: str, title: str) -> alt.FacetChar
 
 
 def traced(rerun: Rerun) -> pl.DataFrame:
-    """Return the ratio of traced calls to the server's own counts at each point: medians over its runs.
+    """Return the ratio of traced calls to the server's own counts at each point that passed the gate.
 
     Columns: ``curve``, ``workload``, ``concurrency``, and the ratios trace : counters of ``writes``,
-    ``syncs`` and the ``time`` in both. The seconds of the two do not coincide, so they differ if the
-    throughput of a run varies.
+    ``syncs`` and the ``time`` in both, medians over the runs. The seconds of the two do not coincide,
+    so they differ if the throughput of a run varies.
     """
     both = (
-        rerun.metrics.select("run_id", *POINT, "measured_s")
+        rerun.metrics.filter("valid")
+        .select("run_id", *POINT, "measured_s")
         .join(rerun.of_runs(_TRACED), on="run_id")
         .join(rerun.of_runs(_COUNTED), on="run_id")
         .with_columns(

@@ -21,7 +21,8 @@ def table(rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``curve``, ``workload``, ``pairs`` (of runs of a point), ``noise`` with its 95 % interval
     (``× 1.09 (1.05 to 1.20)``; a value above 10 is ``> 10``), ``trials for 2 %``, … (``33``, or
-    ``> 1,000``), ``runs`` (*agree*, or *differ* above :data:`AGREEING`).
+    ``> 1,000``), ``do runs agree`` (*yes*: the noise is :data:`AGREEING` at most; *no*: all of its
+    interval is above that; else *too few pairs*).
     """
     found = points.in_order(with_curve(noise.table(rerun), rerun.study), rerun.study)
     text = pl.struct("noise", "low", "high").map_elements(_noise, return_dtype=pl.String)
@@ -36,10 +37,12 @@ def table(rerun: Rerun) -> pl.DataFrame:
             .alias(f"trials for {round(100 * (effect - 1))} %")
             for effect in noise.EFFECTS
         ),
-        pl.when(pl.col("noise") > AGREEING)
-        .then(pl.lit("differ"))
-        .otherwise(pl.lit("agree"))
-        .alias("runs"),
+        pl.when(pl.col("noise") <= AGREEING)
+        .then(pl.lit("yes"))
+        .when(pl.col("low") > AGREEING)
+        .then(pl.lit("no"))
+        .otherwise(pl.lit("too few pairs"))
+        .alias("do runs agree"),
     )
 
 

@@ -28,8 +28,8 @@ def points(rerun: Rerun) -> pl.DataFrame:
     Columns: those of :data:`~benchlab.store.results.POINT`, ``n`` (trials that count for it),
     ``valid`` (whether they passed the gate), ``tps``, ``tps_low``, ``tps_high`` (95 %; null with a
     single trial), ``p99_us`` and ``client_cpu_percent`` (medians over trials), ``binding`` (resource
-    that bound most of the trials), ``binding_utilisation`` (mean over those trials), and ``curve`` for
-    legends.
+    that bound most of the trials; see :func:`bound_most`), ``binding_utilisation`` (mean over those
+    trials), and ``curve`` for legends.
     """
     if rerun.counted.is_empty():
         return with_curve(pl.DataFrame(schema=_POINT_SCHEMA), rerun.study)
@@ -41,7 +41,7 @@ def points(rerun: Rerun) -> pl.DataFrame:
     )
     rows = []
     for key, group in per_run.group_by(POINT, maintain_order=True):
-        binding = group["binding"].mode().sort()[0]
+        binding = bound_most(group)
         rows.append(
             dict(zip(POINT, key, strict=True))
             | {
@@ -246,17 +246,30 @@ def _ranks(names: Sequence[str]) -> dict[str, int]:
 
 
 def bound_by(rerun: Rerun, runs: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return what bound each run: ``run_id``, ``binding``, ``pressure``, ``evidence``.
+    """Return what bound each run: ``run_id``, ``binding``, ``pressure``, ``share``, ``evidence``.
+
+    ``share`` is that of the measured time in which the resource bound.
 
     Args:
         rerun: the rerun.
         runs: rows of the runs; ``None``: the runs that count.
     """
     return rerun.of_runs(
-        "SELECT run_id, resource AS binding, pressure, evidence FROM attribution"
+        "SELECT run_id, resource AS binding, pressure, share, evidence FROM attribution"
         " SEMI JOIN chosen USING (run_id) WHERE binds ORDER BY run_id, resource",
         runs,
     )
+
+
+def bound_most(trials: pl.DataFrame) -> str:
+    """Return the resource that bound most trials of a point; of several, the one that bound longest.
+
+    Args:
+        trials: runs of the point, with ``binding`` and ``share``; see :func:`bound_by`.
+    """
+    by_resource = trials.group_by("binding").agg(pl.len().alias("trials"), pl.col("share").sum())
+    order = ("trials", "share", "binding")
+    return by_resource.sort(order, descending=[True, True, False])["binding"][0]
 
 
 _POINT_SCHEMA = {

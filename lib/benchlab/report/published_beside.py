@@ -25,7 +25,7 @@ _SCHEMA = {
     "clients": pl.Int64,
     "concurrency": pl.Int64,
     "metric": pl.String,
-    **dict.fromkeys(("article", "here", "here_low", "here_high", "ratio"), pl.Float64),
+    **dict.fromkeys(("article", "here", "ratio"), pl.Float64),
     "valid": pl.Boolean,
 }
 
@@ -34,9 +34,8 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     """Return every number of the article that we also measured, with ours and the ratio.
 
     Columns: ``curve``, ``engine``, ``variant``, ``workload``, ``clients`` (the article's),
-    ``concurrency`` (ours that corresponds to it), ``metric``, ``article``, ``here``, ``here_low`` and
-    ``here_high`` (median over trials, 95 %), ``ratio`` (here : article), ``valid`` (whether ours passed
-    the gate).
+    ``concurrency`` (ours that corresponds to it), ``metric``, ``article``, ``here`` (median over
+    trials), ``ratio`` (here : article), ``valid`` (whether ours passed the gate).
     """
     study = rerun.study
     theirs = published.points(repo, study.study)
@@ -53,7 +52,7 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             pl.col("concurrency").cast(pl.Float64),
             pl.lit(metric).alias("metric"),
             "valid",
-            *(pl.col(f"{metric}{end}").alias(f"here{end}") for end in ("", "_low", "_high")),
+            pl.col(metric).alias("here"),
         )
         for metric in theirs["metric"].unique(maintain_order=True)
     ]

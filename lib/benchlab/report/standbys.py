@@ -53,8 +53,7 @@ def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
     Columns: ``workload``, ``concurrency``, ``sync`` and ``async`` (medians, transactions per second),
     ``ratio`` with ``low`` and ``high`` (95 %; null with a single trial), ``article`` (its ratio at the
-    number of clients that corresponds to ours; null: it has none), ``valid`` (whether both passed the
-    gate).
+    number of clients that corresponds to ours; null: it has none), ``gate passed`` (by both).
     """
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     grouped = results.trials(runs, "tps", [*POINT, "valid"])
@@ -84,7 +83,7 @@ def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
         "concurrency",
         pl.col("sync", "async").round(),
         pl.col("ratio", "low", "high", "article").round(2),
-        "valid",
+        points.gate_passed(),
     )
 
 

@@ -500,12 +500,11 @@ def longest_checkpoints(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def cycles(run: Run) -> pl.DataFrame:
-    """Return when the engine finished a cycle of its background work, in the interval.
+    """Return when a new cycle of the engine's background work was first seen, in the interval.
 
     A cycle is a checkpoint of PostgreSQL, a round of InnoDB's log, a freeze of OceanBase's memory, a
-    merge of four flushed memtables of TiKV.
-    ``minute`` counts from the interval's start. It is exact to a second, since the engine was asked
-    once a second.
+    merge of four flushed memtables of TiKV. ``minute`` counts from the interval's start. It is exact to
+    the time between two questions to the engine (:mod:`benchlab.observers.background`).
     """
     minute = (pl.col("t") - run.begin_s) / 60
     done = pl.col("value").floor()

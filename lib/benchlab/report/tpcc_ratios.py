@@ -74,9 +74,9 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
 
     The throughput itself is not printed, since it is no tpmC.
 
-    Columns: ``curve``, ``terminals``, ``over`` (the denominator: the most that a warehouse gives at
-    TPC-C's pacing, clause 4.1.3, or runs with waits), ``New-Orders/min of a warehouse`` (ratio, with
-    its 95 % interval if there are several trials), ``gate passed``.
+    Columns: ``curve``, ``terminals``, ``divided by`` (the most that a warehouse gives at TPC-C's
+    pacing, clause 4.1.3, or runs with waits), ``ratio of New-Orders/min of a warehouse`` (with its 95 %
+    interval if there are several trials), ``gate passed``.
     """
     study = rerun.study
     rows = []
@@ -97,8 +97,8 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
         "engine": pl.String,
         "variant": pl.String,
         "terminals": pl.Int64,
-        "over": pl.String,
-        "New-Orders/min of a warehouse": pl.String,
+        "divided by": pl.String,
+        "ratio of New-Orders/min of a warehouse": pl.String,
         "gate passed": pl.Boolean,
     }
     found = with_curve(pl.DataFrame(rows, schema=schema, orient="row"), study)

@@ -33,11 +33,11 @@ def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
 
 
 def ratios(judgements: Iterable[Judgement]) -> pl.DataFrame:
-    """Return the claims that a ratio decided, in the article's order.
+    """Return the claims whose verdicts rest on a ratio, in the article's order.
 
-    Columns: ``claim``, ``verdict``, ``value`` with ``low`` and ``high`` (95 %; null if there is no
-    interval), ``from`` and ``to`` (range of ratios for which the claim holds; 0 or infinity if it has
-    no bound there).
+    Columns: ``claim``, ``verdict``, ``value`` with ``low`` and ``high`` (of the confidence of the
+    verdict; null if there is no interval), ``from`` and ``to`` (range of ratios for which the claim
+    holds; 0 or infinity if it has no bound there).
     """
     rows = []
     for one in judgements:

@@ -252,15 +252,15 @@ def break_even(improvements: pl.DataFrame) -> alt.FacetChart:
 def conflicts(rerun: Rerun) -> pl.DataFrame:
     """Return how often the mixes' transactions were repeated: medians over the runs of each point.
 
-    Columns: ``mix``, ``variant``, ``threads``, ``transactions (1/s)``, ``queries (1/s)``, ``repeated (1
-    per transaction)``, ``gate passed``.
+    Columns: ``mix``, ``variant``, ``threads``, ``transactions (1/s)``, ``queries (1/s)``, ``repeats per
+    transaction``, ``gate passed``.
     """
     labels = {name: one.label for name, one in rerun.study.workloads.items() if one.writes}
     order = list(labels)
     medians = {
         "tps": "transactions (1/s)",
         "qps": "queries (1/s)",
-        "errors_per_transaction": "repeated (1 per transaction)",
+        "errors_per_transaction": "repeats per transaction",
     }
     return (
         rerun.metrics.filter(pl.col("workload").is_in(order), envelope=DEFAULT_ENVELOPE)
@@ -290,8 +290,8 @@ def between_writes(rerun: Rerun) -> pl.DataFrame:
     is over runs: the periods of one run share its host and its server.
 
     Columns: ``rows_per_table``, ``lease_s``, ``every_s``; ``runs``; ``ratio`` of the throughputs,
-    cached : plain, with ``low``, ``high`` (95 %; null with a single run on a side); ``share`` of writes
-    among all statements; ``wait_s``, the median time from COMMIT to its answer.
+    cached : plain, with ``low``, ``high`` (95 %; null with a single run on a side); ``write_share``,
+    that of writes among all statements; ``wait_s``, the median time from COMMIT to its answer.
     """
     runs = leases.runs(rerun).filter(pl.col("tables") == 1)
     by_period = [
@@ -325,7 +325,7 @@ def between_writes(rerun: Rerun) -> pl.DataFrame:
         "lease_s": pl.Float64,
         "every_s": pl.Int64,
         "runs": pl.Int64,
-        **dict.fromkeys(("ratio", "low", "high", "share", "wait_s"), pl.Float64),
+        **dict.fromkeys(("ratio", "low", "high", "write_share", "wait_s"), pl.Float64),
     }
     return pl.DataFrame(found, schema=schema, orient="row")
 
@@ -353,7 +353,7 @@ def pays_from(between: pl.DataFrame) -> pl.DataFrame:
         interval = f"{_seconds(high, seconds)} to {_seconds(low, seconds)}" if known else ""
         share = ""
         if value is not None and seconds[0] < value:
-            per_s = float(np.interp(value, seconds, 1 / (of["share"] * of["every_s"])))
+            per_s = float(np.interp(value, seconds, 1 / (of["write_share"] * of["every_s"])))
             share = f"1 in {round(per_s * value, -3):,.0f}"
         rows.append((size, lease_s, _seconds(value, seconds), interval, share))
     schema = {
@@ -477,7 +477,7 @@ def section(source: Source) -> Content:
             "conflicts": conflicts(rerun),
             "outcomes": outcomes.table(rerun),
             "waits": leases.summary(waited),
-            "between-writes": digits(written, "ratio", "low", "high", "share", "wait_s"),
+            "between-writes": digits(written, "ratio", "low", "high", "write_share", "wait_s"),
             "pays-from": pays_from(written),
             "by-state": leases.by_state(rerun),
             "write-leases": leases.write_leases(rerun),

@@ -232,11 +232,11 @@ class SlowLog:
         (throughput of a single client, as a share of that with the local log).
         """
         rows = []
-        for latency_ms in LATENCIES_MS:
+        for latency_ms in self.slower_ms:
             slow_s = latency_ms / 1e3
             clients = self.model.enough_clients(slow_s, self.local_s, ENOUGH, MOST_CLIENTS)
             one = self.model.tps([1], slow_s) / self.model.tps([1], self.local_s)
-            rows.append((latency_ms, clients, round(min(1.0, float(one[0])), 2)))
+            rows.append((latency_ms, clients, round(float(one[0]), 2)))
         schema = {"latency_ms": pl.Float64, "clients": pl.Int64, "share_of_one": pl.Float64}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -482,6 +482,7 @@ def section(source: Source) -> Content:
             "enough": ENOUGH,
             "cores": slow.model.cores,
             "waits": slow.model.log_waits,
+            "least": slow.points["concurrency"].min(),
             "most": slow.points["concurrency"].max(),
         }
     return made
