@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, NoRuns, UnknownName
+from benchlab.errors import BenchlabError, UnknownName
 from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -359,7 +359,9 @@ def verdicts(
         judged = {name: judge(checkout, name, rerun) for name, rerun in found.items()}
         gates = [_gate(rerun) for rerun in found.values() if rerun]
         if record:
-            reruns.record(checkout, filter(None, found.values()))
+            reruns.record(
+                checkout, [(rerun, judged[name]) for name, rerun in found.items() if rerun]
+            )
     _show_summary(judged)
     for line in gates:
         _say(line)
@@ -594,10 +596,7 @@ def _rerun(
 
     if not study.load(checkout, name).is_rerun:
         return None
-    try:
-        return results.open_rerun(checkout, opened, name, profile, target_name)
-    except NoRuns:
-        return None
+    return results.find_rerun(checkout, opened, name, profile, target_name)
 
 
 def _show_why(

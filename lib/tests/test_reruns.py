@@ -99,7 +99,7 @@ def test_every_replaced_rerun_is_recorded(checkout, replaced, measured):
 def test_a_rerun_is_recorded_once_and_not_compared_with_itself(checkout, replaced):
     checkout.reruns.unlink()
     for _ in range(2):
-        reruns.record(checkout, [replaced])
+        reruns.record(checkout, [(replaced, judge(checkout, STUDY, replaced))])
     assert checkout.reruns.read_text().count(f"{STUDY},") == 2  # a row for each of its claims
     assert compared(checkout, replaced)[0].is_empty()
     with open_any(checkout.reference) as shipped:

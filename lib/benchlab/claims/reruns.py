@@ -65,14 +65,20 @@ def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
     )
 
 
-def record(repo: Repo, reruns: Iterable[Rerun]) -> None:
-    """Add the verdicts of reruns, in place of those that were recorded of the same reruns."""
-    found = _read(repo)
-    for rerun in reruns:
-        rows = pl.DataFrame(_rows(repo, rerun), schema=_SCHEMA, orient="row")
-        others = found.join(rows, on=["study", "profile", "begun"], how="anti")
-        found = pl.concat([others, rows]).sort("study", "profile", "begun", maintain_order=True)
-        found.write_csv(repo.reruns)
+def record(repo: Repo, reruns: Iterable[tuple[Rerun, Iterable[Judgement]]]) -> None:
+    """Add the verdicts of reruns, in place of those that were recorded of the same reruns.
+
+    Args:
+        repo: the checkout.
+        reruns: each with the verdicts on all claims of its study.
+    """
+    rows = [row for one in reruns for row in _rows(*one)]
+    if not rows:
+        return
+    added = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    others = _read(repo).join(added, on=["study", "profile", "begun"], how="anti")
+    found = pl.concat([others, added]).sort("study", "profile", "begun", maintain_order=True)
+    found.write_csv(repo.reruns)
 
 
 def record_replaced(repo: Repo, own: Store) -> None:
@@ -88,9 +94,10 @@ def record_replaced(repo: Repo, own: Store) -> None:
         record(
             repo,
             [
-                old
+                (old, judge(repo, name, old))
                 for name in results.studies(own)
-                if (now := _rerun(repo, own, name)) and (old := _rerun(repo, reference, name))
+                if (now := results.find_rerun(repo, own, name))
+                if (old := results.find_rerun(repo, reference, name))
                 if not share_runs(old, now)
             ],
         )
@@ -124,15 +131,8 @@ def share_runs(one: Rerun, other: Rerun) -> bool:
     return not one.last.join(other.last, on="run_id", how="semi").is_empty()
 
 
-def _rerun(repo: Repo, store: Store, name: str) -> Rerun | None:
-    try:
-        return results.open_rerun(repo, store, name)
-    except NoRuns:
-        return None
-
-
-def _rows(repo: Repo, rerun: Rerun) -> list[tuple]:
-    found = judged(rerun, judge(repo, rerun.study.study, rerun))
+def _rows(rerun: Rerun, judgements: Iterable[Judgement]) -> list[tuple]:
+    found = judged(rerun, judgements)
     of_rerun = (rerun.study.study, rerun.profile, _begun(rerun), found.cpu_models, found.runs)
     return [
         (*of_rerun, one.claim.id, _test(one.claim), one.verdict, one.found, one.reason)

@@ -19,7 +19,6 @@ import polars as pl
 from benchlab.attribution.decide import EXHAUSTED, EXHAUSTED_WITH_QUEUE
 from benchlab.claims import reruns
 from benchlab.claims.judge import Judgement, judge
-from benchlab.errors import NoRuns
 from benchlab.gate import checks, similar, speed, steady
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
@@ -83,10 +82,7 @@ class Source:
         """The rerun of this study in the shipped results, if they have one."""
         if self.reference is None:
             return None
-        try:
-            return results.open_rerun(self.repo, self.reference, self.rerun.study.study)
-        except NoRuns:
-            return None
+        return results.find_rerun(self.repo, self.reference, self.rerun.study.study)
 
     @cached_property
     def measured(self) -> pl.DataFrame:

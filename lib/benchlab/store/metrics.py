@@ -215,7 +215,8 @@ _STAYS = """
             lead(t) OVER (PARTITION BY run_id, table_name ORDER BY t) AS end_s
         FROM polled WHERE state IS DISTINCT FROM before
     ), of_one_table AS (
-        SELECT run_id FROM table_state GROUP BY run_id HAVING count(DISTINCT table_name) = 1
+        SELECT run_id FROM table_state SEMI JOIN chosen USING (run_id)
+        GROUP BY run_id HAVING count(DISTINCT table_name) = 1
     ), of_second AS (
         SELECT run_id, measure_begin + "second" AS second_end_s, sum("interval".tps) AS tps
         FROM "interval" SEMI JOIN chosen USING (run_id) SEMI JOIN of_one_table USING (run_id)

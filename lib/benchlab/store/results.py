@@ -220,6 +220,20 @@ def open_rerun(
     return Rerun(store, spec, instance, profile, target_name or targets[0])
 
 
+def find_rerun(
+    repo: Repo,
+    store: Store,
+    study_name: str,
+    profile: str | None = None,
+    target_name: str | None = None,
+) -> Rerun | None:
+    """Return what :func:`open_rerun` returns, or ``None`` if there is no such run."""
+    try:
+        return open_rerun(repo, store, study_name, profile, target_name)
+    except NoRuns:
+        return None
+
+
 def studies(store: Store) -> list[str]:
     """Return the names of the studies that have runs."""
     return store.sql("SELECT DISTINCT study FROM run ORDER BY study")["study"].to_list()
