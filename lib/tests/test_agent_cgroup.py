@@ -85,6 +85,8 @@ def test_v1_writes_limits(v1):
     assert v1.cpu_limit() == 2.5
     v1.set_cpu(None)
     assert v1.cpu_limit() is None
+    assert [v1.yield_cpu(), v1.yield_cpu()] == [True, False]
+    assert (v1.root / "cpu/benchlab/cpu.shares").read_text() == "2"
 
     v1.set_memory(64 << 20)
     assert v1.memory_limit() == 64 << 20
@@ -175,6 +177,8 @@ def test_v2_writes_limits(v2):
     v2.set_cpu(1.5)
     assert (v2.root / "benchlab/cpu.max").read_text() == "30000 20000"
     assert v2.cpu_limit() == 1.5
+    assert [v2.yield_cpu(), v2.yield_cpu()] == [True, False]
+    assert (v2.root / "benchlab/cpu.weight").read_text() == "1"
     v2.set_memory(64 << 20)
     assert v2.memory_limit() == 64 << 20
     assert (v2.root / "benchlab/memory.swap.max").read_text() == "0"

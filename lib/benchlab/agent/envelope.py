@@ -71,6 +71,7 @@ class Envelope:
             raise AgentError(
                 f"enforce is false but {config.image} is mounted: run 'envelope down' first"
             )
+        changed |= self.cgroups.yield_cpu()
         changed |= self._hold_cpu()
         changed |= self.hold_memory(self._own_memory())
         return {"changed": changed, **self.status()}
