@@ -125,7 +125,7 @@ def test_plans_say_what_the_query_reads(of_study, label):
 
 def test_pool_and_plan_are_distinguished(of_study, label):
     found = spec_tree.pool_or_plan(REPO, of_study)
-    ratios = dict(found.select("read", "large : small").iter_rows())
+    ratios = dict(found.select("read", "large : small by tables").iter_rows())
     assert ratios["by index"] == 2
     assert ratios["by a scan of the whole table"] == pytest.approx(10)
     assert ratios["article, not partitioned"] == 459

@@ -30,6 +30,14 @@ _TRIAL_REPORTED = 3
 #: Variant of MySQL → the version whose defaults its file access and hash index are.
 _DEFAULTS = {"default": "8.0", "direct": "8.4 and later"}
 
+#: Variant of MariaDB → its buffer pool. A small one is as small as the article's 128 MB were against
+#: the dataset: against tables, or against whole data directories.
+_POOLS = {
+    "default": "small by tables",
+    "by_directory": "small by directory",
+    "tuned": "large",
+}
+
 #: Alias in a plan of MariaDB → table.
 _ALIASES = {"r": "spec_relationship", "s": "specification"}
 
@@ -148,14 +156,15 @@ def partitions_or_plan(rerun: Rerun, plans: pl.DataFrame) -> pl.DataFrame:
 def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     """Return MariaDB's throughput by how it reads the table and by the pool, at the fewest connections.
 
-    Points that did not pass the gate are left out. Columns: ``read``, ``small pool``, ``large pool``,
-    ``large : small``. The last row is the article's own pair, with a small pool of 128 MB.
+    Points that did not pass the gate are left out. Columns: ``read``, the pools of :data:`_POOLS`, and
+    the large one over each small one. The last row is the article's own pair, with 128 MB as the small
+    pool, whatever it counted.
     """
     of_engine = rerun.metrics.filter("valid", engine="mariadb")
     fewest = of_engine.filter(pl.col("concurrency") == pl.col("concurrency").min())
     tps = {key: group["tps"].median() for key, group in fewest.group_by("workload", "variant")}
     found = [
-        (how, tps.get((workload, "default")), tps.get((workload, "tuned")))
+        (how, *(tps.get((workload, variant)) for variant in _POOLS))
         for workload, how in (
             ("spec_tree", "by index"),
             ("spec_tree_partitioned", "by index, partitioned"),
@@ -167,11 +176,16 @@ def pool_or_plan(repo: Repo, rerun: Rerun) -> pl.DataFrame:
         engine="mariadb", partitioned=False, concurrency=10
     )
     peaks = dict(theirs.select("variant", "throughput_max_per_s").iter_rows())
-    found.append(("article, not partitioned", float(peaks["default"]), float(peaks["tuned"])))
-    schema = {"read": pl.String, "small pool": pl.Float64, "large pool": pl.Float64}
+    theirs = [float(peaks[variant]) for variant in ("default", "default", "tuned")]
+    found.append(("article, not partitioned", *theirs))
+    *small, large = _POOLS.values()
+    schema = {"read": pl.String} | dict.fromkeys((*small, large), pl.Float64)
     return pl.DataFrame(found, schema=schema, orient="row").with_columns(
-        pl.col("small pool", "large pool").round_sig_figs(4),
-        (pl.col("large pool") / pl.col("small pool")).round_sig_figs(3).alias("large : small"),
+        pl.col(*small, large).round_sig_figs(4),
+        *(
+            (pl.col(large) / pl.col(name)).round_sig_figs(3).alias(f"{large} : {name}")
+            for name in small
+        ),
     )
 
 
@@ -313,7 +327,7 @@ def section(source: Source) -> Content:
     """Return the content that ``paper/sections/spec_tree.md`` shows beyond the common content."""
     repo, rerun, measured = source.repo, source.rerun, source.measured
     study, latency, read = rerun.study, latencies.latencies(rerun), plans(rerun)
-    due = open_loop.open_loop(rerun)
+    due, pools = open_loop.open_loop(rerun), pool_or_plan(repo, rerun)
     made = Content({"resolution": latencies.resolution(study)})
     for workload, name in (("spec_tree", "whole"), ("spec_tree_partitioned", "partitioned")):
         if workload in measured["workload"]:
@@ -332,9 +346,7 @@ def section(source: Source) -> Content:
         "waits": waits.table(rerun),
         "plans": read,
         "partitions-or-plan": partitions_or_plan(rerun, read),
-        "pool-or-plan": digits(
-            pool_or_plan(repo, rerun), "small pool", "large pool", "large : small"
-        ),
+        "pool-or-plan": digits(pools, *pools.columns[1:]),
         "file-access": file_access(rerun),
         "footprint": footprint.table(rerun),
     }
