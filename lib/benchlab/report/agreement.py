@@ -20,10 +20,10 @@ def others(repo: Repo, rerun: Rerun, shipped: Rerun | None) -> list[Judged]:
     Args:
         repo: the checkout.
         rerun: the reader's.
-        shipped: the reference's; left out if it has another profile, or runs of the reader's.
+        shipped: the reference's; left out if it has another profile.
     """
     found = reruns.read(repo, rerun)
-    if shipped and shipped.profile == rerun.profile and not reruns.share_runs(shipped, rerun):
+    if shipped and shipped.profile == rerun.profile:
         found.append(reruns.judged(shipped, judge(repo, shipped.study.study, shipped)))
     return found
 

@@ -66,6 +66,21 @@ _HEADINGS = {
     "wait_s": "time of COMMIT (s)",
 }
 
+#: What the gate and the attribution require, as the texts name it.
+_THRESHOLDS = {
+    "tolerance": steady.TOLERANCE,
+    "shortest_s": steady.LEAST_S,
+    "cycles": steady.CYCLES,
+    "writeback_s": steady.WRITEBACK_S,
+    "similar_within": similar.WITHIN,
+    "speed_within": speed.WITHIN,
+    "exhausted": EXHAUSTED,
+    "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
+    "most_foreign": checks.MOST_FOREIGN,
+    "least_offered": checks.LEAST_OFFERED,
+    "least_cached": checks.LEAST_CACHED,
+}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -79,10 +94,11 @@ class Source:
 
     @cached_property
     def shipped(self) -> Rerun | None:
-        """The rerun of this study in the shipped results, if they have one."""
+        """The rerun of this study in the shipped results, if they have one without the reader's runs."""
         if self.reference is None:
             return None
-        return results.find_rerun(self.repo, self.reference, self.rerun.study.study)
+        found = results.find_rerun(self.repo, self.reference, self.rerun.study.study)
+        return None if found and reruns.share_runs(found, self.rerun) else found
 
     @cached_property
     def measured(self) -> pl.DataFrame:
@@ -172,17 +188,8 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
             "gate": gate.summary(rerun),
             "checks": gate.applied(rerun),
             "most_client_cpu": gate.most_client_cpu(rerun),
-            "tolerance": steady.TOLERANCE,
-            "shortest_s": steady.LEAST_S,
-            "cycles": steady.CYCLES,
-            "writeback_s": steady.WRITEBACK_S,
-            "similar_within": similar.WITHIN,
-            "speed_within": speed.WITHIN,
-            "exhausted": EXHAUSTED,
-            "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
-            "most_foreign": checks.MOST_FOREIGN,
-            "least_offered": checks.LEAST_OFFERED,
-            "least_cached": checks.LEAST_CACHED,
+            "agreeing": noise.AGREEING,
+            **_THRESHOLDS,
             "runs": {name: statuses.count(name) for name in ("ok", "failed", "refused")},
             "not_run": len(rerun.not_run),
             "instance": {
@@ -204,7 +211,6 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "round-trips": tidb.round_trips(rerun),
         "commits": tidb.commits(rerun),
     }
-    made.context["agreeing"] = noise.AGREEING
     made.panels = findings.panels(rerun, source.measured)
     _beside_article(source, made)
     made.context["settings"] = _settings(source, made)
@@ -212,6 +218,12 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     made.context["profiled"] = _profiled(source, made)
     made.context["reference"] = _reference(source, made)
     judged = judge(source.repo, rerun.study.study, rerun)
+    _verdicts(source, judged, made)
+    return made, judged
+
+
+def _verdicts(source: Source, judged: list[Judgement], made: Content) -> None:
+    """Add the verdicts on the claims that runs can decide, beside those of other reruns."""
     of_runs = verdicts.of_runs(judged)
     made.context["verdicts"] = Counter(one.verdict for one in of_runs)
     # one confidence for the whole family of verdicts; 0 if no claim is testable
@@ -222,11 +234,10 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     ratios = verdicts.ratios(of_runs)
     if not ratios.is_empty():
         made.figures["verdict-ratios"] = verdict_charts.ratios(ratios)
-    own = reruns.judged(rerun, judged)
-    others = agreement.others(source.repo, rerun, source.shipped)
+    own = reruns.judged(source.rerun, judged)
+    others = agreement.others(source.repo, source.rerun, source.shipped)
     made.tables["agreement"] = agreement.summary(own, others)
     made.tables["differing"] = agreement.differing(own, others)
-    return made, judged
 
 
 def default(source: Source) -> Content:
