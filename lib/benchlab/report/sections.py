@@ -94,7 +94,7 @@ class Source:
 
     @cached_property
     def shipped(self) -> Rerun | None:
-        """The rerun of this study in the shipped results, if they have one without the reader's runs."""
+        """The rerun of this study in the shipped results, if they have one with none of its runs."""
         if self.reference is None:
             return None
         found = results.find_rerun(self.repo, self.reference, self.rerun.study.study)
