@@ -225,11 +225,13 @@ def test_the_envelope_is_in_force_in_the_kernel(target):
         assert f"{device} {5 * MIB}" in throttle.splitlines()
         quota = Path(f"/sys/fs/cgroup/cpu/{NAME}/cpu.cfs_quota_us").read_text()
         assert quota == "20000\n"
+        assert Path(f"/sys/fs/cgroup/cpu/{NAME}/cpu.shares").read_text() == "2\n"
     else:
         assert f"{device} rbps={20 * MIB} wbps={5 * MIB} riops=2000 wiops=max" in (
             Path(f"/sys/fs/cgroup/{NAME}/engine/io.max").read_text().splitlines()
         )
         assert Path(f"/sys/fs/cgroup/{NAME}/cpu.max").read_text() == "20000 20000\n"
+        assert Path(f"/sys/fs/cgroup/{NAME}/cpu.weight").read_text() == "1\n"
     assert target.run("envelope", "status")["limits"] == {
         "cores": 1.0,
         "memory_bytes": 128 * MIB,
