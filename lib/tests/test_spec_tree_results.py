@@ -23,6 +23,7 @@ CURVES = {
     ("postgres15", "default", "spec_tree"): {40: [120.0, 121.0, 122.0]},
     ("mysql", "default", "spec_tree"): {10: [40.0, 50.0, 60.0]},
     ("mariadb", "default", "spec_tree"): {10: [60.0, 61.0, 62.0]},
+    ("mariadb", "by_directory", "spec_tree"): {10: [80.0, 81.0, 82.0]},
     ("mariadb", "tuned", "spec_tree"): {10: [120.0, 122.0, 124.0]},
     ("mariadb", "default", "spec_tree_scan"): {10: [0.5, 0.6, 0.7]},
     ("mariadb", "tuned", "spec_tree_scan"): {10: [6.0, 6.0, 6.0]},
@@ -126,6 +127,9 @@ def test_plans_say_what_the_query_reads(of_study, label):
 def test_pool_and_plan_are_distinguished(of_study, label):
     found = spec_tree.pool_or_plan(REPO, of_study)
     ratios = dict(found.select("read", "large : small by tables").iter_rows())
+    by_index = row(found, read="by index")
+    assert by_index["small by directory"] == 81
+    assert by_index["large : small by directory"] == pytest.approx(122 / 81, rel=0.01)
     assert ratios["by index"] == 2
     assert ratios["by a scan of the whole table"] == pytest.approx(10)
     assert ratios["article, not partitioned"] == 459

@@ -82,8 +82,8 @@ class _Cgroups:
         """Let all other processes of the host have the CPU first; return False if they did already.
 
         With equal shares, processes outside the groups waited up to 45 s for the CPU while engine and
-        load kept it busy (Linux 6.18): the questions that benchlab asks during a run, and the kernel's
-        threads. Throughput then wandered by a third within a run. What others use, the gate checks.
+        load kept it busy (Linux 6.18), among them benchlab when it asks the server during a run. The
+        throughput varied by a third within a run. The gate checks how much others use.
         """
         share, least = self._cpu_share()
         if share.read_text().strip() == least:
