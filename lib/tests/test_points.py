@@ -355,7 +355,7 @@ def test_the_overview_fits_a_page(measured):
         ("default", "1–1024", 2, "4 ok, 1 failed"),
         ("tuned", "4", 1, "1 ok"),
     ]
-    with pl.Config(tbl_width_chars=100):
+    with pl.Config(tbl_width_chars=104):
         printed = str(found)
     # no column hidden, no word broken
     for word in (*found.columns, "OceanBase", "oltp_point_select", "1–1024", "4 ok, 1 failed"):
