@@ -50,7 +50,7 @@ def drawn(chart) -> str:
 
 def test_one_run_of_each_plain_curve_is_reported(rerun):
     found = tpcc.reported(rerun)
-    reported = ["PostgreSQL", "MySQL", "OceanBase seekdb", "TiDB"]
+    reported = ["PostgreSQL", "MySQL", "seekdb", "TiDB"]
     assert [one.curve.partition(",")[0] for one in found] == reported
     assert {one.pacing for one in found} == {0.02}
     assert all("not TPC-C pacing" in one.heading for one in found)
@@ -109,7 +109,7 @@ def test_only_tpccs_own_pacing_has_a_tpmc(rerun):
     assert dict(found.select("curve", "transactions").unique("curve").rows()) == {
         "PostgreSQL, default": "procedures, serializable",
         "MySQL, default": "procedures, serializable",
-        "OceanBase seekdb, default": "procedures, serializable",
+        "seekdb, default": "procedures, serializable",
         "TiDB, default": "statements, repeatable read",
     }
     assert found["New-Orders/min"].min() > 0
@@ -144,13 +144,13 @@ def test_what_is_left_of_the_throughput_in_background_work_is_told_of_engines_th
     monkeypatch.setitem(vars(rerun), "metrics", metrics)
     found = tpcc_ratios.background(rerun)
     assert found.select("curve", "pacing", "terminals", "throughput (%)").rows() == [
-        ("OceanBase seekdb, default", "not TPC-C pacing (× 50)", 40, "97.0")
+        ("seekdb, default", "not TPC-C pacing (× 50)", 40, "97.0")
     ]
 
 
 def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):
     found = tpcc_cost.space(rerun)
-    assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "OceanBase seekdb", "TiDB"]
+    assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "seekdb", "TiDB"]
     row = found.row(0, named=True)
     run = tpcc.reported(rerun)[0]
     by_order = (GREW[1] - GREW[0]) / run.new_orders
