@@ -347,7 +347,7 @@ class Engine(ABC):
         return {row["name"] for row in rows}
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
-        """Return how many cycles of its background work the server has ever gone through.
+        """Return how many cycles of its background work the server has counted.
 
         A cycle is work that recurs while a workload writes: from checkpoint to checkpoint, from flush
         to flush, or once around a log of fixed size. The number includes the current cycle as a

@@ -80,6 +80,8 @@ class OceanBase(MySQLProtocol):
         """See :meth:`Engine.background_cycles`: freezes of the memory for new rows, before each flush.
 
         The fraction of the next one is the memory in use, as a share of the size that triggers it.
+        The server counts from its last merge. It learns of that merge within seconds of its start, and
+        counts from 0 again then, which a warm-up outlasts.
         """
         memory = ask(_MEMSTORE)[0]
         return memory["freeze_cnt"] + memory["active_span"] / memory["freeze_trigger"]
