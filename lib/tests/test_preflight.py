@@ -73,6 +73,17 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     assert str(error.value) == message
 
 
+def test_the_instance_type_itself_is_large_enough(monkeypatch):
+    """Its kernel reports less memory than its vendor sells, and its disk has the system on it."""
+    size = {"memory_bytes": 32 * GIB, "disk_bytes": 100 * GIB}
+    itself = ENVELOPE.model_copy(update={**size, "enforce": False})
+    answer(monkeypatch, memory_kib=int(30.9 * GIB) >> 10)
+    preflight.check(DEPLOYMENT, itself)
+    answer(monkeypatch, memory_kib=16 * GIB >> 10)
+    with pytest.raises(TargetError, match=r"needs 28\.8 GiB of memory, 16\.0 GiB are there"):
+        preflight.check(DEPLOYMENT, itself)
+
+
 @pytest.mark.parametrize(
     ("sudo", "said"),
     [
