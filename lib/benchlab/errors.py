@@ -63,6 +63,10 @@ class NotebookError(BenchlabError):
     """A notebook that stopped with an error; its executed copy shows where."""
 
 
+class RawError(BenchlabError):
+    """A raw folder that cannot be written, as on a full disk."""
+
+
 class ParseError(BenchlabError):
     """Output of a program that cannot be parsed; the message names program and line."""
 

@@ -29,7 +29,7 @@ def execute_copy(
         stdout: receives what the cells print, while they run.
 
     Raises:
-        NotebookError: a cell failed, or the kernel died or did not start.
+        NotebookError: a cell failed, the kernel died or did not start, or the copy cannot be written.
     """
     # the import takes two seconds, and most commands do not need it
     import papermill
@@ -54,8 +54,8 @@ def execute_copy(
         # the kernel ends, too; the task that still waits for it would print an error at exit
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise
-    # RuntimeError: the kernel died, or did not start
-    except (papermill.PapermillExecutionError, RuntimeError) as error:
+    # RuntimeError: the kernel died, or did not start; OSError: the copy cannot be written
+    except (papermill.PapermillExecutionError, RuntimeError, OSError) as error:
         cause = getattr(error, "evalue", None) or error
         raise NotebookError(f"{template.name} broke off: {' '.join(str(cause).split())}") from error
 

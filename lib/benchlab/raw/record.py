@@ -7,7 +7,8 @@ folder without it is that of a killed run; it is shown as unfinished and never c
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 import benchlab
+from benchlab.errors import RawError
 from benchlab.plan import Trial, upgraded_start
 from benchlab.raw.files import sha256
 from benchlab.study import DEFAULT_ENVELOPE
@@ -119,7 +121,7 @@ def captured(nodes: Iterable[str], node: str, name: str) -> str:
 
 
 class RunFolder:
-    """A run folder being written."""
+    """A run folder being written; what cannot be written raises a RawError."""
 
     def __init__(self, raw: Path, trial: Trial, target: str, nodes: Mapping[str, tuple[str, ...]]):
         self.trial, self.target, self.nodes = trial, target, nodes
@@ -127,13 +129,15 @@ class RunFolder:
         self.phases: dict[str, tuple[float, float]] = {}
         self.run_id = f"{self.started:%Y%m%dT%H%M%S.%f}-{trial.key[:8]}"
         self.path = raw / self.run_id
-        self.path.mkdir(parents=True)
+        with self._writing():
+            self.path.mkdir(parents=True)
 
     def write(self, name: str, content: bytes, node: str | None = None) -> None:
         """Store what a program printed on a node, or (``None``) for the whole run."""
         path = self.path / (captured(self.nodes, node, name) if node else name)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
+        with self._writing():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
 
     def write_json(self, name: str, content: Any, node: str | None = None) -> None:
         """Store content as JSON; see :meth:`write`."""
@@ -164,12 +168,20 @@ class RunFolder:
             code=code(),
         )
         draft = self.path / f"{RECORD_NAME}.tmp"
-        with draft.open("w") as stream:
-            stream.write(record.model_dump_json(indent=1))
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(self.path / RECORD_NAME)
+        with self._writing():
+            with draft.open("w") as stream:
+                stream.write(record.model_dump_json(indent=1))
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(self.path / RECORD_NAME)
         return record
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RawError(f"{self.path} cannot be written: {error.strerror}") from error
 
 
 def upgraded(content: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,12 @@ sees the store either before or after a change.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+import duckdb
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from benchlab.errors import StoreError
@@ -145,14 +147,29 @@ def files(folder: Path) -> set[Path]:
     return {path for table in columns() for path in folder.glob(f"{table}/**/*.parquet")}
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raise a StoreError instead of what Python or DuckDB raise where a store cannot be written."""
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise StoreError(f"{folder} cannot be written: {reason}") from error
+
+
 def replace(folder: Path, catalogue: Catalogue) -> None:
-    """Replace the catalogue of a store, then delete the files that the new one does not name."""
+    """Replace the catalogue of a store, then delete the files that the new one does not name.
+
+    Raises:
+        StoreError: it cannot be written, as on a full disk.
+    """
     draft = folder / f"{NAME}.tmp"
-    with draft.open("w") as stream:
-        stream.write(catalogue.model_dump_json(indent=1))
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(folder / NAME)
+    with writing(folder):
+        with draft.open("w") as stream:
+            stream.write(catalogue.model_dump_json(indent=1))
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(folder / NAME)
     named = {folder / file for table in columns() for file in catalogue.files(table)}
     for path in files(folder) - named:
         path.unlink()

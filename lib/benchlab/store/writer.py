@@ -34,7 +34,7 @@ def adding(folder: Path) -> Iterator["Writer"]:
     Rows that were added stay, whatever ends the adding.
 
     Raises:
-        StoreError: the folder is no store, or a store of another schema.
+        StoreError: the folder is no store, or a store of another schema, or it cannot be written.
     """
     with _alone(folder):
         found = catalogue.current(folder)
@@ -51,7 +51,7 @@ def rebuilding(folder: Path) -> Iterator["Writer"]:
     """Replace all that a store holds; the old content stays until the new one is complete.
 
     Raises:
-        StoreError: the folder is no store.
+        StoreError: the folder is no store, or it cannot be written.
     """
     with _alone(folder):
         writer = Writer(folder, _EMPTY)
@@ -63,7 +63,7 @@ def replace(folder: Path, tables: Tables) -> None:
     """Replace all rows of tables of conclusions: of all these tables or of none.
 
     Raises:
-        StoreError: the rows do not fit the schema, or the folder is no store.
+        StoreError: the rows do not fit the schema, the folder is no store, or it cannot be written.
     """
     with _alone(folder):
         found = catalogue.current(folder) or _EMPTY
@@ -182,8 +182,9 @@ class Writer:
         if not execute(self._staged, f"SELECT 1 FROM ({query}) LIMIT 1"):
             return 0
         path = self._folder / table / f"{self._number:06d}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        ((count,),) = execute(self._staged, f"COPY ({query}) TO {quoted(path)} {PARQUET}")
+        with catalogue.writing(self._folder):
+            path.parent.mkdir(exist_ok=True)
+            ((count,),) = execute(self._staged, f"COPY ({query}) TO {quoted(path)} {PARQUET}")
         return count
 
 
@@ -191,11 +192,9 @@ class Writer:
 def _alone(folder: Path) -> Iterator[None]:
     """Lock the folder of a store, created if there is none; wait for other writers first."""
     catalogue.read(folder)  # raises if the folder holds something else: nothing is added there
-    try:
+    with catalogue.writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = (folder / LOCK).open("a")
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror}") from error
     with stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
