@@ -189,7 +189,7 @@ class EngineContract:
         assert "\n" not in str(raised.value)
         session.snapshot(key)
         assert key in session.snapshots()
-        session.start("tuned")
+        session.cold("tuned")
         second = session.status()["pid"]
         assert self.ones(session) == 10
         self.mark(session, 11, 30)
@@ -336,6 +336,11 @@ class TestMariaDB(RecursiveQueryContract, EngineContract):
     engine = "mariadb"
     override = ("innodb_lock_wait_timeout", ["SET GLOBAL innodb_lock_wait_timeout = 21"])
     written = "status.Innodb_os_log_written"
+
+    def test_an_unknown_variable_has_the_code_that_mysql_is_recognised_by(self, session):
+        with pytest.raises(EngineError) as raised:
+            session.engine.query("SET explain_json_format_version = 2")
+        assert raised.value.code == 1193
 
 
 class TestOceanBase(EngineContract):

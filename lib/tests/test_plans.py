@@ -1,10 +1,14 @@
 """How each engine's plan read the tables, read from plans as the servers gave them."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 from benchlab.engines import ENGINES
 from benchlab.engines.plans import Access
+from benchlab.errors import EngineError
 
 FOLDER = Path(__file__).parent / "data" / "plans"
 
@@ -59,3 +63,17 @@ def test_tables_are_reported_with_index_loops_and_rows(name):
 
 def test_an_engine_that_does_not_run_the_query_returns_nothing():
     assert ENGINES["oceanbase"].accesses('{"ID": 0}') == []
+
+
+def test_a_mysql_that_cannot_run_an_explained_query_explains_it_without(monkeypatch):
+    """MySQL before 8.3, the article's 8.0 among them, does not know the variable."""
+    server = ENGINES["mysql"](Mock(), Mock())
+
+    def ask(statement: str) -> NoReturn:
+        raise EngineError("mysql: unknown system variable", 1193)
+
+    monkeypatch.setattr(server, "asking", lambda: nullcontext(ask))
+    monkeypatch.setattr(server, "query", lambda said: [{"EXPLAIN": f'{{"query_block": "{said}"}}'}])
+    plan = server.explain("SELECT 1")
+    assert plan == '{"query_block": "EXPLAIN FORMAT=JSON SELECT 1"}'
+    assert server.accesses(plan) == []

@@ -6,7 +6,11 @@ from typing import Any, ClassVar
 from benchlab.engines import plans
 from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
+from benchlab.errors import EngineError
 from benchlab.study import Dataset
+
+#: Error code of MySQL and MariaDB for a system variable that they do not have.
+_UNKNOWN_VARIABLE = 1193
 
 #: Query for the indexes of the workload's tables, each with its first column.
 _INDEXES = (
@@ -133,8 +137,13 @@ class MySQL(InnoDB):
     accesses = staticmethod(plans.of_mysql)
 
     def explain(self, statement: str) -> str:
-        """See :meth:`Engine.explain`; the query is run for it."""
+        """See :meth:`Engine.explain`; from 8.3 on the query is run for it."""
         with self.asking() as ask:
-            ask("SET explain_json_format_version = 2")
+            try:
+                ask("SET explain_json_format_version = 2")
+            except EngineError as error:
+                if error.code != _UNKNOWN_VARIABLE:
+                    raise
+                return super().explain(statement)
             ((plan,),) = (row.values() for row in ask(f"EXPLAIN ANALYZE FORMAT=JSON {statement}"))
         return plan

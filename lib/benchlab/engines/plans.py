@@ -39,7 +39,10 @@ def of_postgres(plan: str) -> list[Access]:
 
 
 def of_mysql(plan: str) -> list[Access]:
-    """Read ``EXPLAIN ANALYZE FORMAT=JSON``, version 2 of the format. Its rows are means over loops."""
+    """Read ``EXPLAIN ANALYZE FORMAT=JSON``, version 2 of the format. Its rows are means over loops.
+
+    Empty for ``EXPLAIN FORMAT=JSON``, which runs no query: it has no counts.
+    """
     return [
         Access(
             node["table_name"],
@@ -48,7 +51,7 @@ def of_mysql(plan: str) -> list[Access]:
             round(node["actual_rows"] * node["actual_loops"]),
         )
         for node in _nodes(json.loads(plan), "operation")
-        if "schema_name" in node
+        if "actual_loops" in node and "schema_name" in node
     ]
 
 

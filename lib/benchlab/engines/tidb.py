@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pymysql
+
 from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
@@ -154,6 +156,12 @@ class TiDB(MySQLProtocol):
         " FROM mysql.table_cache_meta c JOIN information_schema.tables t ON t.tidb_table_id = c.tid"
         " WHERE t.table_schema = DATABASE()"
     )
+
+    def _session_id(self, connection: pymysql.Connection) -> int:
+        # of the 8 bytes that an id may have since 6.1 the handshake has 4
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT CONNECTION_ID() AS id")
+            return cursor.fetchone()["id"]
 
     def version(self) -> str:
         """See :meth:`Engine.version`; ``VERSION()`` is ``<MySQL's>-TiDB-v<TiDB's>``.

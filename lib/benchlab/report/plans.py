@@ -15,7 +15,8 @@ def table(rerun: Rerun, tables: Sequence[str], aliases: Mapping[str, str]) -> pl
     """Return how each curve's plan reads some tables: by which index, how often, how many rows.
 
     The explained query is the same for all curves. Columns: ``curve``, ``workload``, one per table
-    (text for reading), ``rows`` (rows that the query reads from all tables).
+    (text for reading), ``rows`` (rows that the query reads from all tables; null if the server explains
+    a query without running it).
 
     Args:
         rerun: the rerun that has the plans.
@@ -39,7 +40,7 @@ def table(rerun: Rerun, tables: Sequence[str], aliases: Mapping[str, str]) -> pl
             read[name].append(f"{how}, {one.loops:,} × {one.rows / one.loops:,.0f} rows")
         row: dict[str, Any] = dict(zip(key, (engine, *others), strict=True))
         row |= {name: "; ".join(texts) for name, texts in read.items()}
-        rows.append(row | {"rows": sum(one.rows for one in accesses)})
+        rows.append(row | {"rows": sum(one.rows for one in accesses) if accesses else None})
     schema = dict.fromkeys((*key, *tables), pl.String) | {"rows": pl.Int64}
     frame = with_curve(pl.DataFrame(rows, schema=schema), rerun.study)
     return points.in_order(frame, rerun.study).select(
