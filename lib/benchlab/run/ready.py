@@ -15,6 +15,7 @@ from benchlab.run.lock import locked
 from benchlab.run.planning import Selection, left
 from benchlab.study import Study
 from benchlab.target import Deployment, Provisioned, lab, preflight, provision
+from benchlab.target.host import COPY_TIMEOUT_S
 
 
 def check_free(on: Deployment) -> None:
@@ -90,7 +91,7 @@ def take_down(on: Deployment) -> None:
     for node in reversed(on.nodes):  # the load first, so that it ends before what it uses
         try:
             if node.provisioned():
-                node.agent("envelope", "down")
+                node.agent("envelope", "down", timeout_s=COPY_TIMEOUT_S)
         except TargetError as error:
             errors.append(str(error))
     if errors:

@@ -71,19 +71,8 @@ class External(Session):
             self.restore(restore)
         return {}
 
-    def start(self, variant: str) -> None:
-        """Do nothing: somebody else started the server."""
-
     def stop(self) -> None:
         """Do nothing: benchlab may not stop the server."""
-
-    def status(self) -> dict:
-        """Return ``pid``: 0 if the server answers, else ``None``."""
-        try:
-            self.engine.version()
-        except EngineError:
-            return {"pid": None}
-        return {"pid": 0}
 
     def settle(self) -> None:
         """See :meth:`Session.settle`; only updates statistics, with the rights of the tables' owner."""

@@ -17,6 +17,9 @@ from benchlab.errors import TargetError
 #: Run with the system's own Python, not with the first one of the user's path.
 AGENT = ("/usr/bin/python3", "-I", "/usr/local/lib/benchlab/benchlab_agent")
 
+#: Timeout of what copies a data directory of hundreds of GB, and of what waits until that has ended.
+COPY_TIMEOUT_S = 6 * 3600
+
 #: Configuration that the agent needs; role ``envelope`` writes it on every host.
 _ENVELOPE = "/etc/benchlab/envelope.json"
 
@@ -82,7 +85,7 @@ class Host(BaseModel):
             raise TargetError(f"{self.name}: {argv[0]}: not installed") from error
         except subprocess.TimeoutExpired as error:
             raise TargetError(
-                f"{self.name}: {command[0]}: did not end within {timeout_s:g} s"
+                f"{self.name}: {self._said(command)}: did not end within {timeout_s:g} s"
             ) from error
         if done.returncode:
             last = _last_line(done.stderr, done.returncode)
@@ -100,6 +103,13 @@ class Host(BaseModel):
     def agent(self, *command: str, timeout_s: float = 600) -> bytes:
         """Run the target's agent; see :mod:`benchlab.agent`."""
         return self.run(*AGENT, *command, timeout_s=timeout_s)
+
+    @staticmethod
+    def _said(command: tuple[str, ...]) -> str:
+        """Return how a message names a command: the program, or what the agent was to do."""
+        if command[: len(AGENT)] == AGENT:
+            return " ".join(("agent", *command[len(AGENT) :][:3]))
+        return command[0]
 
     def provisioned(self) -> bool:
         """Whether the host has the agent and its configuration.
@@ -138,8 +148,12 @@ class Host(BaseModel):
         """
         unpack = ("tar", "-C", str(to), "--no-same-owner", "-x")
         with self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent:
-            received = subprocess.run(unpack, stdin=sent.stdout, check=False)
-        if sent.returncode or received.returncode:
+            received = subprocess.run(
+                unpack, stdin=sent.stdout, stderr=subprocess.PIPE, check=False
+            )
+        if received.returncode:
+            raise TargetError(f"{to}: {_last_line(received.stderr, received.returncode)}")
+        if sent.returncode:
             raise TargetError(f"{self.name}: {folder} cannot be read")
         return sorted(path for path in to.iterdir() if path.is_file())
 

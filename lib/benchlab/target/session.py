@@ -12,12 +12,11 @@ from benchlab.errors import EngineError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
 from benchlab.study.roles import LOAD
 from benchlab.target.deployment import Deployment, Node
-from benchlab.target.host import AGENT, Tunnel
+from benchlab.target.host import AGENT, COPY_TIMEOUT_S, Tunnel
 from benchlab.target.provisioned import Provisioned
 
-#: Verbs of the agent that copy a data directory, and their timeout, which is for hundreds of GB.
+#: Verbs of the agent that copy a data directory.
 _COPYING = ("cold", "restore", "snapshot")
-_COPY_TIMEOUT_S = 6 * 3600
 
 #: Timeout until the other servers follow one that was just started, which takes up to a second.
 _FOLLOW_TIMEOUT_S = 30
@@ -106,7 +105,7 @@ class Session:
     def bring_up(self) -> None:
         """Mount the data file systems and set up the cgroups, if they do not exist."""
         for node in self.deployment.nodes:
-            node.agent("envelope", "up")
+            node.agent("envelope", "up", timeout_s=COPY_TIMEOUT_S)
 
     def cold(
         self, variant: str, restore: str | None = None, connections_memory_bytes: int = 0
@@ -130,11 +129,6 @@ class Session:
         done = self._at_once("cold", "--variant", variant, *options)
         self._wait_followed()
         return done
-
-    def start(self, variant: str) -> None:
-        """Start with a variant and wait until it answers."""
-        self._at_once("start", "--variant", variant)
-        self._wait_followed()
 
     def require_followed(self) -> None:
         """Check that the servers on the other nodes follow the one that clients connect to.
@@ -247,7 +241,7 @@ class Session:
             return {node.name: said for node, said in zip(self.nodes, done, strict=True)}
 
     def _verb(self, node: Node, verb: str, *options: str) -> dict:
-        timeout = {"timeout_s": _COPY_TIMEOUT_S} if verb in _COPYING else {}
+        timeout = {"timeout_s": COPY_TIMEOUT_S} if verb in _COPYING else {}
         try:
             return json.loads(node.agent("engine", self.engine_name, verb, *options, **timeout))
         except (TargetError, ValueError) as error:
