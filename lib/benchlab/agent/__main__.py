@@ -1,6 +1,8 @@
 """The agent's command line.
 
-Each subcommand prints one JSON object; an error is one line on stderr and exit code 1.
+Most subcommands print one JSON object. ``sample`` and ``intervene`` print lines of JSON, ``observe`` a
+tar archive, ``engine log`` the log, ``engine trace-log`` what bpftrace prints, and ``client`` what its
+program prints. An error is one line on stderr and exit code 1.
 """
 
 from __future__ import annotations

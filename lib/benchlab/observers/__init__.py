@@ -31,8 +31,9 @@ truncated_ok=False)``, which returns them:
 
 A capture may end in the middle, because the program or its host was killed. Such a text is an
 error, unless ``truncated_ok``: then only its complete samples have rows. A text that is wrong
-anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column or key that a
-newer version of a program adds is left out of the rows (the capture keeps it).
+anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column that a newer version
+of a program adds is left out of the rows (the capture keeps it); the agent's own samples have no other
+keys than those of their version.
 """
 
 from benchlab.observers import iostat, mpstat, perf, pidstat, sample, vmstat

@@ -4,6 +4,7 @@ import fcntl
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,6 +14,9 @@ from typing import TextIO
 from benchlab.errors import TargetError
 
 PATH = Path("/tmp/benchlab.lock")
+
+#: How often the lock is asked for, and the pause in between.
+_ATTEMPTS, _PAUSE_S = 5, 0.02
 
 
 @contextmanager
@@ -24,13 +28,10 @@ def locked() -> Iterator[None]:
             be used.
     """
     with _opened() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
+        if not _taken(lock):
             raise TargetError(
                 f"this machine is in use by {lock.read() or 'another benchlab'}: wait until it ends"
-            ) from error
+            )
         lock.truncate(0)
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         lock.write(f"`{command}`, process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S}")
@@ -46,6 +47,16 @@ def user() -> str | None:
         except BlockingIOError:
             return lock.read() or "another benchlab"
     return None
+
+
+def _taken(lock: TextIO) -> bool:
+    """Take the lock, unless it is another's; :func:`user` has it for a moment, too."""
+    for _ in range(_ATTEMPTS):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_PAUSE_S)
+    return False
 
 
 def _opened() -> TextIO:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchlab.agent.system import use_normal_scheduling
 from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Process, Stage
 from benchlab.errors import RunFailed, TargetError
 from benchlab.gate import steady
@@ -238,6 +239,7 @@ class _Timer:
             self._outcome.result()
 
     def _run(self) -> None:
+        use_normal_scheduling()  # not that of the thread that reads lines and started this one
         try:
             self._action()
         except BaseException as error:

@@ -115,7 +115,8 @@ def _engines(repo: Repo, on: Deployment) -> list[Finding]:
         if engine.refused:
             findings.append(Finding(f"engine {name}", False, engine.refused))
             continue
-        findings.append(Finding(f"engine {name}", True, f"{engine.version}, port {engine.port}"))
+        port = f", port {engine.port}" if engine.port else ""
+        findings.append(Finding(f"engine {name}", True, f"{engine.version}{port}"))
         for variant, reason in engine.refused_variants.items():
             findings.append(Finding(f"engine {name}, variant {variant}", False, reason))
     return findings

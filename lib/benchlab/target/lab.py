@@ -64,7 +64,9 @@ class LabHost:
     @property
     def pid(self) -> int | None:
         """The process that holds the host's namespaces; ``None`` if it has ended."""
-        with suppress(FileNotFoundError, ProcessLookupError):
+        with suppress(
+            FileNotFoundError, ProcessLookupError, ValueError
+        ):  # a full disk: it is empty
             pid = int((self.folder / "pid").read_text())
             if str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text():
                 return pid

@@ -48,7 +48,7 @@ _WITH_PASSWORD = 'IFS= read -r PGPASSWORD && export PGPASSWORD && exec "$@" 2>&1
 #: pgbench's own timer, which ends it after its time.
 _PID = CONTROL / "pgbench.pid"
 _NUMBERED = f"echo $$ >{_PID}; {_WITH_PASSWORD}"
-_STOP = ["sh", "-c", f'kill -ALRM "$(cat {_PID})"']
+_STOP = ["sh", "-c", f'kill -ALRM "$(cat {_PID})" || true']  # it may have ended by itself
 
 #: Percentile of the latencies in a second.
 _PERCENTILE = 99
