@@ -387,6 +387,14 @@ class TestSysbench(DriverContract):
         assert seconds["threads"][0] == sum(row["threads"] for row in first)
         assert seconds["latency_us"].is_null().all()
 
+    def test_what_a_node_does_not_know_is_unknown_of_all(self, tmp_path):
+        for name, recording in ("sysbench", "warmed_up"), ("sysbench-1", "warmed_up"):
+            (tmp_path / f"{name}.out").write_bytes(self.recorded(recording))
+        first, second = self.driver.seconds(tmp_path, self.workload("both")).head(2).to_dicts()
+        assert first["tps"] > 0
+        assert first["qps"] is first["errors_per_s"] is None
+        assert second["qps"] > 0
+
     def test_one_script_at_a_time(self):
         refusal = kinds.driver_options("sysbench").refusal_of_scripts({"one": 1, "two": 2})
         assert refusal == "sysbench runs one script at a time"

@@ -230,6 +230,7 @@ def _over_time(
     tidy = samples.unpivot(
         on=list(columns), index=["run", "second"], variable_name="series", value_name="value"
     ).with_columns(pl.col("series").replace(columns))
+    tidy = tidy.drop_nulls("value")  # a line breaks off at a null
     series = list(columns.values())
     base = alt.Chart().properties(width=250, height=120)
     lines = base.mark_line().encode(

@@ -7,6 +7,24 @@ from benchlab.report.points import first_trials, with_curve
 from benchlab.store import Store
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
+from benchlab.study.roles import PRIMARY
+
+_SAMPLES = """
+    WITH by_node AS (
+        SELECT node, node IN (SELECT node FROM node WHERE run_id = run.run_id AND role = ?)
+                AS is_primary,
+            floor(t - measure_begin) AS second, subject, metric, avg(value) AS value
+        FROM os_sample JOIN run USING (run_id)
+        WHERE run_id = ? AND observer = 'sample' AND is_measured(t, measure_begin, measure_end)
+        GROUP BY ALL
+    )
+    SELECT ? AS run, second,
+        sum(value) FILTER (is_primary AND subject = 'engine' AND metric = 'cpu_us_per_s') / 1e6
+            AS engine_cores,
+        sum(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') / 1e6 AS client_cores,
+        sum(value) FILTER (is_primary AND metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s
+    FROM by_node GROUP BY ALL ORDER BY second
+"""
 
 
 def monitored(rerun: Rerun, workload: str, concurrency: int) -> dict[str, str]:
@@ -41,6 +59,9 @@ def limits(store: Store, run_ids: dict[str, str]) -> tuple[float, float]:
 def samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     """Return CPU and disk over the measured seconds of chosen runs, for the monitor charts.
 
+    Engine and disk are those of the node that clients connect to, whose limits :func:`limits` returns.
+    The load generator is that of all nodes, which are sampled at different moments of a second.
+
     Args:
         store: the store.
         run_ids: name to show → run.
@@ -48,24 +69,5 @@ def samples(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
     Returns:
         ``run``, ``second``, ``engine_cores``, ``client_cores``, ``write_mb_per_s``.
     """
-    frames = []
-    for name, run_id in run_ids.items():
-        frames.append(
-            store.sql(
-                """
-                SELECT ? AS run, round(t - measure_begin, 1) AS second,
-                    any_value(value) FILTER (subject = 'engine' AND metric = 'cpu_us_per_s') / 1e6
-                        AS engine_cores,
-                    any_value(value) FILTER (subject = 'client' AND metric = 'cpu_us_per_s') / 1e6
-                        AS client_cores,
-                    any_value(value) FILTER (metric = 'write_bytes_per_s') / 1e6 AS write_mb_per_s
-                FROM os_sample JOIN run USING (run_id)
-                WHERE run_id = ? AND observer = 'sample'
-                    AND is_measured(t, measure_begin, measure_end)
-                GROUP BY ALL ORDER BY second
-                """,
-                name,
-                run_id,
-            )
-        )
+    frames = [store.sql(_SAMPLES, PRIMARY, run_id, name) for name, run_id in run_ids.items()]
     return pl.concat(frames)

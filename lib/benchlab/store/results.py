@@ -38,7 +38,8 @@ _LAST = """
 _NOT_RUN = """
     SELECT * FROM planned_trial ANTI JOIN run USING (target, trial_key)
     WHERE study = ? AND profile = ? AND target = ?
-        AND trial_key IN (SELECT trial_key FROM planned)
+        AND (study, profile, target, trial_key)
+            IN (SELECT (study, profile, target, trial_key) FROM planned)
     QUALIFY row_number() OVER (PARTITION BY trial_key ORDER BY planned DESC) = 1
     ORDER BY position
 """

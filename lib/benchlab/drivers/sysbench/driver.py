@@ -234,7 +234,8 @@ def _added_up(of_nodes: list[pl.DataFrame]) -> pl.DataFrame:
     return (
         pl.concat(of_nodes)
         .group_by("second")
-        .agg(pl.len().alias("reported"), pl.col(added).sum())
+        # what one of them does not know, such as the rates of a second in which it still connected
+        .agg(pl.len().alias("reported"), *(_if_all_known(name) for name in added))
         .filter(pl.col("reported") == len(of_nodes))
         .sort("second")
         .with_columns(
@@ -243,6 +244,11 @@ def _added_up(of_nodes: list[pl.DataFrame]) -> pl.DataFrame:
         )
         .select(one.columns)
     )
+
+
+def _if_all_known(name: str) -> pl.Expr:
+    column = pl.col(name)
+    return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 
 
 def prepare(
