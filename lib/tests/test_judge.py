@@ -892,7 +892,7 @@ def test_every_claim_of_every_study_gets_a_verdict(judged, checkout, measured):
     assert (gain["profile"], gain["target"], gain["condition"]) == (
         "standard",
         "local",
-        "tuned : default ≈ 4 (3.20 to 5.00)",
+        "tuned : default ≈ 4.5 (4.00 to 5.06)",
     )
     assert (gain["verdict"], gain["value"], gain["n"]) == ("inconclusive", 2.0, 3)
     assert by_id["cached_leads_point_select"]["reason"] == "this study was not rerun here"

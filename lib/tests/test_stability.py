@@ -61,7 +61,7 @@ def test_a_claim_that_one_rerun_lacks_is_not_compared():
 INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
 #: The tuning as strong as the article says, and as good as none.
 PLAIN = {4: [50.0, 51.0, 52.0], 16: [100.0, 101.0, 102.0]}
-STRONG = {INSERT: PLAIN, TUNED: {4: [200.0, 204.0, 208.0], 16: [400.0, 404.0, 408.0]}}
+STRONG = {INSERT: PLAIN, TUNED: {4: [225.0, 229.5, 234.0], 16: [450.0, 454.5, 459.0]}}
 WEAK = {INSERT: PLAIN, TUNED: {4: [50.0, 51.0, 52.0], 16: [101.0, 102.0, 103.0]}}
 
 
@@ -109,7 +109,7 @@ def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, me
     assert code == 0
     for found in (
         "reproduced",
-        "4.00 (",
+        "4.50 (",
         "round 2, oltp_insert",
         "2 cores, 1 GiB",
         "8 cores, 32 GiB",
@@ -133,7 +133,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
-    assert "); there: reproduced (4.00 (" in said
+    assert "); there: reproduced (4.50 (" in said
     assert "benchlab: verdicts are not stable: 33% are the same" in said
 
 
