@@ -31,9 +31,9 @@ def content(repo: Repo) -> Content:
                     one["made"].max()
                     for one in (found.intervals, found.verdicts, found.agreement, found.stopping)
                 ),
-                "reruns": found.intervals["reruns"].max(),
-                "pairs": found.agreement["pairs"].max(),
-                "runs": found.stopping["runs"].max(),
+                "reruns": min(found.intervals["reruns"].min(), found.verdicts["reruns"].min()),
+                "pairs": found.agreement["pairs"].min(),
+                "runs": found.stopping["runs"].min(),
                 "confidence": CONFIDENCE,
                 "noisy": coverage.NOISY,
                 "spreads": of_studies.sort("study").to_dicts(),

@@ -19,7 +19,7 @@ RUN_S = 3.0
 BATCH_S = 6.0
 
 #: Share of the way from its least to its longest time after which a run is steady. In the shipped
-#: reference the means of the studies are 0.20 to 0.42, for runs that write and for those that only read.
+#: reference the means of the studies are 0.20 to 0.42, whether runs write or only read.
 _OF_THE_LONGEST = 0.25
 
 #: Share of runs that are repeated, of those that go on until they are steady, as in the shipped

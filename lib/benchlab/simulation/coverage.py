@@ -259,7 +259,7 @@ def _drawn(
     """Return a simulated outcome of a rerun.
 
     The simulated runs are in no store, and all pass the gate. Only the metrics, on which verdicts rest,
-    are simulated.
+    are simulated. A point with a single measured trial gets the median spread of its engine's points.
 
     Args:
         rerun: source of the spreads of the simulated trials.
@@ -269,11 +269,15 @@ def _drawn(
             is 1.
     """
     true = [pl.col(name).median().over(POINT) if has_effects else pl.lit(1.0) for name in METRICS]
-    spreads = [pl.col(name).log().std(ddof=1).over(POINT).fill_null(0) for name in METRICS]
+    spreads = [pl.col(name).log().std(ddof=1).over(POINT) for name in METRICS]
+    usual = [pl.col(f"{name} spread").median().over("engine") for name in METRICS]
     found = rerun.metrics.with_columns(
         pl.lit(True).alias("valid"),
         *(one.alias(f"{name} true") for name, one in zip(METRICS, true, strict=True)),
         *(one.alias(f"{name} spread") for name, one in zip(METRICS, spreads, strict=True)),
+    ).with_columns(
+        pl.col(f"{name} spread").fill_null(one).fill_null(0)
+        for name, one in zip(METRICS, usual, strict=True)
     )
     if trials:
         numbers = pl.DataFrame({"trial": range(1, trials + 1)}, schema={"trial": pl.Int32})
