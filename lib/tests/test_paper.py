@@ -356,6 +356,17 @@ def test_table_cells_are_typst_strings():
         cells("t", pl.DataFrame())
 
 
+def test_long_texts_of_a_wide_table_share_the_line_by_their_length():
+    """A text four times as long gets twice the width."""
+    frame = pl.DataFrame({"claim": ["c" * 100], "verdict": ["reproduced"], "why": ["w" * 31]})
+    claim, verdict, why = to_typst(cells("t", frame))[len("data-table((") :].split(", ")[:3]
+    assert verdict == "auto"
+    sizes = [float(width.removesuffix(",)").removesuffix("fr")) for width in (claim, why)]
+    assert sizes[0] / sizes[1] == pytest.approx(((100 + 5) / (31 + 3)) ** 0.5, abs=0.05)
+    narrow = pl.DataFrame({"claim": ["c" * 40], "why": ["w" * 30]})
+    assert to_typst(cells("t", narrow)).startswith("data-table((auto, auto,), ")
+
+
 def test_theme_keeps_an_engines_styles():
     styles = [theme.style(engine) for engine in theme.ENGINES]
     assert theme.style("postgres").color == "#0072B2"

@@ -126,4 +126,4 @@ def listed(clients: Iterable[int]) -> str:
 
 
 def _about(value: float, within: float) -> str:
-    return f"≈ {value:,g} ({number(value / within)} to {number(value * within)})"
+    return f"≈ {value:,.12g} ({number(value / within)} to {number(value * within)})"

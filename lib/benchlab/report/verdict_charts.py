@@ -12,8 +12,8 @@ _COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#CC79A7", "#E
 
 _WIDTH = 420
 
-#: Height of a line of text, in pixels.
-_LINE = 13
+#: Height of a line of text, and width that a number in a bar takes, in pixels.
+_LINE, _NUMBER = 13, 12
 
 
 def summary(frame: pl.DataFrame) -> alt.HConcatChart:
@@ -31,7 +31,10 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
         ("audit", "Audits, which need none"),
     ):
         axis = alt.Axis(labelLimit=200) if not views else None
-        base = alt.Chart(shown.filter(decided_by=decided_by)).encode(
+        of_view = shown.filter(decided_by=decided_by)
+        longest = of_view.group_by("study").agg(pl.col("claims").sum())["claims"].max() or 1
+        fits = pl.col("claims") * (_WIDTH / 2 / longest) >= _NUMBER
+        base = alt.Chart(of_view.with_columns(number=pl.when(fits).then("claims"))).encode(
             y=alt.Y("study:N", scale=alt.Scale(domain=studies), title=None, axis=axis),
             x=alt.X("claims:Q", stack="zero", title=None, axis=None),
             order=alt.Order("position:Q"),
@@ -46,7 +49,7 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
             )
         )
         numbers = base.mark_text(fontSize=11, color="#222222").encode(
-            x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="claims:Q"
+            x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="number:Q"
         )
         layered = alt.layer(bars, numbers)
         views.append(layered.properties(width=_WIDTH / 2, height=alt.Step(16), title=title))

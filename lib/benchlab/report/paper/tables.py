@@ -4,11 +4,15 @@ import html
 import json
 import re
 from dataclasses import dataclass
+from math import sqrt
 
 import polars as pl
 
 from benchlab.errors import BenchlabError
 from benchlab.numbers import column_texts, is_numeric
+
+#: Length of a text that needs no second line, and about how many characters a line of the page has.
+_SHORT, _LINE = 16, 100
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,28 @@ def to_html(table: Cells) -> str:
 def to_typst(table: Cells) -> str:
     """A call of `data-table`, which the typst template defines, with all text as string literals."""
     align = ", ".join("right" if numeric else "left" for numeric in table.numeric)
+    widths = ", ".join(_widths(table))
     heads = ", ".join(map(typst_string, table.heads))
     rows = "\n".join(", ".join(map(typst_string, row)) + "," for row in table.rows)
     rows = rows or f"table.cell(colspan: {len(table.heads)}, emph[no rows]),"
-    return f"data-table(({align},), ({heads},),\n{rows}\n)"
+    return f"data-table(({widths},), ({align},), ({heads},),\n{rows}\n)"
+
+
+def _widths(table: Cells) -> list[str]:
+    """Return the widths of the columns for typst.
+
+    Columns are as wide as their texts. If that is wider than the page, long texts share what the short
+    ones leave. A text four times as long gets twice the width, and twice the lines.
+    """
+    lengths = [list(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    of_short = [max(column) for column in lengths if max(column) <= _SHORT]
+    room = _LINE - sum(of_short)
+    if sum(map(max, lengths)) <= _LINE or room < _LINE / 2:
+        return ["auto"] * len(lengths)
+    return [
+        "auto" if max(column) <= _SHORT else f"{sqrt(sum(column) / len(column)):.1f}fr"
+        for column in lengths
+    ]
 
 
 def typst_string(text: str) -> str:
