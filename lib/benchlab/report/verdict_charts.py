@@ -34,7 +34,8 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
         of_view = shown.filter(decided_by=decided_by)
         longest = of_view.group_by("study").agg(pl.col("claims").sum())["claims"].max() or 1
         fits = pl.col("claims") * (_WIDTH / 2 / longest) >= _NUMBER
-        base = alt.Chart(of_view.with_columns(number=pl.when(fits).then("claims"))).encode(
+        number = pl.when(fits).then(pl.col("claims").cast(pl.String)).otherwise(pl.lit(""))
+        base = alt.Chart(of_view.with_columns(number=number)).encode(
             y=alt.Y("study:N", scale=alt.Scale(domain=studies), title=None, axis=axis),
             x=alt.X("claims:Q", stack="zero", title=None, axis=None),
             order=alt.Order("position:Q"),
@@ -49,7 +50,7 @@ def summary(frame: pl.DataFrame) -> alt.HConcatChart:
             )
         )
         numbers = base.mark_text(fontSize=11, color="#222222").encode(
-            x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="number:Q"
+            x=alt.X("claims:Q", stack="zero", bandPosition=0.5), text="number:N"
         )
         layered = alt.layer(bars, numbers)
         views.append(layered.properties(width=_WIDTH / 2, height=alt.Step(16), title=title))
