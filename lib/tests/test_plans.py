@@ -1,14 +1,13 @@
 """How each engine's plan read the tables, read from plans as the servers gave them."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
+import pymysql
 import pytest
 from benchlab.engines import ENGINES
 from benchlab.engines.plans import Access
-from benchlab.errors import EngineError
 
 FOLDER = Path(__file__).parent / "data" / "plans"
 
@@ -67,13 +66,21 @@ def test_an_engine_that_does_not_run_the_query_returns_nothing():
 
 def test_a_mysql_that_cannot_run_an_explained_query_explains_it_without(monkeypatch):
     """MySQL before 8.3, the article's 8.0 among them, does not know the variable."""
+    unknown = pymysql.err.OperationalError(
+        1193, "Unknown system variable 'explain_json_format_version'"
+    )
+    connection = MagicMock(description=["EXPLAIN"])
+    connection.__enter__.return_value = connection.cursor.return_value = connection
+    connection.execute.side_effect = lambda sql, _: (
+        sql.startswith("EXPLAIN FORMAT") or raised(unknown)
+    )
+    connection.fetchall.return_value = [{"EXPLAIN": '{"query_block": {"select_id": 1}}'}]
     server = ENGINES["mysql"](Mock(), Mock())
-
-    def ask(statement: str) -> NoReturn:
-        raise EngineError("mysql: unknown system variable", 1193)
-
-    monkeypatch.setattr(server, "asking", lambda: nullcontext(ask))
-    monkeypatch.setattr(server, "query", lambda said: [{"EXPLAIN": f'{{"query_block": "{said}"}}'}])
+    monkeypatch.setattr(server, "_connect", lambda endpoint: connection)
     plan = server.explain("SELECT 1")
-    assert plan == '{"query_block": "EXPLAIN FORMAT=JSON SELECT 1"}'
+    assert plan == '{"query_block": {"select_id": 1}}'
     assert server.accesses(plan) == []
+
+
+def raised(error: Exception) -> NoReturn:
+    raise error

@@ -138,12 +138,14 @@ class MySQL(InnoDB):
 
     def explain(self, statement: str) -> str:
         """See :meth:`Engine.explain`; from 8.3 on the query is run for it."""
-        with self.asking() as ask:
-            try:
+        try:
+            with self.asking() as ask:
                 ask("SET explain_json_format_version = 2")
-            except EngineError as error:
-                if error.code != _UNKNOWN_VARIABLE:
-                    raise
-                return super().explain(statement)
-            ((plan,),) = (row.values() for row in ask(f"EXPLAIN ANALYZE FORMAT=JSON {statement}"))
+                ((plan,),) = (
+                    row.values() for row in ask(f"EXPLAIN ANALYZE FORMAT=JSON {statement}")
+                )
+        except EngineError as error:
+            if error.code != _UNKNOWN_VARIABLE:
+                raise
+            return super().explain(statement)
         return plan
