@@ -5,10 +5,11 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from benchlab.errors import NotebookError, RawError, StoreError
+from benchlab.errors import NotebookError, RawError, StoreError, TargetError
 from benchlab.notebooks import execute_copy
 from benchlab.raw import folders
 from benchlab.store import ingest, open_store
+from benchlab.target.host import Host
 
 pytestmark = [
     pytest.mark.root,
@@ -68,3 +69,18 @@ def test_an_executed_notebook_that_cannot_be_written_breaks_off(checkout, tmp_pa
         NotebookError, match=r"template\.ipynb broke off: .*No space left on device"
     ):
         execute_copy(template, checkout.raw.parent / "executed.ipynb", {}, tmp_path, None)
+
+
+def test_a_loads_files_that_have_no_room_here_are_not_blamed_on_their_node(
+    checkout, tmp_path, fill
+):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "records").write_bytes(bytes(65536))
+    to, node = checkout.raw.parent / "copies", Host(name="load1")
+    to.mkdir()
+    fill()
+    with pytest.raises(TargetError, match=r"data/copies: tar: .*No space left on device$"):
+        node.fetch(made, to)
+    with pytest.raises(TargetError, match=r"^load1: .*/nosuch cannot be read$"):
+        node.fetch(tmp_path / "nosuch", to)

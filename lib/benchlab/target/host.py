@@ -144,17 +144,18 @@ class Host(BaseModel):
         """Copy a folder of the host to a local folder; return the copied files, sorted by name.
 
         Raises:
-            TargetError: the files cannot be read.
+            TargetError: the files cannot be read, or not be written here.
         """
         unpack = ("tar", "-C", str(to), "--no-same-owner", "-x")
         with self.popen("tar", "-C", str(folder), "-c", ".", stdout=subprocess.PIPE) as sent:
             received = subprocess.run(
                 unpack, stdin=sent.stdout, stderr=subprocess.PIPE, check=False
             )
-        if received.returncode:
-            raise TargetError(f"{to}: {_last_line(received.stderr, received.returncode)}")
-        if sent.returncode:
+        if sent.returncode:  # then what was received is no archive, either
             raise TargetError(f"{self.name}: {folder} cannot be read")
+        if received.returncode:
+            first = received.stderr.decode(errors="replace").partition("\n")[0]  # then tar goes on
+            raise TargetError(f"{to}: {first}")
         return sorted(path for path in to.iterdir() if path.is_file())
 
     def tunnel(self, address: str, port: int) -> "Tunnel":

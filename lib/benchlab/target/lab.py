@@ -64,9 +64,8 @@ class LabHost:
     @property
     def pid(self) -> int | None:
         """The process that holds the host's namespaces; ``None`` if it has ended."""
-        with suppress(
-            FileNotFoundError, ProcessLookupError, ValueError
-        ):  # a full disk: it is empty
+        # ValueError: the file is empty, as a full disk leaves it
+        with suppress(FileNotFoundError, ProcessLookupError, ValueError):
             pid = int((self.folder / "pid").read_text())
             if str(self.folder) in Path(f"/proc/{pid}/cmdline").read_text():
                 return pid
