@@ -338,8 +338,9 @@ class TestMariaDB(RecursiveQueryContract, EngineContract):
     override = ("innodb_lock_wait_timeout", ["SET GLOBAL innodb_lock_wait_timeout = 21"])
     written = "status.Innodb_os_log_written"
 
-    def test_a_server_without_mysqls_newer_plans_explains_without_running(self, session):
+    def test_a_server_without_mysqls_newer_plans_explains_without_running(self, session, machine):
         """MariaDB does not know the variable either, as MySQL before 8.3."""
+        session.cold("tuned", restore=self.point(machine).dataset_key)
         mine = session.engine
         server = ENGINES["mysql"](mine.endpoint, lambda: mine.reached)
         plan = server.explain("SELECT COUNT(*) FROM sbtest1")
