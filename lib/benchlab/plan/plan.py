@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+from benchlab import atomic
 from benchlab.errors import BenchlabError, UnknownName
 from benchlab.plan.batch import Batch
 from benchlab.plan.point import Trial
@@ -76,10 +77,7 @@ class Plan(BaseModel):
                     return last
                 break
         repo.plans.mkdir(parents=True, exist_ok=True)
-        path = _path(repo, self.id)
-        draft = path.with_suffix(".tmp")
-        draft.write_text(self.model_dump_json(indent=1))
-        draft.replace(path)
+        atomic.write(_path(repo, self.id), self.model_dump_json(indent=1))
         return self
 
 

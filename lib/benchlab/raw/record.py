@@ -5,7 +5,6 @@ folder without it is that of a killed run; it is shown as unfinished and never c
 """
 
 import json
-import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 import benchlab
+from benchlab import atomic
 from benchlab.errors import RawError
 from benchlab.plan import Trial, upgraded_start
 from benchlab.raw.files import sha256
@@ -167,13 +167,8 @@ class RunFolder:
             files=files,
             code=code(),
         )
-        draft = self.path / f"{RECORD_NAME}.tmp"
         with self._writing():
-            with draft.open("w") as stream:
-                stream.write(record.model_dump_json(indent=1))
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(self.path / RECORD_NAME)
+            atomic.write(self.path / RECORD_NAME, record.model_dump_json(indent=1))
         return record
 
     @contextmanager

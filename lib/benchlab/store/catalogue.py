@@ -5,7 +5,6 @@ once the catalogue names it, and the catalogue is replaced atomically. So a read
 sees the store either before or after a change.
 """
 
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Self
 import duckdb
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from benchlab import atomic
 from benchlab.errors import StoreError
 from benchlab.store.schema import SCHEMA_VERSION, columns
 from benchlab.study.strict import problem
@@ -117,7 +117,7 @@ def read(folder: Path) -> Catalogue | None:
         return parse((folder / NAME).read_text(), folder)
     except FileNotFoundError:
         # the remains of a killed first ingest are no store yet; other files are not the store's
-        foreign = {path.name for path in folder.iterdir()} - {*columns(), LOCK, f"{NAME}.tmp"}
+        foreign = {path.name for path in folder.iterdir()} - {*columns(), LOCK, NAME + atomic.DRAFT}
         if not foreign:
             return None
         raise StoreError(
@@ -163,13 +163,8 @@ def replace(folder: Path, catalogue: Catalogue) -> None:
     Raises:
         StoreError: it cannot be written, as on a full disk.
     """
-    draft = folder / f"{NAME}.tmp"
     with writing(folder):
-        with draft.open("w") as stream:
-            stream.write(catalogue.model_dump_json(indent=1))
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(folder / NAME)
+        atomic.write(folder / NAME, catalogue.model_dump_json(indent=1))
     named = {folder / file for table in columns() for file in catalogue.files(table)}
     for path in files(folder) - named:
         path.unlink()

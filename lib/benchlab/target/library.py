@@ -5,7 +5,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from benchlab import __version__
+from benchlab import __version__, atomic
 from benchlab.repo import Repo
 
 #: Lock files in the checkout: packages of the installer, and packages that the library's part needs.
@@ -20,9 +20,7 @@ def archive(repo: Repo) -> Path:
     path = repo.targets / f"library-{hashlib.sha256(content).hexdigest()[:12]}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".tmp")
-        draft.write_bytes(content)
-        draft.replace(path)
+        atomic.write(path, content)
         for old in set(path.parent.glob("library-*.tar")) - {path}:
             old.unlink(missing_ok=True)
     return path

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from benchlab import atomic
 from benchlab.errors import TargetError
 from benchlab.repo import Repo
 from benchlab.study.roles import PRIMARY
@@ -55,13 +55,11 @@ class Provisioned(BaseModel):
         """
         return {name: self.known_versions.get(name, "unknown") for name in engines}
 
-    def save(self, repo: Repo) -> Path:
+    def save(self, repo: Repo) -> None:
         """Write ``data/targets/<target>.json`` atomically."""
         path = repo.targets / f"{self.deployment.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".tmp")
-        draft.write_text(self.model_dump_json(indent=1))
-        return draft.replace(path)
+        atomic.write(path, self.model_dump_json(indent=1))
 
 
 def provisioned(repo: Repo, name: str) -> Provisioned:
