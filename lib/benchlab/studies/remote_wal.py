@@ -447,7 +447,7 @@ def section(source: Source) -> Content:
     """Return the content that ``paper/sections/remote_wal.md`` shows beyond the common content."""
     repo, rerun = source.repo, source.rerun
     made = sections.default(source)
-    shares, lagged, slow = log_writes.classes(rerun), log_writes.lags(rerun), slow_log(rerun)
+    shares, slow = log_writes.classes(rerun), slow_log(rerun)
     made.tables |= {
         "wal": log_writes.table(rerun),
         "traced": log_writes.traced(rerun),
@@ -467,8 +467,9 @@ def section(source: Source) -> Content:
     inserts = shares.filter(workload=MODELLED)
     if len(inserts):
         made.figures["classes"] = log_writes.class_chart(inserts, rerun.study.clients, "insert")
-    if len(lagged):
-        made.figures["lags"] = log_writes.lag_chart(lagged.filter(workload=MODELLED))
+    lags = log_writes.lags(rerun).filter(workload=MODELLED)
+    if len(lags):
+        made.figures["lags"] = log_writes.lag_chart(lags)
     if slow:
         made.figures["model"] = model_chart(slow, rerun.study.clients)
         if slow.slower_ms:
