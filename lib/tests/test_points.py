@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from benchlab import stats, study, target
 from benchlab.drivers.sysbench import output as sysbench_output
-from benchlab.errors import UnknownName
+from benchlab.errors import NoRuns, UnknownName
 from benchlab.plan import selected
 from benchlab.raw import folders
 from benchlab.report import (
@@ -21,7 +21,7 @@ from benchlab.report import (
     settings,
     similitude,
 )
-from benchlab.store import ingest, open_store
+from benchlab.store import ingest, open_store, results
 from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
 from conftest import CAPTURES, MEASURED_PROFILE, STUDY, editable, planned, rerun
@@ -131,6 +131,25 @@ def test_results_are_those_of_one_target(measured):
     assert points.cost_table(rerun(store, target="lab"))["tps"].to_list() == [20.0]
     with pytest.raises(UnknownName, match="unknown target 'nosuch'; choose one of: lab, local"):
         points.points(rerun(store, target="nosuch"))
+
+
+def test_the_largest_profile_of_a_target_is_shown_although_another_target_has_a_larger_one(
+    checkout, measured
+):
+    measured({DEFAULT: {1: [100.0, 105.0]}})
+    store = measured({DEFAULT: {1: [10.0]}}, target="lab")
+    store.connection.execute("UPDATE run SET profile = 'quick' WHERE target = 'lab'")
+    assert rerun(store, None).profile == MEASURED_PROFILE
+    assert rerun(store, None, target="lab").profile == "quick"
+    store.connection.execute("UPDATE run SET study = 'spec_tree' WHERE target = 'lab'")
+    assert results.find_rerun(checkout, store, STUDY, target_name="lab") is None
+
+
+def test_a_profile_counts_by_the_last_runs_of_its_trials(measured):
+    measured({DEFAULT: {1: [100.0, 105.0]}})
+    store = measured({DEFAULT: {1: [None, None]}})
+    with pytest.raises(NoRuns, match="no run of study postgres_vs_tidb counts"):
+        rerun(store, None)
 
 
 def test_a_target_on_which_nothing_counts_is_shown_if_there_is_no_other(measured):

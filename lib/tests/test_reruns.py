@@ -108,3 +108,15 @@ def test_a_rerun_is_recorded_once_and_not_compared_with_itself(checkout, replace
     with open_any(checkout.reference) as shipped:
         summary, _ = compared(checkout, rerun(shipped))
     assert summary["opposite"].to_list() == [1]
+
+
+def test_a_rerun_that_was_recorded_and_then_continued_is_not_compared_with_itself(
+    checkout, measured
+):
+    set_claims(checkout, [above(2)])
+    first = rerun(measured({INSERT: {16: [None, 101.0, 102.0]}, TUNED: STRONG[TUNED]}))
+    reruns.record(checkout, [(first, judge(checkout, STUDY, first))])
+    # only the trials that failed are repeated
+    now = rerun(measured({INSERT: {16: [100.0]}}))
+    assert now.last["started"].min() > first.last["started"].min()
+    assert compared(checkout, now)[0].is_empty()

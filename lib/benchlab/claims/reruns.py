@@ -53,7 +53,7 @@ def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
         and curves.issuperset((one.engine, one.variant, one.workload) for _, one in claim.series)
     }
     return Judged(
-        rerun.last["started"].min(),
+        rerun.began,
         ", ".join(models),
         ended_well.height,
         [
@@ -142,7 +142,7 @@ def _rows(rerun: Rerun, judgements: Iterable[Judgement]) -> list[tuple]:
 
 def _begun(rerun: Rerun) -> str:
     """When a rerun began, to the microsecond: this tells it from others of its study and profile."""
-    return rerun.last["started"].min().astimezone(UTC).isoformat(timespec="microseconds")
+    return rerun.began.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _test(claim: Claim) -> str:

@@ -7,6 +7,7 @@ A key contains what is requested, but not the target; so results are always thos
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ _LAST = """
     ORDER BY ALL
 """
 
+# When the first run of the planned trials began, also if it was repeated later.
+_BEGAN = """
+    SELECT min(started) AS began FROM run JOIN planned USING (target, trial_key)
+    WHERE planned.study = ? AND planned.profile = ? AND target = ?
+"""
+
 # The planned trials of any kind that have no run.
 _NOT_RUN = """
     SELECT * FROM planned_trial ANTI JOIN run USING (target, trial_key)
@@ -57,14 +64,20 @@ _NEVER_CHECKED = """
     ORDER BY ALL
 """
 
-# Profile and target of every plan of a study with any run. When the last run of its curves began:
-# `counted`: of those that count; `last`: of all.
+# Profile and target of every plan of a study with any run. When the last run of its trials began:
+# `counted`: of those along concurrency that count; `last`: of all without an intervention.
 _RAN = """
-    SELECT planned.profile, target,
-        max(started) FILTER (run.intervention IS NULL AND status = 'ok') AS counted,
-        max(started) FILTER (run.intervention IS NULL) AS last
-    FROM run JOIN planned USING (target, trial_key) WHERE planned.study = ?
-    GROUP BY ALL ORDER BY ALL
+    WITH of_trials AS (
+        SELECT run.* REPLACE (planned.profile AS profile)
+        FROM run JOIN planned USING (target, trial_key) WHERE planned.study = ?
+        QUALIFY row_number()
+            OVER (PARTITION BY planned.profile, target, trial_key ORDER BY started DESC) = 1
+    )
+    SELECT profile, target,
+        max(started)
+            FILTER (intervention IS NULL AND share_of_peak IS NULL AND status = 'ok') AS counted,
+        max(started) FILTER (intervention IS NULL) AS last
+    FROM of_trials GROUP BY ALL ORDER BY ALL
 """
 
 
@@ -86,6 +99,12 @@ class Rerun:
     def last(self) -> pl.DataFrame:
         """The last run of every planned trial of any kind, whatever its status."""
         return self.store.sql(_LAST, self.study.study, self.profile, self.target)
+
+    @cached_property
+    def began(self) -> datetime:
+        """When its first run began. This identifies a rerun: it stays the same if runs are repeated."""
+        found = self.store.sql(_BEGAN, self.study.study, self.profile, self.target)
+        return found["began"].item()
 
     @cached_property
     def not_run(self) -> pl.DataFrame:
@@ -199,26 +218,29 @@ def open_rerun(
         repo: the checkout, for the study file.
         store: store with the runs.
         study_name: name of the study.
-        profile: name of the profile; ``None``: the largest one with a run that counts.
+        profile: name of the profile; ``None``: the largest one with a run that counts (on
+            that target, if one is named).
         target_name: name of the target; ``None``: that of the last run that counts or, if none counts,
             of the last run.
 
     Raises:
-        UnknownName: no such study, the study has no such profile, or it was not run on that target.
-        NoRuns: no run counts, or there is no run of the profile.
+        UnknownName: no such study, the study has no such profile, or no study was run on that target.
+        NoRuns: no run counts, or there is no run of the profile or on the target.
     """
     spec = study.load_rerun(repo, study_name)
+    if target_name is not None:
+        known = store.sql("SELECT DISTINCT target FROM run ORDER BY target")["target"].to_list()
+        if target_name not in known:
+            raise UnknownName("target", target_name, known)
     if profile is None:
-        profile = largest_profile(store, study_name)
+        profile = largest_profile(store, study_name, target_name)
     spec.profile(profile)
-    found = _ran(store, study_name).filter(profile=profile)
+    found = _ran(store, study_name, target_name).filter(profile=profile)
     if found.is_empty():
-        raise NoRuns(f"no run of study {study_name} in profile {profile}")
-    targets = found.sort("counted", "last", descending=True, nulls_last=True)["target"].to_list()
-    if target_name not in (None, *targets):
-        raise UnknownName("target", target_name, targets)
-    instance = target.instance_type(repo, spec.instance)
-    return Rerun(store, spec, instance, profile, target_name or targets[0])
+        there = f" on target {target_name}" if target_name else ""
+        raise NoRuns(f"no run of study {study_name} in profile {profile}{there}")
+    last = found.sort("counted", "last", descending=True, nulls_last=True)["target"][0]
+    return Rerun(store, spec, target.instance_type(repo, spec.instance), profile, last)
 
 
 def find_rerun(
@@ -245,17 +267,22 @@ def ran(store: Store, study_name: str) -> list[tuple[str, str]]:
     return _ran(store, study_name).drop_nulls("last").select("profile", "target").rows()
 
 
-def largest_profile(store: Store, study_name: str) -> str:
-    """Return the largest profile of a study with a run that counts.
+def largest_profile(store: Store, study_name: str, target_name: str | None = None) -> str:
+    """Return the largest profile of a study with a run that counts, on any target or on one.
 
     Raises:
-        NoRuns: no run of the study counts.
+        NoRuns: no run of the study counts there.
     """
-    found = set(_ran(store, study_name).drop_nulls("counted")["profile"])
+    found = set(_ran(store, study_name, target_name).drop_nulls("counted")["profile"])
     for profile in reversed(PROFILES):
         if profile in found:
             return profile
-    raise NoRuns(f"no run of study {study_name} counts; run `benchlab run {study_name}`")
+    there, option = (
+        (f" on target {target_name}", f" --target {target_name}") if target_name else ("", "")
+    )
+    raise NoRuns(
+        f"no run of study {study_name} counts{there}; run `benchlab run {study_name}{option}`"
+    )
 
 
 def closed_loop(store: Store, target_name: str, keys: Collection[str]) -> float | None:
@@ -310,5 +337,6 @@ def spreads(points: pl.DataFrame, metric: str) -> dict[str, "Spread | None"]:
     return stats.common_spreads(dict(by_engine.select("engine", metric).iter_rows()))
 
 
-def _ran(store: Store, study_name: str) -> pl.DataFrame:
-    return store.sql(_RAN, study_name)
+def _ran(store: Store, study_name: str, target_name: str | None = None) -> pl.DataFrame:
+    found = store.sql(_RAN, study_name)
+    return found if target_name is None else found.filter(target=target_name)
