@@ -185,6 +185,16 @@ MISTAKES = {
         "profiles.smoke.dataset.rows_per_table",
         "integer",
     ),
+    "name of the study": (
+        "study: postgres_vs_tidb",
+        "study: 2024_aurora",
+        "study: '2024_aurora' is no name",
+    ),
+    "name of a workload": (
+        "  oltp_write_only:\n    driver",
+        "  oltp.write_only:\n    driver",
+        "workloads.oltp.write_only: 'oltp.write_only' is no name; it must be a letter, then letters",
+    ),
     "bad indentation": ("    label: TiDB", "\tlabel: TiDB", "cannot start any token"),
     "undefined alias": ("overrides: *scaled", "overrides: *sacled", "undefined alias 'sacled'"),
 }

@@ -10,6 +10,7 @@ size that keeps its ratio to the dataset instead is given twice: the article's s
 (``{article: 128MiB, here: 35MiB}``).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -40,6 +41,9 @@ DEFAULT_ENVELOPE = "main"
 
 #: Keys that a study needs to be rerun; a file has all of them or none.
 _RERUN = ("instance", "engines", "workloads", "envelopes", "matrix", "profiles")
+
+#: Names of a study, its engines and its workloads, of which the paper makes anchors.
+_ANCHOR = re.compile(r"[A-Za-z][\w-]*")
 
 _DATASET = TypeAdapter(Dataset)
 
@@ -427,6 +431,17 @@ class Study(StrictModel):
                 raise Unresolved(
                     f"is missing; a study that is rerun has {', '.join(_RERUN)}", (key,)
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _names_make_anchors(self) -> "Study":
+        names = {("study",): self.study}
+        names |= {("engines", name): name for name in self.engines}
+        names |= {("workloads", name): name for name in self.workloads}
+        for where, name in names.items():
+            if not _ANCHOR.fullmatch(name):
+                rule = "a letter, then letters, digits, - and _: the paper makes anchors of it"
+                raise Unresolved(f"{name!r} is no name; it must be {rule}", where)
         return self
 
     @model_validator(mode="after")
