@@ -108,8 +108,8 @@ def answers(rerun: Rerun) -> pl.DataFrame:
     many per resource, how long, and the share of the limit that they leave); ``by evidence``;
     ``by intervention``; ``agree``. Values of ``agree``:
 
-    - *yes*: the resource that the evidence names also binds by intervention; or its limit was not
-      tested, and no other resource binds by intervention.
+    - *yes*: the resource that the evidence names also binds by intervention.
+    - *not contradicted*: its limit was not lowered, and no other resource binds by intervention.
     - *no*: another resource binds by intervention, or the named one does not.
     - *unclear*: the intervention does not decide.
     """

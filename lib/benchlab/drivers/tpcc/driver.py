@@ -314,7 +314,7 @@ def _terminals(job: Job) -> Iterator[Process]:
                 "mix": option["mix"],
                 "ramp-up-s": job.warmup_s,
                 "duration-s": job.measure_s,
-                "seed": job.seed + number,
+                "seed": job.seed,
                 "records": MADE,
             },
         )

@@ -23,9 +23,6 @@ AS_LOADED = 11
 #: Name of the outcome for all conditions together.
 ALL = "consistency conditions (3.3.2)"
 
-#: Numbers of the conditions that hold at any time, before a run and after it.
-ALWAYS = tuple(number for number in range(1, 13) if number != AS_LOADED)
-
 
 @dataclass(frozen=True)
 class Condition:
