@@ -5,7 +5,7 @@ not decide the test whatever they measured.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import inf, log
@@ -116,9 +116,7 @@ _PRECEDENCE = (Answer.FAILS, Answer.OPEN, Answer.HOLDS)
 
 def _above(test: Above, evidence: Evidence) -> Finding:
     if test.at == "peak":
-        number, sides = _at_peaks(test.of, test.over, evidence)
-        answer = stats.exceeds(number, test.by)
-        return _of_ratio(answer, number, "by their peaks", sides, (test.by,), evidence)
+        return _at_peaks(test, "by", evidence, (test.by,), lambda one: stats.exceeds(one, test.by))
     above, below = _curves(test, evidence)
     if test.at == "overall":
         return _on_the_whole(
@@ -131,8 +129,7 @@ def _above(test: Above, evidence: Evidence) -> Finding:
         test.by,
         evidence.confidence,
     )
-    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-    finding = _of_ratio(decision.answer, decision.number, where, sides, (test.by,), evidence)
+    finding = _of_decision(decision, above, below, evidence, (test.by,))
     return finding.within(covered, decision.at)
 
 
@@ -143,8 +140,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> Finding:
         return stats.equivalent(number, test.value, test.within)
 
     if test.at == "peak":
-        number, sides = _at_peaks(test.of, test.over, evidence)
-        return _of_ratio(answer_to(number), number, "of their peaks", sides, bounds, evidence)
+        return _at_peaks(test, "of", evidence, bounds, answer_to)
     above, below = _curves(test, evidence)
     if test.at == "overall":
         return _on_the_whole(test, above, below, evidence, bounds, answer_to)
@@ -157,8 +153,7 @@ def _ratio(test: Ratio, evidence: Evidence) -> Finding:
         answer_to,
         evidence.confidence,
     )
-    sides, where = (above[decision.at], below[decision.at]), _clients(evidence, decision.at)
-    finding = _of_ratio(decision.answer, decision.number, where, sides, bounds, evidence)
+    finding = _of_decision(decision, above, below, evidence, bounds)
     return finding.within(covered, decision.at)
 
 
@@ -172,7 +167,8 @@ def _extreme(
 ) -> Finding:
     """Decide a test by the greatest or the least ratio of two curves.
 
-    One that falls short leaves it open if not all of the article's clients were run.
+    One that falls short leaves it open if not all of the article's clients were run, and so does any
+    other one if the range's far end was not run.
     """
     evidence.require_whole(test.of, test.over)
     _require_several(above, evidence)
@@ -184,9 +180,11 @@ def _extreme(
         number = _inverse(inverse)
         falls_short = number.value > test.value
     answer, where = answer_to(number), _clients(evidence, at)
-    if answer is Answer.FAILS and falls_short and (rest := evidence.not_run(above)):
-        where = f"{where}; the article's {words.listed(rest)} clients were not run"
-        return Finding(Answer.OPEN, words.estimated(number), number, where)
+    if rest := evidence.not_run(above):
+        where = f"{where}; {_not_run(rest)}"
+        beyond = answer is Answer.HOLDS and evidence.here(rest[-1]) > max(above)
+        if beyond or (answer is Answer.FAILS and falls_short):
+            return Finding(Answer.OPEN, words.estimated(number), number, where)
     return _of_ratio(answer, number, where, (above[at], below[at]), bounds, evidence)
 
 
@@ -207,10 +205,10 @@ def _change(test: Change, evidence: Evidence) -> Finding:
         evidence.confidence,
     )
     bounds = {"level": (1 / test.by, test.by), "rises": (test.by,), "falls": (1 / test.by,)}
-    sides, where = (curve[decision.at], curve[start]), _clients(evidence, start, decision.at)
-    number, accepted = decision.number, bounds[test.direction]
-    finding = _of_ratio(decision.answer, number, where, sides, accepted, evidence)
-    return finding.within(covered, decision.at)
+    starts = dict.fromkeys(covered.here, curve[start])
+    finding = _of_decision(decision, curve, starts, evidence, bounds[test.direction])
+    where = _clients(evidence, start, decision.at)
+    return replace(finding, where=where).within(covered, decision.at)
 
 
 def _peak(test: Peak, evidence: Evidence) -> Finding:
@@ -262,23 +260,20 @@ def _position(
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
     if answer is Answer.HOLDS and (beside := _not_run_beside(low, high, curve, evidence)):
-        where = f"the article's {words.listed(beside)} clients, next to this range, were not run"
+        where = _not_run(beside, "next to this range")
         return Finding(Answer.OPEN, found, where=where)
     within = [one for one in evidence.not_run(curve) if max(low, 1) <= evidence.here(one) <= high]
     if answer is Answer.FAILS and within:
-        where = (
-            f"the article's {words.listed(within)} clients, within the claimed range, were not run"
-        )
+        where = _not_run(within, "within the claimed range")
         return Finding(Answer.OPEN, found, where=where)
     inside = low <= position.value <= high
     rivals = [one for one in position.possible if (low <= one <= high) != inside]
-    trials = [planned(one) for one in rivals]
     possible = ", ".join(str(one) for one in position.possible)
     return Finding(
         answer,
         found,
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
-        trials_needed=None if None in trials else max(trials, default=None),
+        trials_needed=_most(map(planned, rivals)),
     )
 
 
@@ -336,7 +331,7 @@ def _of_values(
     if decision.answer is Answer.OPEN and not all(curve[decision.at]):
         where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
-    needed = _trials_to_narrow(decision.answer, number, bounds)
+    needed = _most(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
     finding = Finding(decision.answer, found, number, where, needed)
     return finding.within(covered, decision.at)
 
@@ -362,20 +357,21 @@ def _share(test: Share, evidence: Evidence) -> Finding:
 def _bound(test: Bound, evidence: Evidence) -> Finding:
     """Decide whether one of the named resources bound most trials at each concurrency.
 
-    It fails if at one concurrency none of them bound any trial. One trial decides nothing.
+    It fails if at one concurrency none of them bound any trial. One trial of a concurrency decides
+    nothing.
     """
     bound = evidence.bound(test.of)
     covered = _covered(test, bound, evidence)
     at = covered.here
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
-    never = [one for one, trials in held.items() if not any(trials)]
+    few = [one for one, trials in held.items() if len(trials) < 2]
+    never = [one for one, trials in held.items() if not any(trials) and one not in few]
     most = all(sum(trials) > len(trials) / 2 for trials in held.values())
     # chance that the answer is wrong, corrected for several concurrencies
     # (Simes, Biometrika 73(3), 1986)
     chance = _WRONGLY_ATTRIBUTED * (len(held) / len(never) if never else 1)
     answer = Answer.FAILS if never else Answer.HOLDS if most else Answer.OPEN
-    few = min(len(trials) for trials in held.values())
-    if few < 2 or chance > (1 - evidence.confidence) / 2:
+    if (few and not never) or chance > (1 - evidence.confidence) / 2:
         answer = Answer.OPEN
     otherwise = [one for one in at if not all(held[one])]
     shown = Counter(resource for one in (otherwise or at) for resource in bound[one])
@@ -383,7 +379,7 @@ def _bound(test: Bound, evidence: Evidence) -> Finding:
         answer,
         " or ".join(name for name, _ in shown.most_common()),
         where=_clients(evidence, *(otherwise or at)),
-        trials_needed=2 if few < 2 else None,
+        trials_needed=2 if few and not never else None,
     )
     return finding.within(covered, *never)
 
@@ -505,7 +501,7 @@ def _on_the_whole(
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
     where = f"on average over {_clients(evidence, *above)}"
     answer = answer_to(number)
-    needed = _trials_to_narrow(answer, number, bounds)
+    needed = stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
     finding = Finding(answer, words.estimated(number), number, where, needed)
     covered = _whole(test, above, evidence)
     if not covered.reaches_end:  # where the ratio may be quite another
@@ -514,14 +510,24 @@ def _on_the_whole(
 
 
 def _at_peaks(
-    of: Series, over: Series, evidence: Evidence
-) -> tuple[Estimate, tuple[list[float], list[float]]]:
-    """Ratio of two curves, each where its throughput is highest, and the values compared."""
+    test: Above | Ratio,
+    word: str,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+    answer_to: Callable[[Estimate], Answer],
+) -> Finding:
+    """Decide a test by the ratio of two curves, each where its throughput is highest."""
+    of, over = test.of, test.over
     above, below = evidence.curve(of), evidence.curve(over)
     sides = (above[_highest(of, evidence, above)], below[_highest(over, evidence, below)])
     if of.metric == over.metric == _THROUGHPUT:
-        return stats.peak_ratio(above, below, evidence.confidence), sides
-    return stats.ratio(*sides, evidence.confidence), sides
+        number = stats.peak_ratio(above, below, evidence.confidence)
+    else:
+        number = stats.ratio(*sides, evidence.confidence)
+    where = f"{word} their peaks"
+    if rest := sorted({*evidence.not_run(above), *evidence.not_run(below)}):
+        where = f"{where}; {_not_run(rest)} by both"
+    return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
 
 
 def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
@@ -549,24 +555,41 @@ def _of_ratio(
     answer: Answer,
     number: Estimate,
     where: str,
-    sides: tuple[list[float], list[float]],
+    sides: tuple[Sequence[float], Sequence[float]],
     bounds: tuple[float, ...],
     evidence: Evidence,
 ) -> Finding:
     needed = None
     if answer is Answer.OPEN:
-        needed = stats.trials_to_tell(*sides, bounds, evidence.confidence)
-        needed = _more_than(number.n, needed)
+        needed = _more_than(number.n, stats.trials_to_tell(*sides, bounds, evidence.confidence))
     return Finding(answer, words.estimated(number), number, where, needed)
+
+
+def _of_decision(
+    decision: stats.Decision,
+    above: Curve,
+    below: Curve,
+    evidence: Evidence,
+    bounds: tuple[float, ...],
+) -> Finding:
+    """Return what the ratios of two curves show; all that are open need their trials."""
+    needed = _most(
+        _more_than(one.n, stats.trials_to_tell(above[at], below[at], bounds, evidence.confidence))
+        for at, one in decision.unsure.items()
+    )
+    number, where = decision.number, _clients(evidence, decision.at)
+    return Finding(decision.answer, words.estimated(number), number, where, needed)
+
+
+def _most(trials: Iterable[int | None]) -> int | None:
+    """Return the highest number of trials; ``None``: there is none, or one is unknown."""
+    needed = list(trials)
+    return None if None in needed else max(needed, default=None)
 
 
 def _more_than(there: int, needed: int | None) -> int | None:
     """Return how many trials are needed; from few trials, the estimate may be no more than those."""
     return needed and max(needed, there + 1)
-
-
-def _trials_to_narrow(answer: Answer, number: Estimate, bounds: tuple[float, ...]) -> int | None:
-    return stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
 
 
 def _inverse(number: Estimate) -> Estimate:
@@ -575,8 +598,13 @@ def _inverse(number: Estimate) -> Estimate:
     def inverse(value: float | None) -> float | None:
         return None if value is None else 1 / value if value else inf
 
-    bounds = inverse(number.high), inverse(number.low)
-    return Estimate(inverse(number.value), *bounds, number.n)
+    low, high = inverse(number.high), inverse(number.low)
+    return replace(number, value=inverse(number.value), low=low, high=high)
+
+
+def _not_run(clients: list[int], which: str = "") -> str:
+    which = f", {which}," if which else ""
+    return f"the article's {words.listed(clients)} clients{which} were not run"
 
 
 def _clients(evidence: Evidence, *here: int) -> str:

@@ -34,10 +34,7 @@ class Finding:
     @property
     def is_exact(self) -> bool:
         """Whether the finding does not depend on chance."""
-        number = self.number
-        return not self.has_chance or (
-            number is not None and number.low == number.value == number.high
-        )
+        return not self.has_chance or (self.number is not None and self.number.is_exact)
 
     @property
     def is_open_for_one_trial(self) -> bool:

@@ -1,7 +1,7 @@
 """Decisions with three values: it holds, it does not hold, the data cannot say."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
@@ -28,12 +28,14 @@ class Decision:
     From :func:`above_everywhere`, the number is a ratio: for HOLDS the one nearest to failing, for
     FAILS the one that contradicts the statement most clearly, and for OPEN the one that supports it
     least. From :func:`everywhere`, it is the first one with the answer; for OPEN, the first without
-    HOLDS.
+    HOLDS. For HOLDS it is one that depends on chance if any does, since the whole then does.
     """
 
     answer: Answer
     at: int
     number: Estimate
+    unsure: Mapping[int, Estimate] = field(default_factory=dict)
+    """If OPEN, the number at each concurrency where HOLDS is not shown."""
 
 
 def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
@@ -93,9 +95,7 @@ def everywhere(
         if decide(estimate(at, at_once)) is Answer.FAILS:
             return Decision(Answer.FAILS, at, estimate(at, confidence))
     numbers = {at: estimate(at, confidence) for at in places}
-    unsure = [at for at, number in numbers.items() if decide(number) is not Answer.HOLDS]
-    at = (unsure or places)[0]
-    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, numbers[at])
+    return _by_unsure(numbers, lambda one: decide(one) is Answer.HOLDS, key=places.index)
 
 
 def above_everywhere(
@@ -131,6 +131,17 @@ def above_everywhere(
         return Decision(Answer.FAILS, at, ratio(above[at], below[at], confidence))
     ratios = {at: ratio(above[at], below[at], confidence) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
-    unsure = [at for at in lows if exceeds(ratios[at], least) is not Answer.HOLDS]
-    at = min(unsure or lows, key=lows.get)
-    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, ratios[at])
+    return _by_unsure(ratios, lambda one: exceeds(one, least) is Answer.HOLDS, key=lows.get)
+
+
+def _by_unsure(
+    numbers: Mapping[int, Estimate], holds: Callable[[Estimate], bool], key: Callable[[int], float]
+) -> Decision:
+    """Decide by the numbers for which a statement does not hold; it fails for none for sure.
+
+    Of those that decide, the result has the one with the least ``key``.
+    """
+    unsure = {at: number for at, number in numbers.items() if not holds(number)}
+    by_chance = [at for at, number in numbers.items() if not number.is_exact]
+    at = min(unsure or by_chance or numbers, key=key)
+    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, numbers[at], unsure)

@@ -31,6 +31,8 @@ class Estimate:
     low: float | None
     high: float | None
     n: int
+    is_exact: bool = False
+    """Whether it does not depend on chance, so that it has no error."""
 
     def excludes(self, value: float) -> bool:
         """Whether ``value`` is outside the interval.
@@ -138,7 +140,7 @@ def _estimate(
     samples = [sample for _, sample in terms]
     n = min(len(sample) for sample in samples)
     if all(isinstance(sample, Sample) and sample.is_exact for sample in samples):
-        return Estimate(value, value, value, n)
+        return Estimate(value, value, value, n, is_exact=True)
     if n < 2 or any(min(sample) <= 0 for sample in samples):
         return Estimate(value, None, None, n)
     spreads = [spread(sample) for sample in samples]
