@@ -1,6 +1,7 @@
 """Rows of ``attribution``: what bound a run, by how much, and the evidence in one sentence."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -62,9 +63,10 @@ _WAITED_FOR = {
 def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Return one row per resource of one run and node; see ``schema.sql`` for the columns.
 
-    At most one resource binds: the one that binds for the largest share of the sampled time. If several
-    bind in turn, their shares show it. Without samples of the measured part, or if these are not
-    enough to decide, none binds: confidence is 0, and the evidence gives the reason.
+    At most one resource binds: the one that binds for the largest share of the sampled time, on all
+    nodes together. The row of the node with most of it says so. If several bind in turn, their shares
+    show it. Without samples of the measured part, or if these are not enough to decide, none binds:
+    confidence is 0, and the evidence gives the reason.
 
     Args:
         tables: see :func:`benchlab.attribution.timeline.build`.
@@ -74,7 +76,7 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     for place, span in zip(decide(timeline), timeline.span, strict=True):
         seconds[place] += span
     shares = {place: bound_s / seconds.total() for place, bound_s in seconds.items()}
-    bound = max(shares, key=shares.__getitem__, default=(UNKNOWN, None))
+    bound = _largest(shares)
     confidence, doubts = _confidence(timeline, bound[0])
     rows = []
     for place in (place for name in RESOURCES for place in timeline.places(name)):
@@ -95,6 +97,17 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def _largest(shares: Mapping[Place, float]) -> Place:
+    """Return what binds for the largest share on all nodes together, on the node with most of it."""
+    of_resource: Counter[str] = Counter()
+    for (name, _), share in shares.items():
+        of_resource[name] += share
+    if not of_resource:
+        return UNKNOWN, None
+    largest = max(of_resource, key=of_resource.__getitem__)
+    return max((place for place in shares if place[0] == largest), key=shares.__getitem__)
 
 
 def binding(attribution: pl.DataFrame) -> str:

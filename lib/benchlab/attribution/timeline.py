@@ -332,15 +332,17 @@ def _shared_cpu(
 ) -> None:
     """Add the CPU of a node with an engine, whose limit engine and client share.
 
-    The larger user gets the pressure of both, the other one none.
+    The larger user gets the pressure of both, the other one none. It is the larger one of the whole
+    measured part: of two that use about as much, each is larger in some seconds, and neither would seem
+    to bind.
     """
     places = [(ENGINE_CPU, node)]
     timeline.pressure[ENGINE_CPU, node] = engine / room
     if client is not None:
         places.append((CLIENT_CPU, node))
-        of_both, larger = (engine + client) / room, engine >= client
-        timeline.pressure[ENGINE_CPU, node] = np.where(larger, of_both, 0.0)
-        timeline.pressure[CLIENT_CPU, node] = np.where(larger, 0.0, of_both)
+        larger, other = places if np.nansum(engine) >= np.nansum(client) else places[::-1]
+        timeline.pressure[larger] = (engine + client) / room
+        timeline.pressure[other] = np.zeros_like(engine)
     stalled, paused = signals.get("psi cpu some_us_per_s"), _paused(signals, "total")
     waiting = [
         one for one in (None if stalled is None else stalled / 1e6, paused) if one is not None
