@@ -67,6 +67,16 @@ def test_inserts_are_steady_after_a_longer_warm_up():
 
 
 @pytest.mark.parametrize(
+    ("per_minute", "reason"),
+    [(1.0, None), (0.64, "drifted by -83% in 240 s"), (1.05, "drifted by +22% in 240 s")],
+)
+def test_dips_of_the_background_work_do_not_hide_a_drift(per_minute, reason):
+    seconds = np.arange(240)
+    dips = np.where(seconds % 10 < 3, 0.6, 1.0)
+    assert unsteady(1000 * dips * per_minute ** (seconds / 60), **READS) == reason
+
+
+@pytest.mark.parametrize(
     ("first", "last", "spanned"),
     [
         (7.25, 9.5, 2.25),  # as InnoDB's log goes round

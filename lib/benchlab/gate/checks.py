@@ -25,6 +25,18 @@ SCHEMA = {
     "found": pl.String,
 }
 
+#: Tables that the checks look at.
+TABLES = (
+    "run",
+    "phase",
+    "interval",
+    "os_sample",
+    "host",
+    "attribution",
+    "engine_setting",
+    "engine_counter",
+)
+
 #: A row with the columns of :data:`SCHEMA`.
 Row = tuple[str, bool, float | None, str]
 
@@ -53,8 +65,7 @@ def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
     Columns: :data:`SCHEMA`.
 
     Args:
-        tables: the run's rows of ``run``, and of ``phase``, ``interval``, ``os_sample``, ``host``,
-            ``attribution``, ``engine_setting`` and ``engine_counter`` if it has any.
+        tables: the run's rows of :data:`TABLES`, without the tables in which it has none.
         writes: whether its workload writes.
     """
     rows = [_steady(tables, writes), _offered(tables), _client(tables), _alone(tables)]

@@ -40,7 +40,8 @@ def unsteady(
     """Return why a measured part is not steady; ``None`` if it is.
 
     It is steady if no change of level of more than :data:`TOLERANCE` can be detected in its seconds
-    (:func:`benchlab.stats.steady_from`). If the workload writes, the measured part must also come after
+    (:func:`benchlab.stats.steady_from`), nor a drift by more than that from its begin to its end
+    (:func:`benchlab.stats.trend`). If the workload writes, the measured part must also come after
     a warm-up of :data:`WRITEBACK_S` and span :data:`CYCLES` cycles of the engine's background work.
 
     Args:
@@ -66,6 +67,9 @@ def unsteady(
         return f"not settled to within {TOLERANCE:.0%} in {seconds} s"
     if begin:
         return f"settled to within {TOLERANCE:.0%} only after {begin} of {seconds} s"
+    trend = stats.trend(tps)
+    if stats.equivalent(trend, 1, 1 + TOLERANCE) is stats.Answer.FAILS:
+        return f"drifted by {trend.value - 1:+.0%} in {seconds} s"
     return None
 
 

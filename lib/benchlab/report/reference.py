@@ -1,15 +1,19 @@
 """Make the reference result set and what depends on it: notebook outputs, a picture, simulations."""
 
+import json
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 from rich.console import Console
 
-from benchlab import notebooks, store
+from benchlab import notebooks, store, study
 from benchlab.claims import reruns, stored
 from benchlab.errors import NoRuns
+from benchlab.gate import checks
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
 from benchlab.simulation import stored as simulation
@@ -40,7 +44,7 @@ def make(repo: Repo, console: Console) -> None:
 
 
 def renew(repo: Repo, console: Console, measured: Collection[str] | None = None) -> None:
-    """Make again what depends on the reference: verdicts, picture, notebooks, simulations.
+    """Make again what depends on the reference: gate, verdicts, picture, notebooks, simulations.
 
     The analysis notebooks are executed on the reference in place, so that nbval compares them with it.
     What the paper says about intervals and verdicts is simulated from the reference's spreads, which
@@ -51,6 +55,7 @@ def renew(repo: Repo, console: Console, measured: Collection[str] | None = None)
         console: shows the progress.
         measured: only these studies are simulated; ``None``: all studies, and the gate.
     """
+    check_again(repo, repo.reference)
     judge_again(repo, repo.reference)
     _draw(repo)
     for path in [
@@ -85,6 +90,29 @@ def take(own: Store, folder: Path) -> dict[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     draft.rename(folder)
     return profiles
+
+
+def check_again(repo: Repo, folder: Path) -> None:
+    """Make the gate's checks of all runs of a reference with this code, from what it has of them."""
+    with store.open_any(folder) as shipped:
+        rows = [
+            found.with_columns(pl.lit(run["run_id"]).alias("run_id"))
+            for run in shipped.runs(status="ok").iter_rows(named=True)
+            if (found := _checked(repo, shipped, run)) is not None
+        ]
+    export.replace_of_runs(folder, "gate", pl.concat(rows))
+
+
+def _checked(repo: Repo, shipped: Store, run: dict[str, Any]) -> pl.DataFrame | None:
+    """Return the checks of a run as when it was added to a store; ``None``: it has none."""
+    of_run = {name: shipped.table(name, run["run_id"]) for name in checks.TABLES}
+    tables = {name: frame for name, frame in of_run.items() if not frame.is_empty()}
+    if run["intervention"] is None:
+        workload = study.load(repo, run["study"]).workloads[run["workload"]]
+        return checks.checks(tables, workload.writes)
+    if "writes" in json.loads(run["intervention"]):
+        return checks.of_single_writes(tables)
+    return None
 
 
 def judge_again(repo: Repo, folder: Path) -> None:

@@ -35,7 +35,7 @@ from benchlab.stats.power import (
     trials_to_tell,
     variation,
 )
-from benchlab.stats.seconds import change_points, drift, steady_from
+from benchlab.stats.seconds import change_points, drift, steady_from, trend
 from benchlab.stats.spread import Sample, Spread, common_spreads, in_common
 from benchlab.stats.trials import (
     CONFIDENCE,
@@ -86,6 +86,7 @@ __all__ = [
     "share",
     "spearman",
     "steady_from",
+    "trend",
     "trials_needed",
     "trials_to_narrow",
     "trials_to_tell",

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchlab.stats.quantiles import chi2_beyond, f_beyond
+from benchlab.stats.quantiles import chi2_beyond, f_beyond, student
+from benchlab.stats.trials import CONFIDENCE, Estimate
 
 #: Shortest stretch between two changes, in values: a shorter one is a burst or a stall, not a new
 #: state. In a series of fewer than twice as many values it is half of the series.
@@ -20,6 +21,9 @@ _LEAST_SERIES = 6
 
 #: With fewer values it cannot be decided whether they depend on each other.
 _LEAST_FOR_DEPENDENCE = 12
+
+#: A trend is fitted to the means of so many stretches at most and at least.
+_MOST_STRETCHES, _LEAST_STRETCHES = 8, 4
 
 #: Number of median absolute deviations at which values are clipped, so that a stall of one second does
 #: not look like a new level.
@@ -43,6 +47,34 @@ def drift(series: Sequence[float]) -> float:
     if first == second:
         return 0.0
     return float((second - first) / first) if first else float("inf")
+
+
+def trend(series: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Factor by which a straight line through a series changes from its begin to its end.
+
+    The line is fitted to the logarithms of the means of equal stretches, which are hardly dependent
+    (batch means; Law & Kelton, Simulation Modeling and Analysis, 3rd edition, 2000, section 9.5.3).
+    Bursts and dips shorter than a stretch average out in them; among single values they are noise in
+    which ``change_points`` detects no slow change. The interval is Student's for the slope. There is
+    none if the series is too short for four stretches of five values, or a stretch's mean is zero.
+
+    Args:
+        series: evenly spaced values, at least one.
+        confidence: confidence of the interval, below 1.
+    """
+    sample = np.asarray(series, dtype=float)
+    n = min(len(sample) // _LEAST_STRETCH, _MOST_STRETCHES)
+    means = np.array([one.mean() for one in np.array_split(sample, max(n, 2))])
+    if n < _LEAST_STRETCHES or means.min() <= 0:
+        return Estimate(1 + drift(sample), None, None, n)
+    at = np.arange(n) - (n - 1) / 2
+    levels = np.log(means)
+    slope = at @ levels / (at @ at)
+    left = levels - levels.mean() - slope * at
+    error = np.sqrt(left @ left / (n - 2) / (at @ at))
+    half = student((1 + confidence) / 2, n - 2) * error
+    low, value, high = np.exp(n * np.array([slope - half, slope, slope + half]))
+    return Estimate(float(value), float(low), float(high), n)
 
 
 def change_points(series: Sequence[float]) -> list[int]:

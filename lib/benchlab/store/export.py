@@ -19,6 +19,7 @@ from benchlab.store.schema import (
     RUN_TABLES,
     SCHEMA_VERSION,
     STUDY_TABLES,
+    columns,
     execute,
     quoted,
 )
@@ -84,21 +85,43 @@ def keep(old: Path, new: Path, measured: Collection[str]) -> None:
 def replace(folder: Path, table: str, frame: pl.DataFrame) -> None:
     """Replace the conclusions on some studies in an export.
 
-    A file whose rows did not change is not written.
-
     Args:
         folder: the export.
         table: name of a table of conclusions.
         frame: rows of the table, with a column ``study``; at least one row of each study.
     """
+    by_study = frame.group_by("study", maintain_order=True)
+    _replace(
+        folder, table, {_name_of_study(study): rows.drop("study") for (study,), rows in by_study}
+    )
+
+
+def replace_of_runs(folder: Path, table: str, frame: pl.DataFrame) -> None:
+    """Replace the rows that all runs of an export have in a table.
+
+    Args:
+        folder: the export.
+        table: name of a table of runs.
+        frame: rows of the table.
+    """
+    frame = frame.select(*columns()[table])
+    of_segments = {
+        one.name: rows
+        for one in catalogue.read(folder).segments
+        if len(rows := frame.filter(pl.col("run_id").is_in(one.runs)))
+    }
+    _replace(folder, table, of_segments)
+
+
+def _replace(folder: Path, table: str, frames: Mapping[str, pl.DataFrame]) -> None:
+    """Replace a table's rows in segments, by name. A file whose rows did not change is not written."""
     found = catalogue.read(folder)
     segments = {one.name: one for one in found.segments}
-    for (study,), rows in frame.group_by("study", maintain_order=True):
-        name = _name_of_study(study)
+    for name, rows in frames.items():
         path = folder / table / f"{name}.parquet"
         with duckdb.connect() as connection:
-            connection.register("conclusions", rows.drop("study").to_arrow())
-            query = "FROM conclusions ORDER BY ALL"
+            connection.register("rows", rows.to_arrow())
+            query = 'FROM "rows" ORDER BY ALL'
             if path.exists() and pl.read_parquet(path).equals(connection.sql(query).pl()):
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
