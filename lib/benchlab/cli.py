@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, UnknownName
+from benchlab.errors import BenchlabError, ProvisionError, TargetError, UnknownName
 from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -152,32 +152,46 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan.
 
     Runs that were not steady, not alone, or on a host of another speed are repeated once. If the
-    profile has `most_trials`, points of claims that are still open get further trials.
+    profile has `most_trials`, points of claims that are still open get further trials. Of several
+    studies, one whose target cannot run it is left out.
     """
-    from benchlab.claims import audit, further, published
-    from benchlab.run import sweep
+    from benchlab.claims import audit, published
 
     # errors that would prevent building the paper are reported before hours of measuring
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
         published.check(checkout, spec)
         audit.of_study(checkout, spec)
-    failed = 0
+    failed, left_out = 0, []
     for number, selection in enumerate(selections, start=1):
-        then = selections[number:]
-        last = outcome = sweep.run(checkout, selection, console, then=then)
-        if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
-            console.print(f"{selection.study}: further trials, where claims are open")
-            last = sweep.run(checkout, selection, console, further.planned, then)
-            outcome = outcome + last
-        failed += last["failed"]  # what had failed before was run again
-        if outcome:
-            counts = ", ".join(f"{count} {status}" for status, count in outcome.items())
-            console.print(f"{selection.study}: {counts}")
+        try:
+            failed += _run(checkout, selection, selections[number:])
+        except (TargetError, ProvisionError) as error:
+            if len(selections) == 1:
+                raise
+            _say(f"{selection.study} is left out: {error}")
+            left_out.append(selection.study)
+    reasons = [f"{', '.join(left_out)}: left out for the reasons above"] if left_out else []
     if failed:
-        raise BenchlabError(
-            f"{failed} runs failed; `benchlab status` says why, a rerun repeats them"
-        )
+        reasons.append(f"{failed} runs failed; `benchlab status` says why, a rerun repeats them")
+    if reasons:
+        raise BenchlabError("; ".join(reasons))
+
+
+def _run(checkout: Repo, selection: Selection, then: list[Selection]) -> int:
+    """Run what is left of a selection, and further trials; return how many runs failed at last."""
+    from benchlab.claims import further
+    from benchlab.run import sweep
+
+    last = outcome = sweep.run(checkout, selection, console, then=then)
+    if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
+        console.print(f"{selection.study}: further trials, where claims are open")
+        last = sweep.run(checkout, selection, console, further.planned, then)
+        outcome = outcome + last
+    if outcome:
+        counts = ", ".join(f"{count} {status}" for status, count in outcome.items())
+        console.print(f"{selection.study}: {counts}")
+    return last["failed"]  # what had failed before was run again
 
 
 @_typer.command()
@@ -343,10 +357,9 @@ def verdicts(
     from benchlab.claims.judge import judge
     from benchlab.store import ingest
 
-    if why and against:
-        raise BenchlabError(
-            "--why explains one verdict and --against compares all: name one of them"
-        )
+    if why and (against or record):
+        other = "--against compares" if against else "--record keeps"
+        raise BenchlabError(f"--why explains one verdict and {other} all: name one of them")
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
@@ -526,6 +539,8 @@ def teardown(
     checkout = repo.find()
     on = target.load(checkout, target_name)
     preflight.root(on)
+    if wipe and any(node.connection == "local" for node in on.nodes):
+        preflight.outside_of_home(checkout.root, checkout.data)
     with locked():
         if not on.is_lab:  # the hosts of a lab go with all that is on them
             take_down(on)

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import typer
 from benchlab import cli
+from benchlab.errors import TargetError
 from benchlab.run import lock, ready
 from benchlab.store import SCHEMA_VERSION
 from benchlab.target.host import Host
@@ -137,12 +139,31 @@ def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, opt
     [
         ("lab up --target local", "target local is no lab: its hosts exist already"),
         ("verdicts spec_tree --why postgres_wins --against other", "name one of them"),
+        ("verdicts spec_tree --why postgres_wins --record", "name one of them"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):
     code, out, err = benchlab(arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert said in err
+
+
+def test_a_study_whose_target_cannot_run_it_is_left_out(benchlab, monkeypatch):
+    ran = []
+
+    def run(checkout, selection, *_, **__) -> Counter:
+        ran.append(selection.study)
+        if selection.study == "remote_wal":
+            raise TargetError("lab: root is needed: use sudo")
+        return Counter(ok=1)
+
+    monkeypatch.setattr("benchlab.run.sweep.run", run)
+    code, out, err = benchlab("run")
+    assert code == 1
+    assert ran.index("remote_wal") < len(ran) - 1  # the others go on
+    assert "\nremote_wal is left out: lab: root is needed: use sudo\n" in out
+    assert err == "benchlab: remote_wal: left out for the reasons above\n"
+    assert benchlab("run remote_wal") == (1, "", "benchlab: lab: root is needed: use sudo\n")
 
 
 @pytest.mark.parametrize(

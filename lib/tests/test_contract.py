@@ -188,6 +188,9 @@ class EngineContract:
         with pytest.raises(EngineError) as raised:
             self.ones(session)
         assert "\n" not in str(raised.value)
+        with pytest.raises(EngineError) as raised:
+            session.cold("tuned", restore=key)
+        assert f": benchlab-agent: engine {self.engine} has no snapshot " in str(raised.value)
         session.snapshot(key)
         assert key in session.snapshots()
         session.cold("tuned")

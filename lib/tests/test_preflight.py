@@ -10,7 +10,7 @@ from benchlab.plan.envelope import Envelope
 from benchlab.run import lock
 from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
-from benchlab.target.host import Host, kill
+from benchlab.target.host import Host, NoRoot, kill
 
 GIB = 1 << 30
 
@@ -114,6 +114,24 @@ def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sud
             check()
         assert str(error.value) == message
     assert doctor.examine(None, on) == [doctor.Finding("root", False, message)]
+
+
+def test_sudos_warning_about_the_hosts_name_is_not_why_a_command_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    warning = "sudo: unable to resolve host db1: Name or service not known"
+    (tmp_path / "sudo").write_text(f'#!/bin/sh\nshift\necho "{warning}" >&2\nexec "$@"\n')
+    (tmp_path / "sudo").chmod(0o755)
+    with pytest.raises(TargetError, match=r"^here: false: exit code 1$") as error:
+        Host(name="here").run("false")
+    assert not isinstance(error.value, NoRoot)
+
+
+def test_a_checkout_among_benchlabs_own_folders_is_not_wiped(tmp_path, monkeypatch):
+    monkeypatch.setattr(preflight, "HOME", str(tmp_path / "home"))
+    preflight.outside_of_home(tmp_path, tmp_path / "home-of-mine")
+    with pytest.raises(TargetError, match=r"home/data lies in .*, which would be deleted"):
+        preflight.outside_of_home(tmp_path, tmp_path / "home" / "data")
 
 
 def test_a_command_that_does_not_end_in_time_is_killed_also_below_sudo(tmp_path, monkeypatch):

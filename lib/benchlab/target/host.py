@@ -93,7 +93,9 @@ class Host(BaseModel):
                 raise Unreachable(f"{self.name}: not reachable over ssh: {last}")
             if last.startswith("sudo: "):
                 raise self._no_root(last)
-            raise TargetError(f"{self.name}: {command[0]}: {last}")
+            program = "benchlab-agent" if command[: len(AGENT)] == AGENT else command[0]
+            reason = last.removeprefix(f"{program}: ")
+            raise TargetError(f"{self.name}: {program}: {reason}")
         return done.stdout
 
     def popen(self, *command: str, **streams) -> subprocess.Popen:
@@ -266,8 +268,15 @@ def _sockets() -> Path:
 
 
 def _last_line(errors: bytes, code: int) -> str:
-    """Return why a program failed: the last line of its error output, or its exit code."""
-    said = errors.decode(errors="replace").strip().splitlines()
+    """Return why a program failed: the last line of its error output, or its exit code.
+
+    sudo warns in each call if the host's name does not resolve, and then goes on.
+    """
+    said = [
+        line
+        for line in errors.decode(errors="replace").strip().splitlines()
+        if not line.startswith("sudo: unable to resolve host")
+    ]
     return said[-1] if said else f"exit code {code}"
 
 

@@ -1,6 +1,7 @@
 """Checks of a target before anything is started on it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from benchlab.errors import TargetError
@@ -34,6 +35,17 @@ def root(deployment: Deployment) -> None:
         return
     for node in deployment.nodes:
         node.run("true")
+
+
+def outside_of_home(*folders: Path) -> None:
+    """Check that the user's folders on this machine are not among benchlab's own, which are wiped.
+
+    Raises:
+        TargetError: one lies there.
+    """
+    for folder in folders:
+        if folder.resolve().is_relative_to(Path(HOME).resolve()):
+            raise TargetError(f"{folder} lies in {HOME}, which would be deleted: move it first")
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,6 @@ def _disk_bytes(node: Host) -> int:
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
-        f" du -sx -B1 {HOME} 2>/dev/null | cut -f1"
+        f" du -sx -D -B1 {HOME} 2>/dev/null | cut -f1"
     )
     return sum(int(word) for word in node.run("sh", "-c", script).split())
