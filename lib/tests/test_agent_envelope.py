@@ -209,11 +209,12 @@ def test_a_host_of_the_lab_sees_the_kernel_threads_of_its_machine(host):
     assert sampler.sample()["host"]["kernel_threads_us"] == 2 * 10_000
 
 
-def link(host, name: str, received: int, speed: str, device: bool) -> None:
+def link(host, name: str, received: int, speed: str, device: bool, state: str = "up") -> None:
     folder = host.roots.sys / "class/net" / name
     (folder / "statistics").mkdir(parents=True)
     (folder / "statistics/rx_bytes").write_text(f"{received}\n")
     (folder / "statistics/tx_bytes").write_text("7\n")
+    (folder / "operstate").write_text(f"{state}\n")
     if speed:
         (folder / "speed").write_text(f"{speed}\n")
     if device:
@@ -234,11 +235,14 @@ def test_the_links_with_a_device_are_the_network(host):
     sampler = Sampler(host.envelope())
     assert sampler.sample()["network"]["rx_bytes"] == 300
     assert sampler.sample()["network"]["speed_bytes_per_s"] == 125_000_000
+    # one without a cable carries nothing
+    link(host, "eth2", 0, "-1", device=True, state="down")
+    assert Sampler(host.envelope()).sample()["network"]["speed_bytes_per_s"] == 125_000_000
     # one that does not know leaves the whole unknown
     link(host, "eth1", 20, "-1", device=True)
     assert Sampler(host.envelope()).sample()["network"] == {
         "rx_bytes": 320,
-        "tx_bytes": 14,
+        "tx_bytes": 21,
         "speed_bytes_per_s": None,
     }
 

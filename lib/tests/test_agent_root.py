@@ -491,9 +491,8 @@ def test_cold_restores_the_dataset_and_starts(target):
     target.run("envelope", "limit", "on")
     made = target.run("engine", "fake", "snapshot", "first-1.0")
     assert (made["key"], made["changed"]) == ("first-1.0", True)
-    assert "has a snapshot 'first-1.0' already" in target.error(
-        "engine", "fake", "snapshot", "first-1.0"
-    )
+    (target.mount / "fake/table").write_text("first, once more")
+    assert target.run("engine", "fake", "snapshot", "first-1.0")["changed"]  # it is replaced
     # What a killed snapshot leaves is never taken for one.
     (target.home / "snapshots/fake/.second.partial").mkdir()
     listed = target.run("engine", "fake", "snapshots")["snapshots"]
@@ -502,7 +501,7 @@ def test_cold_restores_the_dataset_and_starts(target):
     target.run("engine", "fake", "start", "--variant", "plain")
     (target.mount / "fake/table").write_text("second")
     cold = target.run("engine", "fake", "cold", "--variant", "deaf", "--restore", "first-1.0")
-    assert (target.mount / "fake/table").read_text() == "first"
+    assert (target.mount / "fake/table").read_text() == "first, once more"
     assert (target.mount / "fake").owner() == NAME
     assert (cold["variant"], cold["was_running"], cold["listening"]) == ("deaf", True, True)
     assert list(cold["seconds"]) == ["stop", "restore", "sync", "drop_caches", "start"]

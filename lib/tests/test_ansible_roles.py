@@ -247,6 +247,16 @@ def test_mode_and_content_are_brought_back(managed_files, entry, tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_link_to_a_folder_is_a_folder(managed_files, entry, tmp_path):
+    (tmp_path / "larger").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "larger")
+    wanted = entry(tmp_path / "home", state="directory", mode="0711")
+    assert managed_files.converge(wanted, dry=False)
+    assert (tmp_path / "larger").stat().st_mode & 0o777 == 0o711
+    assert not managed_files.converge(wanted, dry=False)
+    assert (tmp_path / "home").is_symlink()
+
+
 def test_absent_removes_folders_and_files(managed_files, entry, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/file").touch()

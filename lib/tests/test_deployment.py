@@ -48,6 +48,7 @@ def test_one_machine_has_both_roles(checkout):
     on = target.load(checkout, "local")
     assert on.roles == ALONE
     assert (on.nodes[0].connection, on.load, on.databases) == ("local", on.nodes, on.nodes)
+    assert on.nodes[0].address == "127.0.0.1"
 
 
 def test_the_example_names_two_nodes_and_how_to_reach_them(checkout):
@@ -78,6 +79,11 @@ def test_a_node_may_have_several_roles_and_a_role_several_nodes(checkout):
     assert [node.name for node in on.having("db.standby", "db.primary")] == ["db2", "db1"]
     assert [node.name for node in on.load] == ["app1", "load1"]
     assert [node.name for node in on.databases] == ["db1", "db2"]
+    # without an address, ssh connects to the name, as Ansible does
+    assert {(node.address, node.connection) for node in on.load} == {
+        ("app1", "ssh"),
+        ("load1", "ssh"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -307,6 +313,9 @@ def test_every_inventory_is_a_deployment(checkout):
         assert on.load, name
         hosts = YAML(typ="safe").load(checkout.inventories / name / "hosts.yml")
         assert set(hosts) <= {"db", "app", "load"}, name
+        if len(on.nodes) > 1:  # on loopback no other node would reach it
+            of_databases = checkout.inventories / name / "group_vars/db.yml"
+            assert "postgres_listen_address" in YAML(typ="safe").load(of_databases), name
 
 
 def _failed(host: str, task: str, **result: object) -> dict:

@@ -28,11 +28,11 @@ class Mount:
 def mounts_at(proc: Path, point: Path) -> list[Mount]:
     """Return the mounts at exactly this path, lowest first."""
     found = []
-    for line in (proc / "self" / "mountinfo").read_text().splitlines():
-        # id parent MAJ:MIN root point options [fields...] - type source superblock-options:
-        # proc_pid_mountinfo(5)
+    for line in (proc / "self" / "mountinfo").read_text(errors="replace").splitlines():
+        # id parent MAJ:MIN root point options [fields...] - type source superblock-options, where the
+        # source may be empty: proc_pid_mountinfo(5)
         left, _, right = line.partition(" - ")
-        fields, (type_, source, super_options) = left.split(), right.split()[:3]
+        fields, (type_, source, super_options) = left.split(), right.split(" ")[:3]
         if _unescape(fields[4]) == str(point):
             found.append(Mount(fields[2], point, source, type_, f"{fields[5]},{super_options}"))
     return found

@@ -133,9 +133,10 @@ class Engine:
         }
 
     def snapshot(self, key: str) -> dict[str, Any]:
-        """Copy the data directory of the stopped engine.
+        """Copy the data directory of the stopped engine, in place of the key's snapshot if any.
 
-        Raises AgentError if the key has a snapshot already.
+        An engine on several nodes has one on each. If one of them fails, the others' are of a load
+        that is gone.
         """
         self._require_down()
         began = time.monotonic()

@@ -95,8 +95,11 @@ class Sampler:
         return _device_stat(self.disk_source) if self.disk_source else None
 
     def _network(self) -> dict[str, int | None]:
-        """Return the total bytes and speed of the host's links; the speed is null if one has none."""
-        speeds = [_speed(link) for link in self.links]
+        """Return the total bytes of the host's links, and the speed of those that are connected.
+
+        The speed is null if one of these has none.
+        """
+        speeds = [_speed(link) for link in self.links if _is_connected(link)]
         return {
             **{
                 name: sum(int((link / "statistics" / name).read_text()) for link in self.links)
@@ -208,6 +211,13 @@ def _links(root: Path) -> list[Path]:
     found = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     every = [path for path in found if path.name != "lo"]
     return [path for path in every if (path / "device").exists()] or every
+
+
+def _is_connected(link: Path) -> bool:
+    try:
+        return (link / "operstate").read_text().strip() not in ("down", "lowerlayerdown")
+    except OSError:
+        return True
 
 
 def _speed(link: Path) -> int | None:

@@ -35,10 +35,9 @@ class Snapshots:
         return path
 
     def take(self, key: str) -> dict[str, Any]:
-        """Copy the data directory. Raises AgentError if the key has a snapshot already."""
+        """Copy the data directory, in place of the snapshot that the key may have."""
         target = self._path(key)
-        if target.exists():
-            raise AgentError(f"engine {self.config.engine} has a snapshot {key!r} already")
+        delete_tree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         self._copy(self.config.data_dir, target)
         return _describe(target)

@@ -119,7 +119,7 @@ def stat_fields(proc: Path, pid: int | str) -> list[str] | None:
     spaces and parentheses: proc_pid_stat(5).
     """
     try:
-        return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return _text(proc / str(pid) / "stat").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -145,7 +145,7 @@ def processes_of(proc: Path, uid: int) -> list[Process]:
         if not entry.name.isdigit():
             continue
         try:
-            status = (entry / "status").read_text()
+            status = _text(entry / "status")
         except (FileNotFoundError, ProcessLookupError):
             continue
         real_uid = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
@@ -187,9 +187,14 @@ def kill_all(proc: Path, pids: Callable[[], list[int]], what: str) -> int:
 def describe(proc: Path, pid: int) -> str:
     """Return a process's pid and name, such as "pid 12 (postgres)"."""
     try:
-        return f"pid {pid} ({(proc / str(pid) / 'comm').read_text().strip()})"
+        return f"pid {pid} ({_text(proc / str(pid) / 'comm').strip()})"
     except OSError:
         return f"pid {pid}"
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file with a process's name, which the kernel cuts within a character."""
+    return path.read_text(errors="replace")
 
 
 # Ports

@@ -184,13 +184,15 @@ def _node(
     manager: InventoryManager, variables: VariableManager, name: str, roles: tuple[str, ...]
 ) -> Node:
     facts = variables.get_vars(host=manager.get_host(name))
-    address = str(facts.get("ansible_host", "127.0.0.1"))
+    is_local = facts.get("ansible_connection") == "local"
+    # without ansible_host Ansible connects to the name
+    address = str(facts.get("ansible_host", "127.0.0.1" if is_local else name))
     return Node(
         name=name,
         roles=roles,
         address=address,
         peer_address=str(facts.get("benchlab_address", address)),
-        connection="local" if facts.get("ansible_connection") == "local" else "ssh",
+        connection="local" if is_local else "ssh",
         user=facts.get("ansible_user"),
         port=int(facts.get("ansible_port", 22)),
         key_file=facts.get("ansible_ssh_private_key_file"),

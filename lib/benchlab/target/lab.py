@@ -27,6 +27,10 @@ FOLDER = Path("/var/lib/benchlab-lab")
 _BRIDGE = "benchlab-lab"
 _CGROUP = Path("/sys/fs/cgroup")
 
+#: "1": what a bridge forwards passes the machine's firewall, too. Docker sets it, and has the firewall
+#: drop what no rule accepts.
+_FILTERED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+
 #: Hierarchies of cgroup v1 in which a host sees its own group as the root. blkio is not among them, as
 #: its limits are set in its root.
 _HIERARCHIES = ("cpu", "cpuacct", "memory", "unified")
@@ -218,6 +222,7 @@ class Lab:
             except TargetError as error:
                 errors.append(str(error))
         _unplug(_BRIDGE)
+        _forward("-D")
         if errors:
             raise TargetError("; ".join(errors))
         shutil.rmtree(self.folder)
@@ -227,11 +232,13 @@ class Lab:
         addresses = {node.name: node.address for node in deployment.nodes}
         self._write_keys(list(addresses.values()))
         base = self._base()
-        _unplug(_BRIDGE)  # the bridge of a killed lab
+        _unplug(_BRIDGE)  # the bridge of a killed lab, and its rule
+        _forward("-D")
         _ip(f"link add {_BRIDGE} type bridge")
         network, _, _ = deployment.nodes[0].address.rpartition(".")
         _ip(f"address add {network}.1/24 dev {_BRIDGE}")
         _ip(f"link set {_BRIDGE} up")
+        _forward("-I")
         if _unified():
             (_CGROUP / "cgroup.subtree_control").write_text("+cpu +memory +io")
         for name, address in addresses.items():
@@ -343,6 +350,14 @@ def _unplug(link: str) -> None:
     with suppress(TargetError):  # it may disappear meanwhile
         _ip(f"link delete {link}")
     _wait(lambda: not Path("/sys/class/net", link).exists(), f"no interface {link}")
+
+
+def _forward(change: str) -> None:
+    """Have a firewall that sees what bridges forward accept it on the lab's; ``-D`` takes that back."""
+    if not _FILTERED.exists() or _FILTERED.read_text().strip() != "1":
+        return
+    with suppress(TargetError):  # there is no such rule to delete, or no iptables, so no Docker
+        _run("iptables", "-w", change, "FORWARD", "-i", _BRIDGE, "-o", _BRIDGE, "-j", "ACCEPT")
 
 
 def _ip(command: str) -> None:

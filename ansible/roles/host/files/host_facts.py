@@ -93,10 +93,10 @@ def collect_filesystem(home):
     """Type, mount point and mount options of the file system that holds ``home``."""
     number = Path(home).stat().st_dev
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    for line in reversed((PROC / "self/mountinfo").read_text().splitlines()):
+    for line in reversed((PROC / "self/mountinfo").read_text(errors="replace").splitlines()):
         own, _, common = line.partition(" - ")
         _, _, device, _, point, options, *_ = own.split()
-        kind, _, super_options = common.split()
+        kind, _, super_options = common.split(" ")[:3]  # the second one may be empty
         if device == wanted and Path(home).is_relative_to(point):
             every = dict.fromkeys([*options.split(","), *super_options.split(",")])
             return {

@@ -7,8 +7,14 @@ dir=$1 suite=$2 package=$3
 draft=$dir.partial
 rm -rf "$draft"
 trap 'rm -rf "$draft"' EXIT
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
-debootstrap --variant=minbase --download-only --include="$package" "$suite" "$draft/fetched" "$mirror" >&2
+# the distribution's own mirror, since other sources of packages may come before it; without, debootstrap's
+mirror=$(
+    . /etc/os-release
+    case $ID in ubuntu) origin=Ubuntu ;; *) origin=Debian ;; esac
+    apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Origin: $origin" "Codename: $VERSION_CODENAME" |
+        grep '^http' | head -n 1
+)
+debootstrap --variant=minbase --download-only --include="$package" "$suite" "$draft/fetched" ${mirror:+"$mirror"} >&2
 for file in "$draft"/fetched/var/cache/apt/archives/lib*.deb \
     "$draft"/fetched/var/cache/apt/archives/zlib1g_*.deb \
     "$draft"/fetched/var/cache/apt/archives/mysql-*.deb; do
