@@ -169,6 +169,16 @@ def test_on_one_host_engine_and_client_share_the_cpu(larger):
     assert not apart["CPU of the engine"]["binds"]
 
 
+def test_engine_and_client_bind_together_if_each_is_the_larger_user_in_turn():
+    used = IDLE | {
+        "CPU of the engine": [0.51, 0.47] * (SECONDS // 2),
+        "CPU of the client": [0.47, 0.50] * (SECONDS // 2),
+    }
+    row = attributed(used)["CPU of the engine"]
+    assert row["binds"]
+    assert row["pressure"] == pytest.approx(0.975)
+
+
 def test_others_on_the_host_leave_less_of_the_cpu():
     """At 75 % of its limit the engine has all that there is: 0.4 of the host's 2 cores are others'."""
     used = IDLE | {"CPU of the engine": 0.65}
@@ -428,6 +438,26 @@ def test_the_node_whose_resource_is_used_up_is_named(node, resource, sessions):
     rows = Counter(frame["resource"])
     assert (rows["disk write bandwidth"], rows["CPU of the client"], rows["network"]) == (2, 2, 4)
     assert rows["commit latency"] == 1
+
+
+def test_what_binds_on_two_nodes_in_turn_binds_for_the_time_of_both():
+    def busy(first: int, last: int) -> list[float]:
+        return [0.97 if first <= second < last else 0.1 for second in range(SECONDS)]
+
+    nodes = {
+        "db1": ENGINE | {"CPU of the engine": busy(0, 4)},
+        "load1": {"CPU of the client": busy(4, 7)},
+        "load2": {"CPU of the client": busy(7, 10)},
+    }
+    cores = [{"node": name, "fact": "cores", "value": "2"} for name in nodes]
+    samples_of_all = pl.concat([on(name, used) for name, used in nodes.items()])
+    tables = {"run": run(), "host": pl.DataFrame(cores), "os_sample": samples_of_all}
+    frame = attribute(tables, MANY)
+    row = frame.filter("binds").row(0, named=True)
+    assert row["resource"] == "CPU of the client"
+    assert row["node"] in ("load1", "load2")
+    shares = dict(frame.group_by("resource").agg(pl.col("share").sum()).iter_rows())
+    assert row["share"] < shares["CPU of the engine"] < shares["CPU of the client"]
 
 
 def test_a_standby_that_nobody_waits_for_does_not_bind():

@@ -71,6 +71,9 @@ AT_16_HIGH, AT_16_LOW = ({16: values[16]} for values in (HIGH, LOW))
 
 MIXED = curve(100, 90, 400)
 
+#: The article's 1,024 clients.
+FAR_END = {256: around(100)}
+
 #: test, of the tuned and the default variant → verdict, found, where.
 DECIDED = {
     "above everywhere": ({"test": "above"}, HIGH, LOW, "reproduced", "2.00 ("),
@@ -105,8 +108,8 @@ DECIDED = {
     ),
     "greatest ratio": (
         {"test": "ratio", "at": "greatest", "value": 4},
-        curve(100, 400, 100),
-        curve(50, 100, 100),
+        curve(100, 400, 100) | FAR_END,
+        curve(50, 100, 100) | FAR_END,
         "reproduced",
         "4.00 (",
         "4 clients (the article's 16)",
@@ -120,11 +123,19 @@ DECIDED = {
     ),
     "least ratio": (
         {"test": "ratio", "at": "least", "value": 1},
-        curve(100, 400, 100),
-        curve(50, 100, 100),
+        curve(100, 400, 100) | FAR_END,
+        curve(50, 100, 90) | FAR_END,
         "reproduced",
         "1.00 (",
-        "16 clients (the article's 64)",
+        "256 clients (the article's 1,024)",
+    ),
+    "greatest ratio without the far end, where it may be greater": (
+        {"test": "ratio", "at": "greatest", "value": 4},
+        curve(100, 400, 100),
+        curve(50, 100, 100),
+        "inconclusive",
+        "4.00 (",
+        "512, 1,024 clients were not run",
     ),
     "rises": (
         {"test": "change", "start": 4, "end": 64, "direction": "rises", "by": 3},
@@ -835,6 +846,9 @@ def test_a_bottleneck_counts_where_it_is_claimed(bound):
 def test_one_trial_shows_no_bottleneck(bound):
     one = bound({4: [DISK]})
     assert (one.verdict, one.found, one.trials_needed) == ("inconclusive", DISK, 2)
+    # and takes nothing from what others show
+    one = bound({4: [DISK], 16: [CPU] * 3})
+    assert (one.verdict, one.trials_needed) == ("not reproduced", None)
 
 
 @pytest.mark.parametrize(("resource", "confidence"), [("unknown", 1), (DISK, 0.4)])

@@ -47,6 +47,32 @@ def test_equivalence_is_where_the_interval_lies(a, b, value, tolerance):
     assert wider in (found, Answer.OPEN)
 
 
+def test_equal_trials_are_exact_only_if_they_cannot_differ():
+    equal = [2.0, 2.0]
+    assert not stats.ratio(equal, equal).is_exact
+    measured = stats.Sample(equal, None, is_exact=True)
+    assert stats.ratio(measured, measured).is_exact
+    assert not stats.ratio(measured, equal).is_exact
+
+
+def test_what_holds_everywhere_is_by_chance_if_it_is_anywhere():
+    exact, chance = Estimate(2, 2, 2, 2, is_exact=True), Estimate(3, 2.5, 3.5, 2)
+    numbers = {1: exact, 4: chance, 16: exact}
+    decision = stats.everywhere(
+        numbers, lambda at, _: numbers[at], lambda one: stats.exceeds(one, 1)
+    )
+    assert (decision.answer, decision.at, decision.unsure) == (Answer.HOLDS, 4, {})
+
+
+def test_every_open_place_is_named():
+    wide = Estimate(2, 0.5, 8, 2)
+    numbers = {1: wide, 4: Estimate(3, 2.5, 3.5, 2), 16: wide}
+    decision = stats.everywhere(
+        numbers, lambda at, _: numbers[at], lambda one: stats.exceeds(one, 1)
+    )
+    assert (decision.answer, decision.at, list(decision.unsure)) == (Answer.OPEN, 1, [1, 16])
+
+
 def test_without_an_interval_nothing_is_equivalent_or_otherwise():
     assert stats.equivalent(stats.ratio([2.0], [1.0]), 2, 1.1) == Answer.OPEN
     assert stats.equivalent(stats.ratio([2.0], [1.0]), 9, 1.1) == Answer.OPEN

@@ -328,6 +328,8 @@ def _of_values(
 
     decision = stats.everywhere(covered.here, estimate, answer_to, evidence.confidence)
     number, where = decision.number, _clients(evidence, decision.at)
+    if test.at == "peak" and (rest := evidence.not_run(curve)):
+        where += f"; {_not_run(rest)}"
     if decision.answer is Answer.OPEN and not all(curve[decision.at]):
         where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
