@@ -203,8 +203,23 @@ def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean of independent simulations."""
-    return float(np.asarray(values, dtype=float).std(ddof=1)) / sqrt(len(values))
+    """Return the standard error of the mean of independent simulations.
+
+    If each found 0, or each found 1, it is that of a share: the next one might find something else.
+    """
+    sample, n = np.asarray(values, dtype=float), len(values)
+    if sample.min() == sample.max() in (0, 1):
+        return error_of_share(int(sample.sum()), n)
+    return float(sample.std(ddof=1)) / sqrt(n)
+
+
+def error_of_share(count: int, n: int) -> float:
+    """Return the standard error of a share, which is not 0 even if all or none of n are counted.
+
+    It is calculated with two more of either kind (Agresti & Coull, American Statistician 52(2), 1998).
+    """
+    nearer = (count + 2) / (n + 4)
+    return sqrt(nearer * (1 - nearer) / (n + 4))
 
 
 def _judged(

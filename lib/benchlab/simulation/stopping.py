@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from benchlab.gate import steady
-from benchlab.simulation.coverage import SEED, standard_error
+from benchlab.simulation.coverage import SEED, error_of_share, standard_error
 
 #: Number of simulated runs of each case.
 RUNS = 300
@@ -96,14 +96,8 @@ def stopping(name: str, variation: float, dependence: float, runs: int = RUNS) -
 
 
 def _share(name: str, found: pl.Series) -> dict[str, float]:
-    """Return a share with its standard error, which is not 0 even if all or none are counted.
-
-    The error is calculated with two more of either kind (Agresti & Coull, American Statistician 52(2),
-    1998).
-    """
-    n = len(found) + 4
-    nearer = (found.sum() + 2) / n
-    return {name: found.mean(), f"{name}_error": sqrt(nearer * (1 - nearer) / n)}
+    """Return a share with its standard error."""
+    return {name: found.mean(), f"{name}_error": error_of_share(found.sum(), len(found))}
 
 
 def _run(
