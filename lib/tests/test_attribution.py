@@ -442,7 +442,7 @@ def test_the_node_whose_resource_is_used_up_is_named(node, resource, sessions):
 
 def test_what_binds_on_two_nodes_in_turn_binds_for_the_time_of_both():
     def busy(first: int, last: int) -> list[float]:
-        return [0.97 if first <= second < last else 0.1 for second in range(SECONDS)]
+        return [1.0 if first <= second < last else 0.8 for second in range(SECONDS)]
 
     nodes = {
         "db1": ENGINE | {"CPU of the engine": busy(0, 4)},
