@@ -92,8 +92,8 @@ def converge(entry, dry):
             return True
         raise
     if entry["state"] == "directory":
-        if found and Path(path).is_dir():  # a link to a folder, on a larger disk for example, is one, too
-            found = os.stat(path)
+        if found and Path(path).is_dir():  # so is a link to one, on a larger disk for example
+            found = Path(path).stat()
         mode = int(entry["mode"] or "0755", 8)
         right = bool(found) and stat.S_ISDIR(found.st_mode)
         if not right and not dry:
