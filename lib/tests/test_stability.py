@@ -60,9 +60,9 @@ def test_a_claim_that_one_rerun_lacks_is_not_compared():
 
 INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
 #: The tuning as strong as the article says, and as good as none.
-PLAIN = {4: [50.0, 51.0, 52.0], 16: [100.0, 101.0, 102.0]}
-STRONG = {INSERT: PLAIN, TUNED: {4: [225.0, 229.5, 234.0], 16: [450.0, 454.5, 459.0]}}
-WEAK = {INSERT: PLAIN, TUNED: {4: [50.0, 51.0, 52.0], 16: [101.0, 102.0, 103.0]}}
+PLAIN = {4: [50.0, 51.0, 52.0], 256: [100.0, 101.0, 102.0]}
+STRONG = {INSERT: PLAIN, TUNED: {4: [225.0, 229.5, 234.0], 256: [450.0, 454.5, 459.0]}}
+WEAK = {INSERT: PLAIN, TUNED: {4: [50.0, 51.0, 52.0], 256: [101.0, 102.0, 103.0]}}
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
 
 
 def test_noise_is_that_of_the_trials(measured):
-    at_16 = {curve: {16: trials[16]} for curve, trials in STRONG.items()}
+    at_16 = {curve: {16: trials[256]} for curve, trials in STRONG.items()}
     store = measured(at_16 | {("oceanbase", "tuned", "oltp_write_only"): {16: [7.0]}})
     found = noise.table(rerun(store)).rows_by_key("variant", named=True, unique=True)
     assert set(found) == {"default", "tuned"}  # a point with one trial says nothing
