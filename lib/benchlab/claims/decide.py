@@ -273,7 +273,7 @@ def _position(
         answer,
         found,
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
-        trials_needed=_most(map(planned, rivals)),
+        trials_needed=_most_trials(map(planned, rivals)),
     )
 
 
@@ -333,7 +333,7 @@ def _of_values(
     if decision.answer is Answer.OPEN and not all(curve[decision.at]):
         where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
-    needed = _most(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
+    needed = _most_trials(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
     finding = Finding(decision.answer, found, number, where, needed)
     return finding.within(covered, decision.at)
 
@@ -575,7 +575,7 @@ def _of_decision(
     bounds: tuple[float, ...],
 ) -> Finding:
     """Return what the ratios of two curves show; all that are open need their trials."""
-    needed = _most(
+    needed = _most_trials(
         _more_than(one.n, stats.trials_to_tell(above[at], below[at], bounds, evidence.confidence))
         for at, one in decision.unsure.items()
     )
@@ -583,7 +583,7 @@ def _of_decision(
     return Finding(decision.answer, words.estimated(number), number, where, needed)
 
 
-def _most(trials: Iterable[int | None]) -> int | None:
+def _most_trials(trials: Iterable[int | None]) -> int | None:
     """Return the highest number of trials; ``None``: there is none, or one is unknown."""
     needed = list(trials)
     return None if None in needed else max(needed, default=None)

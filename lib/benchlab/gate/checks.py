@@ -1,5 +1,6 @@
 """Rows of ``gate``: the checks of a run, whether it passed them, and what was found."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 
@@ -57,6 +58,17 @@ LEAST_OFFERED = 0.95
 #: Largest share of the host's CPU that others than engine and load may use. On a quiet host of two
 #: cores interrupts and benchlab's own observers take up to 0.13.
 MOST_FOREIGN = 0.25
+
+
+def of_run(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame | None:
+    """Return the checks of a run that ended well, of whatever kind; ``None``: its kind has none.
+
+    Columns: :data:`SCHEMA`. Arguments: see :func:`checks`.
+    """
+    intervention = tables["run"]["intervention"].item()
+    if intervention is None:
+        return checks(tables, writes)
+    return of_single_writes(tables) if "writes" in json.loads(intervention) else None
 
 
 def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """Make the reference result set and what depends on it: notebook outputs, a picture, simulations."""
 
-import json
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -104,15 +103,11 @@ def check_again(repo: Repo, folder: Path) -> None:
 
 
 def _checked(repo: Repo, shipped: Store, run: dict[str, Any]) -> pl.DataFrame | None:
-    """Return the checks of a run as when it was added to a store; ``None``: it has none."""
+    """Return the checks of a run as when it was added to a store."""
     of_run = {name: shipped.table(name, run["run_id"]) for name in checks.TABLES}
     tables = {name: frame for name, frame in of_run.items() if not frame.is_empty()}
-    if run["intervention"] is None:
-        workload = study.load(repo, run["study"]).workloads[run["workload"]]
-        return checks.checks(tables, workload.writes)
-    if "writes" in json.loads(run["intervention"]):
-        return checks.of_single_writes(tables)
-    return None
+    workload = study.load(repo, run["study"]).workloads[run["workload"]]
+    return checks.of_run(tables, workload.writes)
 
 
 def judge_again(repo: Repo, folder: Path) -> None:

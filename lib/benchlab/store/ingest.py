@@ -42,7 +42,7 @@ from benchlab.store import writer
 from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
 from benchlab.study import strict
-from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
+from benchlab.study.intervention import LimitBlocks, OutcomeChecks
 from benchlab.study.roles import APP, LOAD, PRIMARY, is_database
 
 #: Content of benchlab's own captures.
@@ -190,10 +190,8 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     if totals:
         of_run = pl.lit(record.run_id).alias("run_id")
         tables["attribution"] = attribution.attribute(tables).with_columns(of_run)
-        if record.trial.intervention is None:
-            tables["gate"] = checks.checks(tables, workload.writes).with_columns(of_run)
-        elif isinstance(record.trial.intervention, SingleWrites):
-            tables["gate"] = checks.of_single_writes(tables).with_columns(of_run)
+        if (gate := checks.of_run(tables, workload.writes)) is not None:
+            tables["gate"] = gate.with_columns(of_run)
     return tables
 
 
