@@ -141,7 +141,7 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
             _say(f"  {claim.id}: {reason}")
         profile = spec.profile(selection.profile)
         if profile.most_trials:
-            _say(f"points of claims that stay open then get up to {profile.most_trials} trials")
+            _say(f"points of inconclusive claims then get up to {profile.most_trials} trials")
         if profile.trials < 2:
             _say("one trial has no interval: claims about a ratio will be inconclusive")
 
@@ -151,9 +151,10 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
 def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan.
 
-    Runs that were not steady, not alone, or on a host of another speed are repeated once. If the
-    profile has `most_trials`, points of claims that are still open get further trials. Of several
-    studies, one whose target cannot run it is left out.
+    In a profile with `longest_s`, a run that was not steady, shared the CPU, or ran while the host
+    had another speed is repeated once. In a profile with `most_trials`, the points of inconclusive
+    claims get further trials. If several studies are selected, those that their target cannot run
+    are left out.
     """
     from benchlab.claims import audit, published
 
@@ -185,7 +186,7 @@ def _run(checkout: Repo, selection: Selection, then: list[Selection]) -> int:
 
     last = outcome = sweep.run(checkout, selection, console, then=then)
     if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
-        console.print(f"{selection.study}: further trials, where claims are open")
+        console.print(f"{selection.study}: further trials for inconclusive claims")
         last = sweep.run(checkout, selection, console, further.planned, then)
         outcome = outcome + last
     if outcome:
@@ -330,8 +331,9 @@ def verdicts(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Another rerun to compare with: a store, or a folder that `export` wrote. More than"
-            " a twentieth of verdicts that differ, or one that is the opposite, is exit code 1."
+            help="Another rerun to compare with: a store, or a folder that `export` wrote. The exit"
+            " code is 1 if fewer than 95 % of the verdicts are the same, or two are opposite. Chance"
+            " alone lets up to a fifth differ; the paper's appendix has the share of each study."
         ),
     ] = None,
     why: Annotated[
@@ -344,7 +346,7 @@ def verdicts(
         bool,
         typer.Option(
             "--record",
-            help="Also add the verdicts to data/reruns.csv: every paper compares its own with these.",
+            help="Also add the verdicts to data/reruns.csv, with which papers compare theirs.",
         ),
     ] = False,
 ) -> None:
@@ -358,8 +360,7 @@ def verdicts(
     from benchlab.store import ingest
 
     if why and (against or record):
-        other = "--against compares" if against else "--record keeps"
-        raise BenchlabError(f"--why explains one verdict and {other} all: name one of them")
+        raise BenchlabError("--why cannot be combined with --against or --record")
     checkout = repo.find()
     ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
@@ -679,11 +680,11 @@ def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
             f" {other.verdict} ({other.found or other.reason})"
         )
     same = found.testable - len(found.differing)
-    _say(f"{same} of {found.testable} testable claims have the same verdict twice")
+    _say(f"{same} of {found.testable} testable claims have the same verdict in both")
     if not found.is_stable:
         raise BenchlabError(
-            f"verdicts are not stable: {found.same_share:.0%} are the same (at least"
-            f" {stability.LEAST_SAME:.0%} must be), {found.opposite} are the opposite"
+            f"the two reruns differ: {found.same_share:.0%} of the verdicts are the same (at least"
+            f" {stability.LEAST_SAME:.0%} must be), {found.opposite} are opposite"
         )
 
 

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,27 +79,43 @@ def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:
     return planning.planned(checkout, Selection(name, profile), study.load(checkout, name))
 
 
+@cache  # in pure Python a study takes a second
+def _content(text: str) -> dict:
+    return YAML(typ="safe").load(text)
+
+
+def study_content(name: str = STUDY, studies: Path = ROOT / "paper/studies") -> dict:
+    """Return a copy of the content of a study's file."""
+    return deepcopy(_content((studies / f"{name}.yml").read_text()))
+
+
+@contextmanager
+def edited_study(checkout: Repo, name: str = STUDY) -> Iterator[dict]:
+    """Yield the content of a study's file in a checkout; write it when the block ends."""
+    spec = study_content(name, checkout.studies)
+    yield spec
+    yaml = YAML(typ="safe")
+    yaml.sort_base_mapping_type_on_output = False  # engines and variants keep their order
+    yaml.dump(spec, checkout.studies / f"{name}.yml")
+
+
 def share_trials(checkout: Repo) -> None:
     """Let the first study's profile `quick` have trials of `standard`, of three, among its own."""
-    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-    spec = yaml.load(path)
-    standard = spec["profiles"]["standard"]
-    standard["trials"] = 3
-    spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
-    yaml.dump(spec, path)
+    with edited_study(checkout) as spec:
+        standard = spec["profiles"]["standard"]
+        standard["trials"] = 3
+        spec["profiles"]["quick"] = {**standard, "concurrency": [1, 16], "trials": 1}
 
 
 def measure_all_points(checkout: Repo, name: str) -> None:
     """Let a study's profile `standard` have three trials of all points, however short its own is."""
-    path, yaml = checkout.studies / f"{name}.yml", YAML()
-    spec = yaml.load(path)
-    spec["profiles"][MEASURED_PROFILE]["trials"] = 3
-    spec["matrix"] = [
-        {key: value for key, value in block.items() if key != "profiles"}
-        for block in spec["matrix"]
-        if "envelope" in block or "paper" in block.get("profiles", ["paper"])
-    ]
-    yaml.dump(spec, path)
+    with edited_study(checkout, name) as spec:
+        spec["profiles"][MEASURED_PROFILE]["trials"] = 3
+        spec["matrix"] = [
+            {key: value for key, value in block.items() if key != "profiles"}
+            for block in spec["matrix"]
+            if "envelope" in block or "paper" in block.get("profiles", ["paper"])
+        ]
 
 
 def set_claims(
@@ -106,29 +125,25 @@ def set_claims(
 
     ``more`` are further keys of each claim.
     """
-    path = checkout.studies / f"{name}.yml"
-    spec = YAML(typ="safe").load(path)
-    spec["claims"] = [
-        {
-            "id": f"c{number}",
-            "where": "here",
-            "claim": "So it is.",
-            "kind": kind,
-            "decided_by": test,
-        }
-        | more
-        for number, test in enumerate(tests)
-    ]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(spec, stream)
+    with edited_study(checkout, name) as spec:
+        spec["claims"] = [
+            {
+                "id": f"c{number}",
+                "where": "here",
+                "claim": "So it is.",
+                "kind": kind,
+                "decided_by": test,
+            }
+            | more
+            for number, test in enumerate(tests)
+        ]
 
 
 def leave_claims_only(checkout: Repo, name: str) -> None:
     """Let a study be one that is not rerun yet, whose file has its article's claims only."""
-    path, yaml = checkout.studies / f"{name}.yml", YAML(typ="safe")
-    content = yaml.load(path)
-    with path.open("w") as stream:
-        yaml.dump({key: content[key] for key in ("study", "article", "claims")}, stream)
+    with edited_study(checkout, name) as spec:
+        for key in spec.keys() - {"study", "article", "claims"}:
+            del spec[key]
 
 
 def judged(checkout: Repo, found: Rerun, test: dict, kind: str = "mechanism") -> Judgement:
@@ -372,7 +387,7 @@ def cgroups(pattern: str) -> list[str]:
 
 def mini_study() -> dict:
     """Return the small study: all engines and variants, one workload, two clients."""
-    spec = YAML(typ="safe").load(ROOT / "paper/studies" / f"{STUDY}.yml")
+    spec = study_content()
     # they name engines that the small studies lack, and their article is another's
     del spec["claims"], spec["interventions"], spec["article"]["file"]
     # where TiDB can be had, it would be a download of hundreds of MB

@@ -138,8 +138,8 @@ def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, opt
     ("arguments", "said"),
     [
         ("lab up --target local", "target local is no lab: its hosts exist already"),
-        ("verdicts spec_tree --why postgres_wins --against other", "name one of them"),
-        ("verdicts spec_tree --why postgres_wins --record", "name one of them"),
+        ("verdicts spec_tree --why postgres_wins --against other", "cannot be combined"),
+        ("verdicts spec_tree --why postgres_wins --record", "cannot be combined"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):

@@ -7,8 +7,15 @@ from benchlab.claims.judge import judge
 from benchlab.gate.steady import WRITEBACK_S
 from benchlab.run import estimate
 from benchlab.study.claims import ABSOLUTE
-from conftest import MEASURED_PROFILE, STUDY, measure_all_points, planned, rerun, set_claims
-from ruamel.yaml import YAML
+from conftest import (
+    MEASURED_PROFILE,
+    STUDY,
+    edited_study,
+    measure_all_points,
+    planned,
+    rerun,
+    set_claims,
+)
 
 SERIES = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 
@@ -80,10 +87,8 @@ def of_claim(checkout):
 
     def load(test: dict, warmup_s: int = WRITEBACK_S) -> study.Study:
         set_claims(checkout, [test if test["test"] == "none" else {"of": SERIES} | test])
-        path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-        spec = yaml.load(path)
-        spec["profiles"]["quick"]["warmup_s"] = warmup_s
-        yaml.dump(spec, path)
+        with edited_study(checkout) as spec:
+            spec["profiles"]["quick"]["warmup_s"] = warmup_s
         return study.load(checkout, STUDY)
 
     return load

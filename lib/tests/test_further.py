@@ -7,8 +7,7 @@ from benchlab.errors import StudyError
 from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.stats import Estimate, trials_to_narrow
-from conftest import MEASURED_PROFILE, STUDY, rerun, set_claims
-from ruamel.yaml import YAML
+from conftest import MEASURED_PROFILE, STUDY, edited_study, rerun, set_claims
 
 ONE = {"engine": "postgres", "variant": "tuned", "workload": "oltp_write_only"}
 OTHER = ONE | {"variant": "default"}
@@ -33,11 +32,8 @@ def added(checkout, measured):
     def plan(test: dict, runs: dict, most: int | None = 8) -> dict[tuple, list[int]]:
         set_claims(checkout, [test], "order")
         store = measured({key[:3]: values for key, values in runs.items()})
-        path = checkout.studies / f"{STUDY}.yml"
-        content = YAML(typ="safe").load(path)
-        content["profiles"][MEASURED_PROFILE] |= {"most_trials": most} if most else {}
-        with path.open("w") as stream:
-            YAML(typ="safe").dump(content, stream)
+        with edited_study(checkout) as content:
+            content["profiles"][MEASURED_PROFILE] |= {"most_trials": most} if most else {}
         spec = study.load(checkout, STUDY)
         planner = planning.planner(checkout, Selection(STUDY, MEASURED_PROFILE), spec)
         base = planner.plan("local")
@@ -108,11 +104,9 @@ def test_a_profile_without_them_has_none(added):
 def test_the_plan_with_them_is_the_plan_and_then_they(checkout, measured):
     set_claims(checkout, [ABOVE], "order")
     measured({TUNED[:3]: times(1.2), DEFAULT[:3]: times(1)}).close()
-    path, selection = checkout.studies / f"{STUDY}.yml", Selection(STUDY, MEASURED_PROFILE)
-    content = YAML(typ="safe").load(path)
-    content["profiles"][MEASURED_PROFILE]["most_trials"] = 8
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(content, stream)
+    selection = Selection(STUDY, MEASURED_PROFILE)
+    with edited_study(checkout) as content:
+        content["profiles"][MEASURED_PROFILE]["most_trials"] = 8
     spec = study.load(checkout, STUDY)
     plain = planning.planned(checkout, selection, spec)
     whole = further.planned(checkout, selection, spec)
@@ -131,11 +125,9 @@ def test_without_runs_there_are_none(checkout):
 
 
 def test_most_trials_are_more_than_those_of_every_point(checkout):
-    path = checkout.studies / f"{STUDY}.yml"
-    content = YAML(typ="safe").load(path)
-    content["profiles"]["standard"]["most_trials"] = content["profiles"]["standard"]["trials"]
-    with path.open("w") as stream:
-        YAML(typ="safe").dump(content, stream)
+    with edited_study(checkout) as content:
+        standard = content["profiles"]["standard"]
+        standard["most_trials"] = standard["trials"]
     with pytest.raises(StudyError, match=r"most_trials.*is not more than trials, 2"):
         study.load(checkout, STUDY)
 

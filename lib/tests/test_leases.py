@@ -17,11 +17,10 @@ from benchlab.store import ingest, metrics, open_store
 from benchlab.studies import cached_tables
 from benchlab.study.claims import Share
 from benchlab.study.intervention import SingleWrites
-from conftest import CAPTURES, STUDY, editable, judged, planned, rerun
+from conftest import CAPTURES, STUDY, editable, edited_study, judged, planned, rerun
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 REQUESTED = SingleWrites(writes=4, every_s=8)
 
@@ -196,8 +195,6 @@ def test_throughput_is_that_of_whole_periods(written):
 
 
 def test_readers_gain_is_told_by_the_time_between_writes(checkout, close_run):
-    path, yaml = checkout.studies / "cached_tables.yml", YAML()
-    spec = yaml.load(path)
     block = {
         "engines": ["tidb"],
         "variants": ["plain", "cached"],
@@ -205,10 +202,10 @@ def test_readers_gain_is_told_by_the_time_between_writes(checkout, close_run):
         "concurrency": 32,
     }
     # a period of eight seconds is longer than the runs that `close_run` leaves
-    spec["single_writes"] = [
-        block | {"single_writes": {"writes": 2, "every_s": every_s}} for every_s in (4, 8)
-    ]
-    yaml.dump(spec, path)
+    with edited_study(checkout, "cached_tables") as spec:
+        spec["single_writes"] = [
+            block | {"single_writes": {"writes": 2, "every_s": every_s}} for every_s in (4, 8)
+        ]
     for trial in planned(checkout, "cached_tables", "standard").trials:
         if isinstance(trial.intervention, SingleWrites) and trial.number == 1:
             is_plain = trial.point.variant == "plain"
@@ -347,19 +344,17 @@ def test_a_share_of_all_of_a_hundred():
 
 
 def test_single_writes_are_planned_last_and_are_as_long_as_they_take(checkout):
-    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-    spec = yaml.load(path)
-    spec["single_writes"] = [
-        {
-            "engines": ["postgres"],
-            "variants": ["default", "tuned"],
-            "workloads": ["oltp_point_select"],
-            "concurrency": 32,
-            "single_writes": {"writes": 5, "every_s": 30},
-            "profiles": ["standard"],
-        }
-    ]
-    yaml.dump(spec, path)
+    with edited_study(checkout) as spec:
+        spec["single_writes"] = [
+            {
+                "engines": ["postgres"],
+                "variants": ["default", "tuned"],
+                "workloads": ["oltp_point_select"],
+                "concurrency": 32,
+                "single_writes": {"writes": 5, "every_s": 30},
+                "profiles": ["standard"],
+            }
+        ]
     loaded = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, loaded.instance)
     planner = Planner(loaded, "standard", instance, dict.fromkeys(loaded.engines, "1.0"))

@@ -171,7 +171,7 @@ def test_a_sweep_runs_once_more_what_was_not_steady(sweeps):
     outcome, said = sweeps.run()
     assert outcome == {"ok": 2 * len(keys)}
     assert Counter(sweeps.executed) == dict.fromkeys(keys, 2)
-    assert f"{len(keys)} runs were not steady, not alone, or of another speed: they are run" in said
+    assert f"{len(keys)} runs were not steady, shared the CPU, or ran while the host had" in said
     outcome, said = sweeps.run()
     assert outcome == {}
     assert "none repeated" in said

@@ -13,8 +13,7 @@ from benchlab.report import outcomes, points
 from benchlab.store import ingest, open_store
 from benchlab.study.intervention import OutcomeChecks
 from benchlab.workloads import tables_of
-from conftest import CAPTURES, STUDY, judged, rerun
-from ruamel.yaml import YAML
+from conftest import CAPTURES, STUDY, edited_study, judged, rerun
 
 REQUESTED = OutcomeChecks(checks=("cache_limits",), about_s=60)
 
@@ -121,17 +120,15 @@ def decided_by(answers: dict[str, str]) -> dict:
 
 
 def test_checks_are_planned_without_a_load(checkout):
-    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-    spec = yaml.load(path)
-    spec["outcomes"] = [
-        {
-            "engines": ["postgres"],
-            "variants": ["default"],
-            "workloads": ["oltp_point_select"],
-            "outcomes": {"checks": ["cache_limits"], "about_s": 60},
-        }
-    ]
-    yaml.dump(spec, path)
+    with edited_study(checkout) as spec:
+        spec["outcomes"] = [
+            {
+                "engines": ["postgres"],
+                "variants": ["default"],
+                "workloads": ["oltp_point_select"],
+                "outcomes": {"checks": ["cache_limits"], "about_s": 60},
+            }
+        ]
     loaded = study.load(checkout, STUDY)
     instance = target.instance_type(checkout, loaded.instance)
     planner = Planner(loaded, "quick", instance, dict.fromkeys(loaded.engines, "1.0"))

@@ -1,8 +1,7 @@
 """Which runs a sweep makes once more."""
 
 from benchlab.run.repeats import to_repeat
-from conftest import MEASURED_PROFILE, STUDY, planned
-from ruamel.yaml import YAML
+from conftest import MEASURED_PROFILE, STUDY, edited_study, planned
 
 CURVE = ("postgres", "default", "oltp_write_only")
 OTHER = ("postgres", "default", "oltp_insert")
@@ -31,10 +30,8 @@ def test_what_ran_on_another_target_is_not_repeated_here(measured, checkout):
 
 
 def test_runs_of_a_fixed_length_are_not_repeated(measured, checkout):
-    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-    spec = yaml.load(path)
-    del spec["profiles"][MEASURED_PROFILE]["longest_s"]
-    yaml.dump(spec, path)
+    with edited_study(checkout) as spec:
+        del spec["profiles"][MEASURED_PROFILE]["longest_s"]
     store = measured({CURVE: {1: [10]}}, passed=lambda trial: False)
     assert (
         store.sql("""SELECT run_id FROM gate WHERE "check" = 'steady' AND NOT passed""").height == 1

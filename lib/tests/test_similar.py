@@ -8,10 +8,9 @@ from benchlab import study
 from benchlab.gate.similar import dissimilar, is_similar
 from benchlab.plan import Trial
 from benchlab.report import gate, similitude, why
-from conftest import CAPTURES, STUDY, judged, rerun
+from conftest import CAPTURES, STUDY, edited_study, judged, rerun
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 MIB = 1 << 20
 
@@ -145,10 +144,8 @@ def test_no_verdict_rests_on_a_curve_that_is_not_similar(checkout, sized, test, 
 
 
 def test_a_server_that_nobody_scales_is_not_held_against_those_that_are(measured, checkout):
-    path, yaml = checkout.studies / f"{STUDY}.yml", YAML()
-    spec = yaml.load(path)
-    spec["engines"]["tidb"]["external"] = "TIDB_DSN"
-    yaml.dump(spec, path)
+    with edited_study(checkout) as spec:
+        spec["engines"]["tidb"]["external"] = "TIDB_DSN"
     external = {("tidb", "default", "oltp_write_only"): {16: [99.0, 100.0, 101.0]}}
     alone = dissimilar(rerun(measured(external)))
     assert alone == {}

@@ -197,7 +197,7 @@ def test_every_number_of_the_article_at_a_point_that_ran_stands_beside_ours(of_s
 def test_similitude_has_the_articles_sizes_and_ours(of_study):
     found = {one["ratio"]: one for one in similitude(of_study).iter_rows(named=True)}
     assert found["operators"]["article"] == found["operators"]["ours"] == 15
-    most = found["connections : cores, at the most connections"]
+    most = found["connections : cores, at the highest number of connections"]
     assert (most["article"], most["ours"]) == (80 / 16, 80 / 2)
     dataset = found["dataset : memory, MariaDB"]
     assert (dataset["article"], dataset["ours"]) == (673e6 / (16 << 30), 1e8 / (2 << 30))

@@ -91,7 +91,7 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
-        "3 of 3 testable claims have the same verdict twice",
+        "3 of 3 testable claims have the same verdict in both",
     )
     import benchlab
 
@@ -134,7 +134,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
     assert "); there: reproduced (4.50 (" in said
-    assert "benchlab: verdicts are not stable: 33% are the same" in said
+    assert "benchlab: the two reruns differ: 33% of the verdicts are the same" in said
 
 
 def test_noise_is_that_of_the_trials(measured):

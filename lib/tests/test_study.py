@@ -14,10 +14,9 @@ from benchlab.repo import Repo
 from benchlab.study import EngineSpec, OfMemory
 from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree.dataset import SpecTree
-from conftest import ROOT, STUDY
+from conftest import ROOT, STUDY, edited_study
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 MIB = 1 << 20
 
@@ -413,17 +412,13 @@ def test_the_articles_versions_are_the_published_ones(checkout, name, table, ver
 
 def with_pgbench(checkout, **workload: object) -> study.Study:
     """The first study with a workload of pgbench on tables of its own."""
-    path = checkout.studies / f"{STUDY}.yml"
-    yaml = YAML(typ="safe")
-    spec = yaml.load(path)
-    spec["workloads"]["mix"] = {
-        "driver": "pgbench",
-        "writes": True,
-        "dataset": {"kind": "pgbench", "scale": 3},
-        **workload,
-    }
-    with path.open("w") as stream:
-        yaml.dump(spec, stream)
+    with edited_study(checkout) as spec:
+        spec["workloads"]["mix"] = {
+            "driver": "pgbench",
+            "writes": True,
+            "dataset": {"kind": "pgbench", "scale": 3},
+            **workload,
+        }
     return study.load(checkout, STUDY)
 
 

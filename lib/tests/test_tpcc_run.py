@@ -22,8 +22,7 @@ from benchlab.store import open_store
 from benchlab.target.lab import FOLDER
 from benchlab.target.session import Session
 from benchlab.workloads.tpcc.dataset import TYPES
-from conftest import ETC, ROOT, Machine, agent
-from ruamel.yaml import YAML
+from conftest import ETC, ROOT, Machine, agent, study_content
 
 pytestmark = pytest.mark.machine
 
@@ -38,7 +37,7 @@ TERMINALS = "terminals-000001-000001"
 
 def faulty() -> dict:
     """The study with PostgreSQL alone, something is amiss in each of whose smallest runs."""
-    spec = YAML(typ="safe").load(ROOT / "paper/studies" / f"{STUDY}.yml")
+    spec = study_content(STUDY)
     del spec["claims"], spec["article"]["file"]
     spec["engines"] = {"postgres": spec["engines"]["postgres"]}
     scaled = spec["workloads"]["tpcc_scaled"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from benchlab.claims.judge import Judgement
 
-#: Share of the testable claims that must have the same verdict twice.
+#: Share of the testable claims that must have the same verdict in both.
 LEAST_SAME = 0.95
 
 _OPPOSITE = {"reproduced", "not reproduced"}
@@ -22,7 +22,7 @@ class Stability:
 
     @property
     def same_share(self) -> float:
-        """Share of the testable claims with the same verdict twice; 1 if there are none."""
+        """Share of the testable claims with the same verdict in both; 1 if there are none."""
         return 1 - len(self.differing) / self.testable if self.testable else 1.0
 
     @property

@@ -81,9 +81,9 @@ def _dataset(both: _Both) -> Iterator[tuple]:
 
 def _clients(both: _Both) -> Iterator[tuple]:
     name = both.study.clients
-    yield f"{name} : cores, at the most {name}", *ratio(both.clients, both.cores), ""
+    yield f"{name} : cores, at the highest number of {name}", *ratio(both.clients, both.cores), ""
     yield (
-        f"memory per client at the most {name} (MB)",
+        f"memory per client at the highest number of {name} (MB)",
         *ratio(both.memory, both.clients, 1e-6),
         "what a connection takes is the same on every scale",
     )

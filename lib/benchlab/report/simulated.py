@@ -65,7 +65,7 @@ def covered(found: Simulated) -> pl.DataFrame:
         "points",
         "trials",
         _shares("covered", "error", decimals=1).alias("cover the true value"),
-        pl.lit(percent(CONFIDENCE)).alias("should"),
+        pl.lit(percent(CONFIDENCE)).alias("target"),
     )
 
 
@@ -76,7 +76,7 @@ def wrong(found: Simulated) -> pl.DataFrame:
         "study",
         pl.col("testable", "decided").round(1).name.suffix(" verdicts"),
         _shares("wrong", "error", decimals=1).alias("wrong, of those decided"),
-        pl.lit(f"≤ {percent(1 - CONFIDENCE)}").alias("should"),
+        pl.lit(f"≤ {percent(1 - CONFIDENCE)}").alias("target"),
     )
 
 
@@ -85,12 +85,12 @@ def agreeing(found: Simulated) -> pl.DataFrame:
     return found.agreement.select(
         "study",
         pl.col("trials").alias("trials of a point"),
-        pl.col("most_trials").alias("where a claim is open"),
+        pl.col("most_trials").alias("most trials, if inconclusive"),
         pl.col("testable").round(1).alias("testable claims"),
-        _shares("same", "error", decimals=1).alias("the same verdict twice"),
+        _shares("same", "error", decimals=1).alias("same verdict in both"),
         pl.col("opposite")
         .map_elements(percent, return_dtype=pl.String)
-        .alias("pairs with opposite ones"),
+        .alias("pairs with opposite verdicts"),
     )
 
 
@@ -118,7 +118,7 @@ def drift(found: Simulated) -> pl.DataFrame:
         found,
         {
             f"pass, drift over {slow} s": ("slow drift", passed),
-            "and drifted too far": ("slow drift", too_far),
+            "pass, though the drift is too large": ("slow drift", too_far),
             f"pass, measured for all {slow} s": ("slow drift, longest time", passed),
             f"pass, drift over {fast} s": ("fast drift", passed),
         },

@@ -21,18 +21,18 @@ from benchlab.study.vocabulary import OF_CLAIMS, OF_SINGLE_WRITES
 def lines(one: Judgement) -> Iterator[str]:
     """Yield what a claim says, what its test requires, and the result."""
     claim = one.claim
-    yield f"claim     {claim.claim.strip()}"
-    yield f"article   {claim.where}"
-    yield f"test      {claim.decided_by.test}: {words.condition(claim.decided_by) or 'none'}"
-    yield f"verdict   {one.verdict}"
+    yield f"claim      {claim.claim.strip()}"
+    yield f"section    {claim.where}"
+    yield f"test       {claim.decided_by.test}: {words.condition(claim.decided_by) or 'none'}"
+    yield f"verdict    {one.verdict}"
     if one.found:
-        yield f"found     {one.found}"
+        yield f"found      {one.found}"
     if one.reason:
-        yield f"where     {one.reason}"
+        yield f"reason     {one.reason}"
     if one.confidence is not None:
-        yield f"interval  of {one.confidence:.1%}, as one of all verdicts of the rerun"
+        yield f"confidence {one.confidence:.1%} of each interval, as all verdicts are one family"
     if one.trials_needed:
-        yield f"trials    about {one.trials_needed:,} of each point would decide"
+        yield f"trials     about {one.trials_needed:,} of each point would decide"
 
 
 def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:

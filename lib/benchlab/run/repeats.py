@@ -1,4 +1,4 @@
-"""Trials that are run once more: their run was not steady, not alone, or on a host of unusual speed.
+"""Trials that are repeated: not steady, with others on the CPU, or while the host had another speed.
 
 These are properties of the minute of the measurement, not of the system under test. A run is repeated
 whatever its throughput was, and only once. Then the last run counts; if it does not pass either, the

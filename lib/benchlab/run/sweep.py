@@ -60,9 +60,9 @@ def run(
 ) -> Counter[Status]:
     """Run what is left of a plan, by default of a selection's; take everything down afterwards.
 
-    A run that may go on until it is steady is repeated once if it was not steady, not alone, or on a
-    host of unusual speed: those of closed loops before the open loops, whose rates are shares of what
-    the closed loops reach.
+    A run that may go on until it is steady is repeated once if it was not steady, shared the CPU,
+    or ran while the host had another speed: those of closed loops before the open loops, whose
+    rates are shares of what the closed loops reach.
 
     The study file is read once, and the plan is then written to a file. The trials that are run are
     those of this plan, even if the study file changes meanwhile.
@@ -118,8 +118,8 @@ def run(
             if again := to_repeat(repo, selection.target, part, plan):
                 runs = sum(len(batch.trials) for batch in again)
                 console.print(
-                    f"{runs} runs were not steady, not alone, or of another speed:"
-                    " they are run once more"
+                    f"{runs} runs were not steady, shared the CPU, or ran while the host had"
+                    " another speed: they are repeated once"
                 )
                 tally += sweep(again)
         return tally or _nothing_left(selection, console)

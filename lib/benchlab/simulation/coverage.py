@@ -166,7 +166,7 @@ def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
     """Return how often two reruns come to the same verdicts if they differ only by chance.
 
     Columns: ``study``; ``trials`` and ``most_trials`` of its profile; ``testable`` (claims, on
-    average); ``same``, the share of testable claims with the same verdict twice, with its standard
+    average); ``same``, the share of testable claims with the same verdict in both, with its standard
     ``error``; ``opposite``, the share of pairs in which a claim has opposite verdicts; ``pairs``;
     ``seed``.
 

@@ -79,26 +79,31 @@ def load(repo: Repo, name: str) -> Study:
 
 def parse(path: Path) -> Study:
     """Read one study file; see :func:`load`."""
-    return _parse(path, path.stat().st_mtime_ns)
-
-
-@cache  # a command asks for the same file many times
-def _parse(path: Path, mtime_ns: int) -> Study:
-    del mtime_ns
     try:
-        document = YAML(typ="rt").load(path)
+        return _parse(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path}:1: no YAML: {error}") from error
+    except StudyError as error:
+        raise StudyError(f"{path}:{error}") from error
+
+
+@cache  # a command asks for the same study many times
+def _parse(text: str) -> Study:
+    """Raise StudyError, whose message begins with the line, if the text is not a study."""
+    try:
+        document = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise StudyError(f"{path}:{line}: {error.problem}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}:1: no YAML: {str(error).splitlines()[0]}") from error
+        raise StudyError(f"{line}: {error.problem}") from error
+    except YAMLError as error:
+        raise StudyError(f"1: no YAML: {str(error).splitlines()[0]}") from error
     try:
         return Study.model_validate(document)
     except ValidationError as error:
         found = first_error(error)
         loc = _without_tags(document, found.loc)
         dotted = f"{'.'.join(map(str, loc))}: " if loc else ""
-        raise StudyError(f"{path}:{_line(document, loc)}: {dotted}{found}") from error
+        raise StudyError(f"{_line(document, loc)}: {dotted}{found}") from error
 
 
 def _without_tags(document: Any, loc: tuple) -> tuple:

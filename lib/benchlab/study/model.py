@@ -308,8 +308,8 @@ class Profile(StrictModel):
     trials: Annotated[int, Field(gt=0)]
     most_trials: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="maximum number of trials: the points of an open claim get more trials if these"
-        " would probably decide it; none: no further trials",
+        description="maximum number of trials: the points of an inconclusive claim get more trials if"
+        " these would probably decide it; none: no further trials",
     )
     warmup_s: Annotated[int, Field(ge=0)]
     measure_s: Annotated[int, Field(gt=0)]

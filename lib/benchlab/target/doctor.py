@@ -75,7 +75,9 @@ def _loop(node: Node) -> Finding:
 def _perf(node: Node) -> Finding:
     said = _ask(node, "perf record -q -e cpu-clock -o /dev/null true 2>&1 || echo failed")
     if "not found" in said:
-        return Finding("perf", False, "not installed yet; role observers does it where it can")
+        return Finding(
+            "perf", False, "not installed yet; provisioning installs it if it can be had"
+        )
     return Finding("perf", not said, said.splitlines()[-1] if said else "cpu-clock samples")
 
 
@@ -84,7 +86,7 @@ def _command(node: Node, name: str) -> Finding:
         path = _ask(node, f"command -v {name} || true")
     except TargetError as error:
         return Finding(name, False, str(error))
-    return Finding(name, bool(path), path or "not installed yet; provisioning does it")
+    return Finding(name, bool(path), path or "not installed yet; provisioning installs it")
 
 
 def _profiles(repo: Repo, on: Deployment, sizes: list[Size], name: str) -> list[Finding]:
@@ -109,7 +111,7 @@ def _engines(repo: Repo, on: Deployment) -> list[Finding]:
     try:
         found = target.provisioned(repo, on.name).engines
     except TargetError:
-        return [Finding("engines", False, "not provisioned yet: `benchlab run` does it")]
+        return [Finding("engines", False, "not provisioned yet; `benchlab run` provisions them")]
     findings = []
     for name, engine in found.items():
         if engine.refused:
