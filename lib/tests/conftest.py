@@ -56,6 +56,9 @@ DATA = Path(__file__).parent / "data"
 
 STUDY = "postgres_vs_tidb"
 
+#: Measured part of the runs that `close_run` leaves, in Unix seconds: that of data/sample/whole.jsonl.
+MEASURED = (1795223897.0, 1795223902.9)
+
 #: Whose trials `measured` takes.
 MEASURED_PROFILE = "standard"
 
@@ -201,7 +204,7 @@ def close_run(checkout: Repo, batches) -> Callable[..., Record]:
         **files: bytes,
     ) -> Record:
         folder = RunFolder(checkout.raw, trial or trials[0], "local", ALONE)
-        folder.phases["measure"] = (1795223897.0, 1795223902.9)  # those of data/sample/whole.jsonl
+        folder.phases["measure"] = MEASURED
         for name, content in (files or CAPTURES if status == "ok" else files).items():
             folder.write(name, content)
         return folder.finish(status, error)

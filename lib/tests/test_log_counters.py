@@ -6,9 +6,10 @@ import re
 import pytest
 from benchlab.engines import Endpoint
 from benchlab.engines.postgres import Postgres
+from benchlab.observers.metrics import COUNTED_AT
 from benchlab.plan import Trial
 from benchlab.studies import remote_wal
-from conftest import DATA, rerun
+from conftest import DATA, MEASURED, rerun
 
 #: Version → counters before and after 500 transactions of one row and one of 400,000.
 COUNTERS = json.loads((DATA / "postgres" / "log_counters.json").read_text())
@@ -50,6 +51,29 @@ def test_the_calls_of_all_processes_are_added_up():
     # those that make a segment count by themselves
     assert counters["pg_stat_io.wal.init.write_bytes"] == 3 * 16 * 2**20
     assert "pg_stat_io.wal.normal.hits" not in counters  # a log has none
+
+
+def test_counters_are_of_the_time_between_which_they_were_read(measured):
+    """The server was asked 1 s after the start, and, when the load had ended, 2 s after it."""
+    oldest = next(iter(COUNTERS))
+    curve = {("remote_log", "local", "oltp_insert"): {CLIENTS[oldest]: [100.0, 100.0]}}
+
+    def timed(trial: Trial) -> dict[str, bytes]:
+        times = {"begin": MEASURED[0] + 1, "end": MEASURED[1] + 2}
+        return {
+            f"counters-{moment}.json": json.dumps(
+                counted | ({COUNTED_AT: times[moment]} if trial.number == 1 else {})
+            ).encode()
+            for moment, counted in COUNTERS[oldest].items()
+        }
+
+    rows = rerun(measured(curve, study=remote_wal.STUDY, also=timed), study=remote_wal.STUDY)
+    timed_run, untimed = rows.metrics.sort("trial").iter_rows(named=True)
+    counted_s = timed_run["measure_end"] - timed_run["measure_begin"] - 1
+    longer = timed_run["measured_s"] / counted_s
+    for metric in ("wal_writes_per_s", "wal_write_concurrency", "wal_bytes_per_transaction"):
+        assert timed_run[metric] == pytest.approx(untimed[metric] * longer)
+    assert timed_run["wal_write_mean_us"] == untimed["wal_write_mean_us"]
 
 
 def test_every_version_has_the_same_metrics(measured):

@@ -16,6 +16,9 @@ SCHEMA = {"name": pl.String, "at_begin": pl.Float64, "at_end": pl.Float64}
 #: Moments at which pages are kept.
 MOMENTS = ("begin", "end")
 
+#: Name, among the counters of a moment, of the time at which they were read, in Unix seconds.
+COUNTED_AT = "counted_at_s"
+
 _NAME = re.compile(rf"metrics-(?P<service>.+)-(?P<moment>{'|'.join(MOMENTS)})\.txt")
 
 #: Ends of the names of samples that only say how others are distributed.

@@ -147,7 +147,8 @@ class Stages:
 
     def _keep_files(self, process: Process) -> None:
         """Copy the files that a process made on its node into the run's folder."""
-        with tempfile.TemporaryDirectory(prefix="benchlab-made-") as copies:
+        # beside where they go: /tmp may be memory
+        with tempfile.TemporaryDirectory(prefix=".made-", dir=self.folder.path) as copies:
             made = self._node(process).fetch(MADE, Path(copies))
             self.driver.keep(process, made, self.job, self.folder.path)
 

@@ -155,7 +155,8 @@ class _Run:
         if longest_s and self.driver.ramps_up and point.workload.writes:
             warmup_s = max(warmup_s, steady.WRITEBACK_S)
         elif longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
-            warmup_s = longest_s  # at most: it is ended once it is long enough
+            # at most: it is ended once it is long enough
+            warmup_s = max(longest_s, warmup_s, steady.WRITEBACK_S * point.workload.writes)
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         application_role = APP if self.session.deployment.having(APP) else LOAD
         return Job(
@@ -286,10 +287,18 @@ class _Run:
         actions: list[Action] = []
 
         def count(moment: str) -> None:
-            self.folder.write_json(f"counters-{moment}.json", self.session.engine.counters())
-            for node, of_services in self.session.metrics().items():
+            times = [time.time()]
+            pages = self.session.metrics()
+            times.append(time.time())
+            counters = self.session.engine.counters()
+            times.append(time.time())
+            # if a server has pages, what the load changes is in them; under load either takes a while
+            begin, end = times[:2] if pages else times[1:]
+            counters[metrics.COUNTED_AT] = (begin + end) / 2
+            for node, of_services in pages.items():
                 for service, page in of_services.items():
                     self.folder.write(metrics.name(service, moment), page.encode(), node)
+            self.folder.write_json(f"counters-{moment}.json", counters)
 
         # the connections' warm-up in the same stage must not be counted
         if phase.begin_s or phase is not stage.phases[0]:

@@ -9,6 +9,7 @@ import polars as pl
 from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.tidb import CACHED_READS, INTERNAL, SERVER, STORAGE_READS
 from benchlab.observers import background, speed
+from benchlab.observers.metrics import COUNTED_AT
 from benchlab.store import Store
 from benchlab.study.vocabulary import METRICS, OF_SINGLE_WRITES
 
@@ -113,8 +114,9 @@ _AFTER_CYCLES = f"""
     FROM held_apart GROUP BY run_id
 """
 
-# Counts of the engine in the measured part. PostgreSQL's views have other names from version 17 on. Of
-# TiDB's pages only the counters that changed are stored.
+# Counts of the engine, and the times between which it was counted: under load, a connection to the
+# server and its answer may take a second; runs of an older benchlab lack these times. PostgreSQL's
+# views have other names from version 17 on. Of TiDB's pages only the counters that changed are stored.
 _COUNTED = f"""
     SELECT run_id,
         sum(at_end - at_begin) FILTER (name IN (
@@ -135,7 +137,9 @@ _COUNTED = f"""
                 regexp_matches(name, '{STORAGE_READS}') AND NOT contains(name, '{INTERNAL}')
             ), 0) END AS storage_reads,
         max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
-        max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes
+        max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes,
+        max(at_begin) FILTER (name = '{COUNTED_AT}') AS counted_begin,
+        max(at_end) FILTER (name = '{COUNTED_AT}') AS counted_end
     FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
 
@@ -150,14 +154,21 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     Returns:
         The columns of ``runs``, and the columns of :data:`METRICS` that are not among them.
     """
-    transactions = pl.col("transactions")
     joined = runs
     for query in (_SAMPLED, _SPEED, _FOREIGN, _COUNTED, _RULES, _NEW_ORDERS, _AFTER_CYCLES):
         joined = joined.join(store.sql(query, chosen=runs["run_id"]), on="run_id", how="left")
     joined = joined.join(_percentiles(store, runs), on="run_id", how="left")
+    counted_s = pl.min_horizontal("counted_end", "measure_end") - pl.max_horizontal(
+        "counted_begin", "measure_begin"
+    )
+    is_timed = pl.col("counted_begin").is_not_null() & pl.col("counted_end").is_not_null()
+    joined = joined.with_columns(
+        pl.when(is_timed).then(counted_s).otherwise("measured_s").alias("counted_s")
+    )
+    counted = pl.col("transactions") * pl.col("counted_s") / pl.col("measured_s")
     return joined.with_columns(
         (pl.col("queries") / pl.col("measured_s")).alias("qps"),
-        (pl.col("ignored_errors") / transactions).alias("errors_per_transaction"),
+        (pl.col("ignored_errors") / pl.col("transactions")).alias("errors_per_transaction"),
         (60 * pl.col("new_orders") / pl.col("measured_s")).alias("tpmc"),
         (pl.col("engine_cpu_us_per_s") / pl.col("tps")).alias("engine_cpu_us_per_transaction"),
         (
@@ -177,21 +188,21 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         (pl.col("context_switches_per_s") / pl.col("tps")).alias(
             "context_switches_per_transaction"
         ),
-        (pl.col("checkpoints") / pl.col("measured_s")).alias("checkpoints_per_s"),
-        (pl.col("wal_bytes") / transactions).alias("wal_bytes_per_transaction"),
+        (pl.col("checkpoints") / pl.col("counted_s")).alias("checkpoints_per_s"),
+        (pl.col("wal_bytes") / counted).alias("wal_bytes_per_transaction"),
         pl.when(pl.col("checkpoints") > 0)
         .then(pl.col("wal_bytes") / pl.col("checkpoints"))
         .alias("wal_bytes_per_checkpoint"),
-        (pl.col("wal_writes") / pl.col("measured_s")).alias("wal_writes_per_s"),
+        (pl.col("wal_writes") / pl.col("counted_s")).alias("wal_writes_per_s"),
         (1e3 * pl.col("wal_write_ms") / pl.col("wal_writes")).alias("wal_write_mean_us"),
-        (pl.col("wal_write_ms") / 1e3 / pl.col("measured_s")).alias("wal_write_concurrency"),
+        (pl.col("wal_write_ms") / 1e3 / pl.col("counted_s")).alias("wal_write_concurrency"),
         (pl.col("wal_bytes") / pl.col("wal_writes")).alias("wal_bytes_per_write"),
         (pl.col("dataset_bytes") / (pl.col("tables") * pl.col("rows_per_table"))).alias(
             "dataset_bytes_per_row"
         ),
-        (pl.col("cached_reads") / transactions).alias("cached_reads_per_transaction"),
-        (pl.col("storage_reads") / transactions).alias("storage_reads_per_transaction"),
-        (pl.col("full_pages") / transactions).alias("full_pages_per_transaction"),
+        (pl.col("cached_reads") / counted).alias("cached_reads_per_transaction"),
+        (pl.col("storage_reads") / counted).alias("storage_reads_per_transaction"),
+        (pl.col("full_pages") / counted).alias("full_pages_per_transaction"),
     ).select(*runs.columns, *[name for name in METRICS if name not in runs.columns])
 
 

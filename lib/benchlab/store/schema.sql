@@ -207,7 +207,7 @@ CREATE TABLE log_latency (
 
 CREATE TABLE engine_counter (
     run_id VARCHAR NOT NULL,
-    name VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,              -- counted_at_s: Unix seconds at which the others were read
     at_begin DOUBLE,
     at_end DOUBLE
 );
