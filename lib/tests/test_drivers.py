@@ -345,13 +345,22 @@ class TestSysbench(DriverContract):
             dict(word[2:].split("=", 1) for word in one.argv if "=" in word) for one in processes
         ]
         assert [one["threads"] for one in options] == ["3", "2", "3", "2"]
-        assert [one["rate"] for one in options] == ["30", "20", "30", "20"]
+        assert [one["rate"] for one in options] == ["25", "25", "25", "25"]
         assert [one["events"] for one in options] == ["0", "0", "300", "200"]
         assert len({one["rand-seed"] for one in options}) == 4
         assert len({one.name for one in processes}) == 4
         # a node without a client has nothing to run
         (alone,) = self.driver.stages(self.job(dataset, protocol, clients=1, nodes=2, warmup_s=0))
         assert [process.node for process in alone.processes] == [0]
+
+    @pytest.mark.parametrize(("rate", "shares"), [(5, [3, 2]), (1, [1])])
+    def test_nodes_have_the_whole_rate_together(self, rate, shares):
+        (dataset, *_), (protocol, *_) = self.datasets, self.driver.protocols
+        job = self.job(dataset, protocol, clients=4, nodes=2, warmup_s=0, rate_per_s=rate)
+        (stage,) = self.driver.stages(job)
+        assert [f"--rate={share}" for share in shares] == [
+            word for one in stage.processes for word in one.argv if word.startswith("--rate=")
+        ]
 
     def test_what_several_nodes_print_is_added_up(self, tmp_path):
         recordings = ("oltp_insert", "oltp_point_select")

@@ -159,7 +159,9 @@ class Sysbench(Driver):
     ) -> Stage:
         """Return a stage: a process on each node, with its share of the clients and its own seed."""
         (script,) = job.scripts.values()
-        nodes = min(job.nodes, job.clients)
+        rate = job.rate_per_s
+        nodes = min(job.nodes, job.clients, rate or job.nodes)
+        rates = _shares(rate, nodes) if rate else [None] * nodes
         processes = []
         for node, clients in enumerate(_shares(job.clients, nodes)):
             argv = run(
@@ -170,7 +172,7 @@ class Sysbench(Driver):
                 duration_s,
                 seed + 2 * node,  # the warm-up has the next seed
                 transactions and transactions * clients // job.clients,
-                job.rate_per_s and max(1, round(job.rate_per_s * clients / job.clients)),
+                rates[node],
             )
             process = Process(_name(phase, node), argv, config_file(job.engine), node=node)
             processes.append(_wrapped(process, job.can_end_early, connections_s))
@@ -213,9 +215,9 @@ def _name(phase: str, node: int) -> str:
     return _PROCESSES[phase] + (f"-{node + 1}" if node else "")
 
 
-def _shares(clients: int, nodes: int) -> list[int]:
-    """Share clients out among nodes, as equally as possible."""
-    return [clients // nodes + (node < clients % nodes) for node in range(nodes)]
+def _shares(whole: int, nodes: int) -> list[int]:
+    """Share clients or a rate out among nodes, as equally as possible."""
+    return [whole // nodes + (node < whole % nodes) for node in range(nodes)]
 
 
 def _printed(folder: Path, phase: str) -> list[str]:
