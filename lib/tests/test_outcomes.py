@@ -199,6 +199,19 @@ def test_the_limit_of_a_cached_table_is_found_by_halving(monkeypatch, batches):
     assert not server.cached
 
 
+@pytest.mark.parametrize("limit", [100_000, 400_000])
+def test_a_limit_beyond_the_sizes_that_are_tried_is_not_looked_for(monkeypatch, batches, limit):
+    monkeypatch.setattr("benchlab.workloads.sysbench_oltp.cache_limits._RELOADED_S", 0)
+    tables = tables_of(batches()[0].trials[0].point.dataset)
+    found = {one.check for one in tables.outcomes("cache_limits", Server(limit=limit))}
+    assert found == {
+        "cache 200,000 rows",
+        "cache 300,000 rows",
+        "a lease of 0 s",
+        "a lease of 11 s",
+    }
+
+
 def test_a_check_that_a_dataset_has_not_is_refused(batches):
     tables = tables_of(batches()[0].trials[0].point.dataset)
     with pytest.raises(DatasetError, match="no check 'isolation' is known for sysbench_oltp"):
