@@ -277,7 +277,7 @@ def ingest_command(
     console.print(f"{done.count} runs ingested into {checkout.store}")
     if done.damaged:
         raise BenchlabError(
-            f"{len(done.damaged)} damaged runs; restore their files, or move their folders out of"
+            f"{len(done.damaged)} damaged runs or plans; restore their files, or move them out of"
             f" {checkout.raw}: `benchlab run` repeats them"
         )
 

@@ -340,7 +340,7 @@ def test_a_damaged_run_is_one_line_and_the_rest_is_ingested(benchlab, checkout, 
     for command, count in (("ingest", 1), ("ingest", 0), ("ingest --rebuild", 1)):
         code, out, err = benchlab(command)
         assert (code, err.count("\n")) == (1, 1)
-        assert err.startswith("benchlab: 1 damaged runs; ")
+        assert err.startswith("benchlab: 1 damaged runs or plans; ")
         assert out.startswith(f"{line}{count} runs ingested into ")
     code, out, _ = benchlab("status")
     assert code == 0

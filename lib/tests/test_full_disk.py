@@ -61,6 +61,19 @@ def test_a_store_that_cannot_be_written_keeps_what_it_has(checkout, close_run, b
     assert len(list(folders.finished(checkout.raw))) == 2
 
 
+def test_an_export_that_cannot_be_written_leaves_nothing(checkout, close_run, fill):
+    close_run()
+    ingest.ingest_new(checkout)
+    folder = checkout.raw.parent / "exported"
+    fill()
+    with open_store(checkout.store) as opened:
+        with pytest.raises(StoreError, match=r"data/exported cannot be written: .*No space left"):
+            opened.export(folder)
+        assert not list(folder.parent.glob("*exported*"))
+        (checkout.raw.parent / "full").unlink()
+        opened.export(folder)
+
+
 def test_an_executed_notebook_that_cannot_be_written_breaks_off(checkout, tmp_path, fill):
     template = tmp_path / "template.ipynb"
     template.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')

@@ -235,11 +235,12 @@ def test_runs_are_added_to_an_export_as_to_any_store(tmp_path):
 
 
 def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path):
-    store.export(tmp_path)
-    (tmp_path / "catalogue.json").unlink()  # no older export has one
-    for path in tmp_path.glob("attribution/**/*.parquet"):
+    folder = tmp_path / "export"
+    store.export(folder)
+    (folder / "catalogue.json").unlink()  # no older export has one
+    for path in folder.glob("attribution/**/*.parquet"):
         pl.read_parquet(path).drop("saturation", "share", "confidence").write_parquet(path)
-    with open_any(tmp_path) as exported:
+    with open_any(folder) as exported:
         found = exported.sql("FROM attribution")
         assert found.schema == store.sql("FROM attribution").schema
         assert found.height == store.sql("FROM attribution").height > 0
@@ -248,12 +249,13 @@ def test_an_export_of_before_a_column_was_added_has_nulls_in_it(store, tmp_path)
 
 
 def test_an_export_that_names_columns_otherwise_has_the_present_names(store, tmp_path):
-    store.export(tmp_path)
+    folder = tmp_path / "export"
+    store.export(folder)
     for table, names in schema.RENAMED.items():
         assert names.keys() <= schema.columns()[table].keys()
-        for path in tmp_path.glob(f"{table}/**/*.parquet"):
+        for path in folder.glob(f"{table}/**/*.parquet"):
             pl.read_parquet(path).rename(names).write_parquet(path)
-    with open_any(tmp_path) as exported:
+    with open_any(folder) as exported:
         for table in schema.RENAMED:
             query = f"FROM {table} ORDER BY ALL"
             assert exported.sql(query).equals(store.sql(query))

@@ -69,7 +69,10 @@ class Plan(BaseModel):
             The plan in the file: this one or that last one.
         """
         for earlier in reversed(ids(repo)):
-            last = read(repo, earlier)
+            try:
+                last = read(repo, earlier)
+            except BenchlabError:  # of a kind of dataset, say, that is not there any more
+                continue
             if (last.study, last.profile, last.target, last.whole) == (
                 *(self.study, self.profile, self.target, self.whole),
             ):

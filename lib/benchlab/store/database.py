@@ -162,7 +162,7 @@ class Store:
         store.
 
         Args:
-            folder: folder to write to.
+            folder: folder to write to; an empty one, or one that does not exist.
             profiles: study → profile: only the runs of trials that these plan; ``None``: all runs.
         """
         export(self, folder, profiles)

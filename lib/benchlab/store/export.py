@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 def export(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> None:
     """Write every table; see :meth:`benchlab.store.Store.export`."""
+    draft = folder.with_name(f".{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        with catalogue.writing(folder):
+            _write(store, draft, profiles)
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> None:
     of_profiles, of_runs = "true", "true"
     if profiles is not None:
         either = [
