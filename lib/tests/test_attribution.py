@@ -45,7 +45,9 @@ MANY = APART | {"db2": ("db.standby",), "load2": ("load",)}
 
 
 def attribute(
-    tables: dict[str, pl.DataFrame], nodes: dict[str, tuple[str, ...]] = ALONE
+    tables: dict[str, pl.DataFrame],
+    nodes: dict[str, tuple[str, ...]] = ALONE,
+    is_served: bool = False,
 ) -> pl.DataFrame:
     """Attribute a run on these nodes; samples that name none are the client's or the engine's first."""
     roles = [{"node": node, "role": role} for node, had in nodes.items() for role in had]
@@ -56,7 +58,7 @@ def attribute(
         if "node" not in tables[name].columns:
             node = pl.when(of_client).then(pl.lit(last)).otherwise(pl.lit(first)).alias("node")
             tables[name] = tables[name].with_columns(node)
-    return attribution.attribute(tables)
+    return attribution.attribute(tables, is_served)
 
 
 def run(**columns) -> pl.DataFrame:
@@ -115,7 +117,7 @@ def test_what_is_used_up_binds(resource):
     assert row["utilisation"] == pytest.approx(0.97)
     assert (row["at_limit_share"], row["share"], row["confidence"]) == (1, 1, 1)
     assert "97 %" in row["evidence"]
-    assert tuple(frame["resource"]) == RESOURCES
+    assert {*RESOURCES} - {*frame["resource"]} == {"application server"}
     assert frame["share"].sum() == pytest.approx(1)
 
 
@@ -164,9 +166,20 @@ def test_on_one_host_engine_and_client_share_the_cpu(larger):
     assert row["utilisation"] == pytest.approx(0.6)
     assert row["pressure"] == pytest.approx(0.95)
     assert "95 % of it used up with all who share it" in row["evidence"]
+    other = found[f"CPU of the {smaller}"]
+    assert not other["binds"]
+    assert other["pressure"] == pytest.approx(0.95)
+    assert f"CPU of the {smaller}" not in row["evidence"]
     # each on a node of its own has cores to spare
     apart = attributed(used, APART)
     assert not apart["CPU of the engine"]["binds"]
+
+
+def test_what_several_use_is_not_told_as_the_use_of_one():
+    """0.4 and 0.3 of the CPU, which no one exhausts."""
+    found = attributed(IDLE | {"CPU of the engine": 0.4, "CPU of the client": 0.3})
+    said = "the most used resource, CPU of the engine, stood at 70 % with all who share it"
+    assert said in found["concurrency"]["evidence"]
 
 
 def test_engine_and_client_bind_together_if_each_is_the_larger_user_in_turn():
@@ -234,6 +247,27 @@ def test_where_nothing_is_used_up_the_largest_part_of_the_response_time_binds(se
         assert row["utilisation"] >= 0.5
     else:
         assert "8.0 of 8 clients waited for an answer" in row["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "binds"),
+    [
+        ({"client": 5, "cpu": 3}, "application server"),
+        ({"client": 3, "cpu": 5}, "concurrency"),
+        ({"client": 3, "log": 5}, "commit latency"),
+    ],
+)
+def test_an_application_server_whose_sessions_are_idle_though_clients_wait_binds(sessions, binds):
+    """A hundred clients wait; it has eight sessions."""
+    waiting = run(concurrency=100, tps=1000.0, latency_mean_us=97_000.0)
+    tables = {"run": waiting, "os_sample": samples(IDLE), "engine_wait": waits(**sessions)}
+    frame = attribute(tables, is_served=True)
+    assert binding(frame) == binds
+    (row,) = frame.filter(resource="application server").iter_rows(named=True)
+    idle = sessions["client"] / sum(sessions.values())
+    assert row["utilisation"] == pytest.approx(idle)
+    # where they are the clients' own, a session that is idle is a client at work
+    assert binding(attribute(tables)) == ("concurrency" if "cpu" in sessions else binds)
 
 
 def test_a_disk_that_the_clients_do_not_wait_for_does_not_bind():

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 from benchlab import study
+from benchlab.drivers.tpcc.limits import LATENESS
 from benchlab.gate import checks, steady
-from benchlab.gate.checks import ALONE, CLIENT, OFFERED, STEADY
+from benchlab.gate.checks import ALONE, CLIENT, OFFERED, ON_TIME, STEADY
 from benchlab.observers import background
 from benchlab.repo import Repo
 from benchlab.run.until import Until
@@ -217,6 +218,17 @@ def test_an_open_loop_has_to_meet_its_rate():
     assert outcome(tables(), OFFERED) is None
     assert outcome(tables(due=104.0), OFFERED) == (True, "100 of 104 due per s")
     assert outcome(tables(due=110.0), OFFERED) == (False, "100 of 110 due per s")
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"), [("kept", True), ("undecided", True), ("broken", False)]
+)
+def test_terminals_have_to_send_on_time(answer, passed):
+    assert outcome(tables(), ON_TIME) is None
+    rules = {"check": ["90th percentile", f"{LATENESS}, 99th percentile"], "value": [1.0, 12.46]}
+    rule = pl.DataFrame(rules | {"answer": ["kept", answer]})
+    found = "99 % of the requests were sent less than 12.5 ms late"
+    assert outcome(tables() | {"rule": rule}, ON_TIME) == (passed, found)
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,10 @@ def test_the_shipped_verdicts_are_of_this_code():
             assert_frame_equal(of_this_code.sort(order), then.sort(order))
 
 
-def test_the_shipped_gate_is_of_this_code(tmp_path):
+def test_the_shipped_attribution_and_gate_are_of_this_code(tmp_path):
     folder = tmp_path / "reference"
     shutil.copytree(ROOT / "data" / "reference", folder)
-    reference.check_again(Repo(ROOT), folder)
+    reference.conclude_again(Repo(ROOT), folder)
     with store.open_any(folder) as again, benchlab.open("reference") as shipped:
-        of_both = [one.sql("FROM gate ORDER BY ALL") for one in (again, shipped)]
-    assert_frame_equal(*of_both)
+        for table in ("attribution", "gate"):
+            assert_frame_equal(*(one.sql(f"FROM {table} ORDER BY ALL") for one in (again, shipped)))

@@ -9,7 +9,9 @@ Three questions, in this order:
    among those that wait: a checkpoint may fill the disk while the clients run from memory.
 3. If no resource is exhausted, the response time consists of waits in series. The largest part binds:
    the log, other transactions, the engine's own throttling, pages that did not fit in memory. If the
-   largest part is the work itself, concurrency binds: more clients would do more work.
+   largest part is the work itself, concurrency binds: more clients would do more work. Where an
+   application server has the sessions, one that is idle while clients wait is no work of a client: the
+   application server does not hand on enough requests.
 """
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from benchlab.attribution.timeline import Place, Timeline, smoothed
 from benchlab.engines.waits import Wait
 from benchlab.study.resources import (
+    APPLICATION_SERVER,
     CLIENT_CPU,
     COMMIT_LATENCY,
     CONCURRENCY,
@@ -73,6 +76,7 @@ SERIAL = {
     LOCKS: (Wait.LOCK, Wait.LATCH),
     ENGINE_LIMIT: (Wait.LIMIT,),
     MEMORY: (Wait.DATA,),
+    APPLICATION_SERVER: (Wait.CLIENT,),
     CONCURRENCY: (Wait.CPU, Wait.BUSY, Wait.CLIENT, Wait.DATA),
 }
 
@@ -87,7 +91,8 @@ def decide(timeline: Timeline) -> list[Place]:
         exhausted = [
             place
             for place, values in pressure.items()
-            if _exhausted(
+            if place not in timeline.smaller_users
+            and _exhausted(
                 values[number],
                 queueing[place][number] if place[0] in _BY_QUOTA and place in queueing else 0.0,
                 still=place == before,
@@ -124,7 +129,10 @@ def serial_share(timeline: Timeline, resource: str) -> np.ndarray:
 
     Reading pages again that memory had held before counts as memory; all other reading is work.
     """
-    share = sum(timeline.waits.get(name, 0.0) for name in SERIAL[resource]) + np.zeros_like(
+    classes = set(SERIAL[resource])
+    if resource == (CONCURRENCY if timeline.is_served else APPLICATION_SERVER):
+        classes -= {Wait.CLIENT}
+    share = sum(timeline.waits.get(name, 0.0) for name in sorted(classes)) + np.zeros_like(
         timeline.t
     )
     again = timeline.waits.get(Wait.DATA, 0.0) * timeline.refaulted

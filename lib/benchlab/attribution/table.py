@@ -9,6 +9,7 @@ import polars as pl
 from benchlab.attribution.decide import SERIAL, decide, serial_share
 from benchlab.attribution.timeline import Place, Timeline, build
 from benchlab.study.resources import (
+    APPLICATION_SERVER,
     CLIENT_CPU,
     COMMIT_LATENCY,
     CONCURRENCY,
@@ -49,7 +50,14 @@ _UNDECIDED = 0.5
 #: Factor if the missing captures would only confirm that the clients waited for the exhausted resource.
 _UNCONFIRMED = 0.8
 
-_KNOWN_FROM_WAITS = (COMMIT_LATENCY, LOCKS, ENGINE_LIMIT, CONCURRENCY, NONE)
+_KNOWN_FROM_WAITS = (
+    COMMIT_LATENCY,
+    APPLICATION_SERVER,
+    LOCKS,
+    ENGINE_LIMIT,
+    CONCURRENCY,
+    NONE,
+)
 
 _NO_SAMPLES = "no samples of the measured part"
 
@@ -57,10 +65,11 @@ _WAITED_FOR = {
     COMMIT_LATENCY: "the log",
     LOCKS: "locks and latches",
     ENGINE_LIMIT: "the engine's own brake or workers",
+    APPLICATION_SERVER: "the application server, which sent them nothing",
 }
 
 
-def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def attribute(tables: dict[str, pl.DataFrame], is_served: bool = False) -> pl.DataFrame:
     """Return one row per resource of one run and node; see ``schema.sql`` for the columns.
 
     At most one resource binds: the one that binds for the largest share of the sampled time, on all
@@ -70,8 +79,9 @@ def attribute(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
     Args:
         tables: see :func:`benchlab.attribution.timeline.build`.
+        is_served: whether an application server has the sessions, and not the clients.
     """
-    timeline = build(tables)
+    timeline = build(tables, is_served)
     seconds: Counter[Place] = Counter()
     for place, span in zip(decide(timeline), timeline.span, strict=True):
         seconds[place] += span
@@ -153,7 +163,7 @@ def _rate(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     at_limit = _at_limit(timeline, timeline.pressure[place])
     measures |= {"utilisation": mean / limit, "at_limit_share": at_limit}
     evidence = f"{words} stood at {show(mean)} of {show(limit)} ({_percent(mean / limit)})"
-    if measures["pressure"] > 1.05 * measures["utilisation"]:
+    if _is_shared(measures["pressure"], measures["utilisation"]):
         evidence += f", {_percent(measures['pressure'])} of it used up with all who share it"
     return measures, f"{evidence}, used up in {_percent(at_limit)} of seconds"
 
@@ -197,13 +207,30 @@ def _clients(timeline: Timeline) -> tuple[dict[str, float], str]:
         f" {occupied * clients:,.1f} of {clients} clients waited for an answer"
     )
     measures = {"utilisation": occupied, "pressure": occupied}
-    most = max(
-        timeline.pressure, key=lambda name: np.nanmean(timeline.pressure[name]), default=None
-    )
-    if most is not None:
-        mean = float(np.nanmean(timeline.pressure[most]))
-        evidence += f"; the most used resource, {timeline.named(most)}, stood at {_percent(mean)}"
+    if (most := _most_used(timeline)) is not None:
+        place, stood_at = most
+        evidence += f"; the most used resource, {timeline.named(place)}, stood at {stood_at}"
     return measures, evidence
+
+
+def _most_used(timeline: Timeline, but: Place | None = None) -> tuple[Place, str] | None:
+    """Return the resource that is used up most, and how far; ``but``: one that is left out."""
+    means = {
+        place: float(np.nanmean(values))
+        for place, values in timeline.pressure.items()
+        if place != but and place not in timeline.smaller_users
+    }
+    most = max(means, key=means.__getitem__, default=None)
+    if most is None:
+        return None
+    used, limit = timeline.used.get(most), timeline.limits.get(most)
+    is_shared = used is not None and limit and _is_shared(means[most], np.nanmean(used) / limit)
+    return most, _percent(means[most]) + (" with all who share it" if is_shared else "")
+
+
+def _is_shared(pressure: float, utilisation: float) -> bool:
+    """Whether others than the user use so much of a resource that it is worth a word."""
+    return pressure > 1.05 * utilisation
 
 
 def _at_limit(timeline: Timeline, values: np.ndarray) -> float:
@@ -227,10 +254,9 @@ def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str
         said = "; bound in turn: " + ", ".join(
             f"{timeline.named(place)} {_percent(share)}" for place, share in in_turn
         )
-    others = {place: np.nanmean(p) for place, p in timeline.pressure.items() if place != bound}
-    if bound in timeline.pressure and others:
-        nearest = max(others, key=others.__getitem__)
-        said += f"; next {timeline.named(nearest)} at {_percent(others[nearest])}"
+    if bound in timeline.pressure and (nearest := _most_used(timeline, but=bound)):
+        place, stood_at = nearest
+        said += f"; next {timeline.named(place)} at {stood_at}"
     return said
 
 

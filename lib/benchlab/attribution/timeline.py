@@ -10,8 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from benchlab.study.resources import CLIENT_CPU, DISK, ENGINE_CPU, MEMORY, NETWORK
-from benchlab.study.roles import LOAD, is_database
+from benchlab.study.resources import (
+    APPLICATION_SERVER,
+    CLIENT_CPU,
+    DISK,
+    ENGINE_CPU,
+    MEMORY,
+    NETWORK,
+)
+from benchlab.study.roles import LOAD, PRIMARY, is_database
+
+#: Tables that attribution looks at.
+TABLES = ("run", "node", "host", "os_sample", "engine_wait", "time_bucket")
 
 #: A resource and its node; ``None``: the server's node is not known.
 Place = tuple[str, str | None]
@@ -44,6 +54,8 @@ class Timeline:
     run: dict
     nodes: dict[str, tuple[str, ...]]
     """Node → its roles; the node that clients connect to comes first."""
+    is_served: bool
+    """Whether an application server has the sessions, and not the clients."""
     t: np.ndarray
     """Ends of the sampled intervals in Unix seconds."""
     span: np.ndarray
@@ -54,6 +66,8 @@ class Timeline:
     """Limit in the resource's own unit; a resource without one is missing."""
     pressure: dict[Place, np.ndarray]
     """Use by all that share the resource, as a share of what is available to them."""
+    smaller_users: set[Place]
+    """Users of a CPU that use less of it than another one, which binds if the CPU does."""
     queueing: dict[Place, np.ndarray]
     """Share of the interval in which a task had to wait for the resource."""
     waits: dict[str, np.ndarray]
@@ -100,7 +114,9 @@ class Timeline:
     def places(self, resource: str) -> list[Place]:
         """Return each place that has such a resource."""
         nodes: list[str | None] = [self.sampled_node]
-        if resource == NETWORK:
+        if resource == APPLICATION_SERVER and not self.is_served:
+            nodes = []
+        elif resource == NETWORK:
             nodes = list(self.nodes)
         elif resource == CLIENT_CPU:
             # an application server may have a node without the role of the load
@@ -119,29 +135,32 @@ class Timeline:
         return resource if len(self.places(resource)) == 1 else f"{resource} on {node}"
 
 
-def build(tables: dict[str, pl.DataFrame]) -> Timeline:
+def build(tables: dict[str, pl.DataFrame], is_served: bool = False) -> Timeline:
     """Return the timeline of one run.
 
     Args:
-        tables: the run's rows of ``run`` and ``node``, and of ``host``, ``os_sample``, ``engine_wait``
-            and ``time_bucket`` if it has any.
+        tables: the run's rows of :data:`TABLES`, without the tables in which it has none.
+        is_served: see :class:`Timeline`.
     """
     run = tables["run"].row(0, named=True)
-    nodes = {
+    roles = {
         key[0]: tuple(group["role"])
         for key, group in tables["node"].group_by("node", maintain_order=True)
     }
+    nodes = dict(sorted(roles.items(), key=lambda of_node: PRIMARY not in of_node[1]))
     samples = tables.get("os_sample", pl.DataFrame())
     t, span, interval, signals = _signals(samples, run, nodes)
     none = 0 * span
     timeline = Timeline(
         run=run,
         nodes=nodes,
+        is_served=is_served,
         t=t,
         span=span,
         used={},
         limits={},
         pressure={},
+        smaller_users=set(),
         queueing={},
         waits=_waits(tables.get("engine_wait", pl.DataFrame()), run, t, span),
         coverage=_coverage(span, interval, run),
@@ -332,23 +351,23 @@ def _shared_cpu(
 ) -> None:
     """Add the CPU of a node with an engine, whose limit engine and client share.
 
-    The larger user gets the pressure of both, the other one none. It is the larger one of the whole
-    measured part: of two that use about as much, each is larger in some seconds, and neither would seem
-    to bind.
+    Only the larger user may bind. It is the larger one of the whole measured part: of two that use
+    about as much, each is larger in some seconds, and neither would seem to bind.
     """
     places = [(ENGINE_CPU, node)]
-    timeline.pressure[ENGINE_CPU, node] = engine / room
+    used = engine
     if client is not None:
         places.append((CLIENT_CPU, node))
-        larger, other = places if np.nansum(engine) >= np.nansum(client) else places[::-1]
-        timeline.pressure[larger] = (engine + client) / room
-        timeline.pressure[other] = np.zeros_like(engine)
+        engine_is_larger = np.nansum(engine) >= np.nansum(client)
+        timeline.smaller_users.add((CLIENT_CPU if engine_is_larger else ENGINE_CPU, node))
+        used = engine + client
     stalled, paused = signals.get("psi cpu some_us_per_s"), _paused(signals, "total")
     waiting = [
         one for one in (None if stalled is None else stalled / 1e6, paused) if one is not None
     ]
     for place in places:
         timeline.limits[place] = timeline.run["limit_cores"]
+        timeline.pressure[place] = used / room
         if waiting:
             timeline.queueing[place] = np.maximum.reduce(waiting)
 
@@ -358,8 +377,10 @@ def _client_quota(timeline: Timeline, node: str, signals: dict[str, np.ndarray])
     paused, place = _paused(signals, "client"), (CLIENT_CPU, node)
     if paused is not None and paused.any():
         timeline.queueing[place] = paused
-        others = timeline.pressure.get(place, np.zeros_like(paused))
-        timeline.pressure[place] = np.maximum(others, paused)
+        is_smaller = place in timeline.smaller_users
+        shared = None if is_smaller else timeline.pressure.get(place)
+        timeline.pressure[place] = paused if shared is None else np.maximum(shared, paused)
+        timeline.smaller_users.discard(place)
 
 
 def _paused(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
+from benchlab.drivers.tpcc.limits import LATENESS
 from benchlab.engines.tidb import (
     CACHED_READS,
     INTERNAL,
@@ -26,14 +27,14 @@ SCHEMA = {
     "found": pl.String,
 }
 
-#: Tables that the checks look at.
+#: Tables that the checks look at, beside ``attribution``.
 TABLES = (
     "run",
     "phase",
     "interval",
     "os_sample",
     "host",
-    "attribution",
+    "rule",
     "engine_setting",
     "engine_counter",
 )
@@ -44,6 +45,9 @@ Row = tuple[str, bool, float | None, str]
 #: Names of checks: throughput was steady; transactions ended as fast as they were due; the load
 #: generator did not bind; nothing else used the host.
 STEADY, OFFERED, CLIENT, ALONE = "steady", "offered", "client", "alone"
+
+#: Name of the check for terminals, which are to send each request at its time.
+ON_TIME = "on time"
 
 #: Name of the check for servers that were to cache tables: reads were served from the cache.
 CACHED = "cached"
@@ -80,7 +84,13 @@ def checks(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame:
         tables: the run's rows of :data:`TABLES`, without the tables in which it has none.
         writes: whether its workload writes.
     """
-    rows = [_steady(tables, writes), _offered(tables), _client(tables), _alone(tables)]
+    rows = [
+        _steady(tables, writes),
+        _offered(tables),
+        _client(tables),
+        _on_time(tables),
+        _alone(tables),
+    ]
     rows += [] if writes else [_cached(tables)]
     return pl.DataFrame([row for row in rows if row], schema=SCHEMA, orient="row")
 
@@ -156,6 +166,17 @@ def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     bound = of_client["binds"].any()
     found = "the load generator bound it" if bound else "the load generator did not bind it"
     return CLIENT, not bound, of_client["utilisation"].max(), found
+
+
+def _on_time(tables: Mapping[str, pl.DataFrame]) -> Row | None:
+    """Return whether terminals sent on time; ``None``: the load has none."""
+    rules = tables.get("rule", pl.DataFrame(schema={"check": pl.String}))
+    late = rules.filter(pl.col("check").str.starts_with(LATENESS))
+    if late.is_empty():
+        return None
+    value, answer = late.select("value", "answer").row(0)
+    found = f"99 % of the requests were sent less than {value:.1f} ms late"
+    return ON_TIME, answer != "broken", value, found
 
 
 def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:

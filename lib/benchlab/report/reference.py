@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -12,11 +11,10 @@ from rich.console import Console
 from benchlab import notebooks, store, study
 from benchlab.claims import reruns, stored
 from benchlab.errors import NoRuns
-from benchlab.gate import checks
 from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
 from benchlab.simulation import stored as simulation
-from benchlab.store import Store, export, results
+from benchlab.store import Store, export, ingest, results
 
 #: The picture on the README's first page.
 PICTURE = Path("paper") / "write_only.svg"
@@ -43,18 +41,19 @@ def make(repo: Repo, console: Console) -> None:
 
 
 def renew(repo: Repo, console: Console, measured: Collection[str] | None = None) -> None:
-    """Make again what depends on the reference: gate, verdicts, picture, notebooks, simulations.
+    """Make again what depends on the runs of the reference.
 
-    The analysis notebooks are executed on the reference in place, so that nbval compares them with it.
-    What the paper says about intervals and verdicts is simulated from the reference's spreads, which
-    takes minutes per study.
+    That is attribution, gate, verdicts, a picture, notebook outputs and simulations. The analysis
+    notebooks are executed on the reference in place, so that nbval compares them with it. What the
+    paper says about intervals and verdicts is simulated from the reference's spreads, which takes
+    minutes per study.
 
     Args:
         repo: the checkout.
         console: shows the progress.
         measured: only these studies are simulated; ``None``: all studies, and the gate.
     """
-    check_again(repo, repo.reference)
+    conclude_again(repo, repo.reference)
     judge_again(repo, repo.reference)
     _draw(repo)
     for path in [
@@ -91,23 +90,25 @@ def take(own: Store, folder: Path) -> dict[str, str]:
     return profiles
 
 
-def check_again(repo: Repo, folder: Path) -> None:
-    """Make the gate's checks of all runs of a reference with this code, from what it has of them."""
+def conclude_again(repo: Repo, folder: Path) -> None:
+    """Make attribution and gate of all runs of a reference with this code, from what it has of them."""
     with store.open_any(folder) as shipped:
-        rows = [
-            found.with_columns(pl.lit(run["run_id"]).alias("run_id"))
-            for run in shipped.runs(status="ok").iter_rows(named=True)
-            if (found := _checked(repo, shipped, run)) is not None
-        ]
-    export.replace_of_runs(folder, "gate", pl.concat(rows))
-
-
-def _checked(repo: Repo, shipped: Store, run: dict[str, Any]) -> pl.DataFrame | None:
-    """Return the checks of a run as when it was added to a store."""
-    of_run = {name: shipped.table(name, run["run_id"]) for name in checks.TABLES}
-    tables = {name: frame for name, frame in of_run.items() if not frame.is_empty()}
-    workload = study.load(repo, run["study"]).workloads[run["workload"]]
-    return checks.of_run(tables, workload.writes)
+        loads = shipped.runs(status="ok").drop_nulls("measured_s")
+        of_runs = {
+            name: shipped.sql(
+                f'FROM "{name}" SEMI JOIN chosen USING (run_id) ORDER BY ALL',
+                chosen=loads["run_id"],
+            ).partition_by("run_id", as_dict=True)
+            for name in ingest.CONCLUDED_FROM
+        }
+    found = []
+    for run_id, of, workload in loads.select("run_id", "study", "workload").iter_rows():
+        tables = {name: runs[run_id,] for name, runs in of_runs.items() if (run_id,) in runs}
+        found.append(ingest.concluded(tables, study.load(repo, of).workloads[workload]))
+    for table in ("attribution", "gate"):
+        export.replace_of_runs(
+            folder, table, pl.concat(one[table] for one in found if table in one)
+        )
 
 
 def judge_again(repo: Repo, folder: Path) -> None:

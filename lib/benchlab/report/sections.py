@@ -19,6 +19,7 @@ import polars as pl
 from benchlab.attribution.decide import EXHAUSTED, EXHAUSTED_WITH_QUEUE
 from benchlab.claims import reruns
 from benchlab.claims.judge import Judgement, judge
+from benchlab.drivers.tpcc.limits import LATE
 from benchlab.gate import checks, similar, speed, steady
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
@@ -79,6 +80,7 @@ _THRESHOLDS = {
     "most_foreign": checks.MOST_FOREIGN,
     "least_offered": checks.LEAST_OFFERED,
     "least_cached": checks.LEAST_CACHED,
+    "late_ms": LATE,
 }
 
 

@@ -64,9 +64,9 @@ OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
 _SHADES = ((0.66, 0), (0.7, 255), (0.4, 0), (0.5, 255))
 
 #: Resource that binds → colour of its cell in a strip, in the order of legends. The colours differ from
-#: those of the engines: warm for the disk, violet for CPU, green for what engine and kernel themselves
-#: make scarce, grey if nothing is scarce. Within a family, darker colours come before lighter ones, so
-#: that a greyscale print can be read.
+#: those of the engines: warm for the disk, violet for CPU and application server, green for what engine
+#: and kernel themselves make scarce, grey if nothing is scarce. Within a family, darker colours come
+#: before lighter ones, so that a greyscale print can be read.
 RESOURCE_COLORS = {
     "disk write bandwidth": "#7f3b08",
     "disk write IOPS": "#b35806",
@@ -75,6 +75,7 @@ RESOURCE_COLORS = {
     "commit latency": "#c51b7d",
     "CPU of the engine": "#2d004b",
     "CPU of the client": "#8073ac",
+    "application server": "#b2abd2",
     "memory": "#01665e",
     "network": "#35978f",
     "locks": "#80cdc1",

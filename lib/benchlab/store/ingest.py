@@ -41,7 +41,7 @@ from benchlab.repo import Repo
 from benchlab.store import writer
 from benchlab.store.schema import PLANNED
 from benchlab.store.writer import Writer
-from benchlab.study import strict
+from benchlab.study import Workload, strict
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks
 from benchlab.study.roles import APP, LOAD, PRIMARY, is_database
 
@@ -51,17 +51,20 @@ _SETTINGS = TypeAdapter(list[EngineSetting])
 _COUNTERS = TypeAdapter(dict[str, float])
 _RATE = TypeAdapter(dict[str, float])
 
+#: Tables from whose rows attribution and gate of a run are concluded.
+CONCLUDED_FROM = tuple(dict.fromkeys([*attribution.TABLES, *checks.TABLES]))
+
 #: Name under which the agent reports the size of the stopped engine's files.
 DATA_DIR = "data_dir_bytes"
 
 
 @dataclass
 class Ingested:
-    """Result of an ingest: the number of added runs, and the damaged ones."""
+    """Result of an ingest: the number of added runs, and what is damaged."""
 
     count: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
-    """Run folder → what is wrong with it, in one line that names the folder."""
+    """Run folder, or plan → what is wrong with it, in one line that names it."""
 
 
 def ingest_new(repo: Repo) -> Ingested:
@@ -85,11 +88,17 @@ def rebuild(repo: Repo) -> Ingested:
 
 
 def _add(adding: Writer, repo: Repo) -> Ingested:
-    known = adding.plans
+    known, done = adding.plans, Ingested()
     for plan_id in plans.ids(repo):
-        if plan_id not in known and (plan := plans.read(repo, plan_id)).whole:
-            adding.add({PLANNED: _planned(plan)})
-    done = Ingested()
+        if plan_id in known:
+            continue
+        try:
+            plan = plans.read(repo, plan_id)
+        except BenchlabError as error:
+            done.damaged[plan_id] = str(error)
+        else:
+            if plan.whole:
+                adding.add({PLANNED: _planned(plan)})
     for folder in folders.finished(repo.raw):
         try:
             if folder.name in adding.runs:
@@ -188,11 +197,25 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
     }
     tables["run"] = _run(record, totals, _rate(text))
     if totals:
-        of_run = pl.lit(record.run_id).alias("run_id")
-        tables["attribution"] = attribution.attribute(tables).with_columns(of_run)
-        if (gate := checks.of_run(tables, workload.writes)) is not None:
-            tables["gate"] = gate.with_columns(of_run)
+        tables |= concluded(tables, workload)
     return tables
+
+
+def concluded(tables: Mapping[str, pl.DataFrame], workload: Workload) -> dict[str, pl.DataFrame]:
+    """Return what is concluded from the rows of a run that ended well: ``attribution``, and ``gate``.
+
+    Runs without a load have neither, those that lower limits have no ``gate``.
+
+    Args:
+        tables: the run's rows of :data:`CONCLUDED_FROM`, without the tables in which it has none.
+        workload: its workload.
+    """
+    of_run = pl.lit(tables["run"]["run_id"].item()).alias("run_id")
+    is_served = drivers.driver(workload.driver).serves
+    found = {"attribution": attribution.attribute(dict(tables), is_served).with_columns(of_run)}
+    if (gate := checks.of_run({**tables, **found}, workload.writes)) is not None:
+        found["gate"] = gate.with_columns(of_run)
+    return found
 
 
 def counted_rows(raw: Path, record: Record) -> dict[str, pl.DataFrame]:

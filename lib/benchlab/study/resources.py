@@ -113,6 +113,8 @@ CPU = Resource(
 COMMIT_LATENCY = "commit latency"
 ENGINE_CPU = "CPU of the engine"
 CLIENT_CPU = "CPU of the client"
+#: What is between clients and engine in some loads: it has the engine's sessions, fewer than clients.
+APPLICATION_SERVER = "application server"
 MEMORY = "memory"
 NETWORK = "network"
 LOCKS = "locks"
@@ -145,6 +147,7 @@ RESOURCES = (
     COMMIT_LATENCY,
     ENGINE_CPU,
     CLIENT_CPU,
+    APPLICATION_SERVER,
     MEMORY,
     NETWORK,
     LOCKS,

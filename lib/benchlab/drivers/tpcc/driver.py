@@ -31,6 +31,7 @@ from benchlab.drivers.base import (
     Totals,
 )
 from benchlab.drivers.tpcc import checks, mix, options, output, validity
+from benchlab.drivers.tpcc.limits import DEFERRED
 from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
 from benchlab.drivers.tpcc.was import LOST
 from benchlab.engines import Engine
@@ -275,7 +276,10 @@ def _server(job: Job) -> Process:
             "isolation": option["isolation"],
             "pool": option["pool"],
             "queue": option["queue"],
+            # as many as there may be, so that none waits longer for its turn than other transactions do
+            "delivery-workers": job.clients,
             "delivery-results": MADE / DELIVERIES,
+            "drain": DEFERRED,
         },
     )
     mechanisms = asdict(_mechanisms(option)).items()

@@ -34,8 +34,8 @@ VARIATION = 0.02
 INTERVAL, CHECKPOINT, CHECKPOINTS_INSIDE = 120, 30, 4
 
 #: 99 % of the sends are late by less than this, in ms. This rule is ours: if the emulator is later, it
-#: shapes the load, and not the system under test.
-LATE = 10
+#: shapes the load, and not the system under test. Its name begins with ``LATENESS``.
+LATE, LATENESS = 10, "send, later than due by"
 
 #: Numbers of order lines of an order, all equally likely (clause 2.4.1.3).
 LINES = range(5, 16)

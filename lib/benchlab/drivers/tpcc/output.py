@@ -41,9 +41,6 @@ class Totals(msgspec.Struct):
     errors: int
     lost: int
     lost_terminals: int
-    is_emulator_bound: bool
-    late_p99_ms: float
-    deviations: list[str]
 
 
 def begun(line: str) -> float | None:

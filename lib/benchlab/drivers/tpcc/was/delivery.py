@@ -40,8 +40,8 @@ class Result(msgspec.Struct, frozen=True):
 class Deliveries:
     """The queue of deliveries, the tasks that execute them, and the file of their results.
 
-    The queue has no limit, since a delivery that was acknowledged must be executed. Its length depends
-    on the terminals: each waits for its answer, keying time and think time before it sends the next.
+    The queue has no limit, since a delivery that was acknowledged must be executed. It grows if there
+    are fewer workers than deliveries that are executed or wait for a connection at a time.
     """
 
     def __init__(
