@@ -107,8 +107,8 @@ def test_a_run_that_failed_is_reported_with_its_reason(checkout, close_run, inte
         (["CPU of the engine"], {"CPU": Answer.UNCLEAR}, "unclear", "unclear"),
         (["CPU of the engine"], {"CPU": Answer.IN_PART}, "CPU in part", "unclear"),
         (["memory"], {"CPU": Answer.DOES_NOT}, "none that was lowered", "not contradicted"),
-        ([], {"CPU": Answer.DOES_NOT}, "none that was lowered", "not contradicted"),
-        ([], {"CPU": Answer.BINDS}, "CPU", "no"),
+        ([], {"CPU": Answer.DOES_NOT}, "none that was lowered", "unclear"),
+        ([], {"CPU": Answer.BINDS}, "CPU", "unclear"),
         (
             ["disk write bandwidth"],
             {"disk write bandwidth": Answer.NOT_TESTABLE, "CPU": Answer.DOES_NOT},
@@ -177,6 +177,12 @@ def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(
                 [value, name],
             )
         found = interventions.used(rerun(store, "quick"))
+        for none in (0, None):
+            store.connection.execute(
+                "UPDATE intervention_block SET tps = ? WHERE resource = 'CPU'", [none]
+            )
+            (left,) = interventions.used(rerun(store, "quick"))["resource"]
+            assert left == "disk write bandwidth"
     assert found.select("resource", "used", "a transaction takes").rows() == [
         ("disk write bandwidth", "30.0 → 24.0 MB/s", "30.0 → 30.0 kB"),
         ("CPU", "1.50 → 1.20 cores", "1,500 → 2,000 µs"),

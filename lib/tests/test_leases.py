@@ -313,6 +313,8 @@ def test_why_shows_the_median_of_a_runs_writes(checkout, written):
     (row,) = why.runs(found, one).rows(named=True)
     assert row["value"] == pytest.approx(2 - LEASE_S, rel=1e-3)
     assert row["metric"] == "latency of a single write's COMMIT beyond the lease (s)"
+    (bound,) = points.bound_by(found, found.single_writes)["binding"]
+    assert row["bound by"] == bound
 
 
 def test_without_single_writes_such_a_claim_is_not_testable(checkout, measured):

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -292,6 +293,19 @@ def test_cores_are_compared_by_the_cpu_time_of_a_transaction(checkout, close_run
     percent = run["engine_cpu_percent"] + run["client_cpu_percent"]  # no kernel threads were seen
     cores = run["limit_cores"] * percent / 100
     assert row["ours"] == pytest.approx(1e3 * cores / run["tps"])
+    with editable(checkout.store) as store:
+        store.connection.execute("UPDATE gate SET passed = true")
+        store.connection.execute("DELETE FROM os_sample")
+        assert label not in postgres_vs_tidb.similitude(rerun(store))["ratio"]
+
+
+def test_what_tuning_does_is_said_beside_other_variants(measured):
+    at = {"default": 100.0, "tuned": 250.0, "no_full_pages": 120.0}
+    found = rerun(measured({("postgres", one, "oltp_write_only"): {16: [at[one]]} for one in at}))
+    source = SimpleNamespace(rerun=found, measured=points.points(found))
+    effect = postgres_vs_tidb.section(source).context["effect"]
+    assert (effect["concurrency"], effect["ratio"]) == (16, 2.5)
+    assert effect["bound"].keys() <= {"default", "tuned"}
 
 
 def test_checkpoints_are_counted_from_both_views(checkout, close_run):

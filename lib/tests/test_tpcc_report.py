@@ -41,9 +41,6 @@ def left(recorded: Recorded, folder: Path) -> Path:
         "seconds": (end_us - begin_us) / 1e6,
         "of_warehouses": DRAWN.warehouses,
         **dict.fromkeys(("all", "refused", "errors", "lost", "lost_terminals"), 0),
-        "is_emulator_bound": False,
-        "late_p99_ms": 1.0,
-        "deviations": [],
     }
     (folder / "terminals-000001-000004.out").write_text(json.dumps(totals) + "\n")
     recorded.records.write_parquet(folder / "terminals-000001-000004.parquet")
@@ -56,7 +53,7 @@ def left(recorded: Recorded, folder: Path) -> Path:
     return folder
 
 
-def read(folder: Path, pacing: float = 1) -> Run:
+def read(folder: Path, pacing: float = 1, passed_gate: bool = True) -> Run:
     """Read such a folder as an ingest does."""
     driver, options = drivers.driver("tpcc"), {"mix": "decks", "pacing": pacing}
     workload = Workload(driver="tpcc", scripts=MIX, writes=True, options=options)
@@ -70,6 +67,7 @@ def read(folder: Path, pacing: float = 1) -> Run:
         DRAWN.warehouses,
         found.totals.seconds,
         DRAWN.interval.begin_us / 1e6,
+        passed_gate,
         driver.rules(folder, workload, "none"),
         found.operations,
         found.buckets,

@@ -81,6 +81,7 @@ class Evidence:
         self._of_one_client = False
         within = {"envelope": envelope}
         self._not_ok = rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
+        self._ok = rerun.counted.filter(**within)
         self._all = rerun.metrics.filter(**within).sort("started")
         self._runs = self._all.filter("valid")
         self._single_writes = metrics.of_single_writes(
@@ -263,7 +264,7 @@ class Evidence:
         if not others.is_empty():
             status, error = others.select("status", "error").row(-1)
             raise NotTestable(f"{series} at {at:,g} clients: {status}: {error}")
-        found = [True] * len(ended) + [False] * len(self._all.filter(**key))
+        found = [True] * len(ended) + [False] * len(self._ok.filter(**key))
         if not found:
             raise NotTestable(f"profile {self._profile} has no run of {series} at {at:,g} clients")
         return found

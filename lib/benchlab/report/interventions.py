@@ -111,7 +111,7 @@ def answers(rerun: Rerun) -> pl.DataFrame:
     - *yes*: the resource that the evidence names also binds by intervention.
     - *not contradicted*: its limit was not lowered, and no other resource binds by intervention.
     - *no*: another resource binds by intervention, or the named one does not.
-    - *unclear*: the intervention does not decide.
+    - *unclear*: the evidence names nothing, or the intervention does not decide.
     """
     found = with_curve(rerun.interventions, rerun.study)
     evidence = points.bound_by(rerun, found)
@@ -167,8 +167,8 @@ def used(rerun: Rerun) -> pl.DataFrame:
             subjects = resource.subjects if run["single_host"] else resource.subjects[:1]
             of_run = (run["run_id"], list(subjects), resource.metric, TRANSIENT_S, run["run_id"])
             found = {row[0]: row[1:] for row in rerun.store.sql(_USED, *of_run).iter_rows()}
-            if not {None, name} <= found.keys():
-                continue
+            if not all(blocks in found and found[blocks][1] for blocks in (None, name)):
+                continue  # no such block counts, or none of its seconds had a transaction
             # the limit of CPU is in cores, its use is sampled in microseconds per second
             of_limit = Amount(resource.rate.unit, 1) if resource is CPU else resource.rate
             use = [found[blocks][0] for blocks in (None, name)]
@@ -232,6 +232,8 @@ def _said(said: dict[str, str]) -> str:
 
 
 def _agree(seen: set[str], said: dict[str, str]) -> str:
+    if not seen:
+        return "unclear"
     binding = {name for name, answer in said.items() if answer in BINDING}
     tested = {name for name, answer in said.items() if answer != Answer.NOT_TESTABLE}
     if seen & tested:

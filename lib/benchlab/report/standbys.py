@@ -40,9 +40,9 @@ _CPU = """
 
 _WAITS = f"""
     SELECT run_id,
-        sum(sessions) FILTER (wait IN {_FOR_STANDBY}) / sum(sessions) AS for_standby,
-        sum(sessions) FILTER (wait_class = 'log' AND wait NOT IN {_FOR_STANDBY}) / sum(sessions)
-            AS for_log
+        coalesce(sum(sessions) FILTER (wait IN {_FOR_STANDBY}), 0) / sum(sessions) AS for_standby,
+        coalesce(sum(sessions) FILTER (wait_class = 'log' AND wait NOT IN {_FOR_STANDBY}), 0)
+            / sum(sessions) AS for_log
     FROM engine_wait SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
     WHERE t > measure_begin AND t <= measure_end GROUP BY run_id
 """
@@ -109,14 +109,13 @@ def where(rerun: Rerun) -> pl.DataFrame:
     )
     for others in (cores, rerun.of_runs(_WAITS), rerun.of_runs(_BOUND)):
         joined = joined.join(others, on="run_id", how="left", maintain_order="left")
-    shares = pl.col("for_log", "for_standby").fill_null(0.0)
     found = joined.group_by(*POINT, "valid", maintain_order=True).agg(
         pl.col("wal_writes_per_s").median().round_sig_figs(3).alias("syncs_per_s"),
         pl.col("wal_write_mean_us").median().round_sig_figs(3).alias("sync_us"),
         pl.col("transactions_per_sync").median().round_sig_figs(3),
         pl.col(PRIMARY).median().round(2).alias("primary_cores"),
         pl.col(STANDBY).median().round(2).alias("standby_cores"),
-        shares.median().round(2),
+        pl.col("for_log", "for_standby").median().round(2),
         pl.col("bound").last().fill_null(UNKNOWN),
     )
     with_curve = points.with_curve(found, rerun.study)

@@ -60,6 +60,7 @@ class Run:
     """Length of the measurement interval."""
     begin_s: float
     """Start of the interval, in Unix seconds."""
+    passed_gate: bool
     rules: pl.DataFrame = field(repr=False)
     operations: pl.DataFrame = field(repr=False)
     latencies: pl.DataFrame = field(repr=False)
@@ -74,8 +75,9 @@ class Run:
 
     @property
     def heading(self) -> str:
-        """The run's curve, its terminals and how they were paced."""
-        return f"{self.curve}, {self.terminals} terminals: {paced(self.pacing)}"
+        """The run's curve, its terminals, how they were paced, and whether it failed the gate."""
+        failed = "" if self.passed_gate else "; did not pass the gate"
+        return f"{self.curve}, {self.terminals} terminals: {paced(self.pacing)}{failed}"
 
     @property
     def new_orders(self) -> int:
@@ -132,13 +134,14 @@ def plain(study: Study) -> list[str]:
 def reported(rerun: Rerun) -> list[Run]:
     """Return the runs that are reported: one for each curve of a plain workload, at its best point.
 
-    The best point has the greatest median of New-Orders per minute. Its run with the median is taken.
+    The best point has the greatest median of New-Orders per minute; one that passed the gate is better
+    than any that did not. Its run with the median is taken.
     """
     study = rerun.study
     metrics = rerun.metrics.drop_nulls("tpmc").filter(pl.col("workload").is_in(plain(study)))
     best = (
         median_runs(metrics)
-        .sort("tpmc", "concurrency", descending=True)
+        .sort("valid", "tpmc", "concurrency", descending=True)
         .unique(["engine", "variant", "workload"], keep="first", maintain_order=True)
     )
     return read(rerun, points.in_order(best, study))
@@ -165,7 +168,7 @@ def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
 
     Args:
         rerun: the rerun that has the runs.
-        runs: rows of ``run``.
+        runs: rows of :attr:`benchlab.store.results.Rerun.metrics`.
     """
     study = rerun.study
     found = {
@@ -186,6 +189,7 @@ def read(rerun: Rerun, runs: pl.DataFrame) -> list[Run]:
             json.loads(row["dataset"])["warehouses"],
             row["measured_s"],
             row["measure_begin"],
+            row["valid"],
             *(frame.filter(run_id=row["run_id"]).drop("run_id") for frame in found.values()),
         )
         for row in with_curve(runs, study).iter_rows(named=True)

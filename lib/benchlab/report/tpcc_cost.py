@@ -149,14 +149,14 @@ def price_performance(prices: pl.DataFrame, runs: Iterable[Run]) -> pl.DataFrame
     """Return the price of a tpmC over three years, and the share of each category in the total.
 
     Columns: ``curve``, ``what``, ``value``, ``unit``. It is empty without prices. Runs without a tpmC
-    are left out; see :attr:`Run.tpmc <benchlab.report.tpcc.Run.tpmc>`.
+    (:attr:`Run.tpmc <benchlab.report.tpcc.Run.tpmc>`), or that did not pass the gate, are left out.
 
     Args:
         prices: see :func:`prices`.
         runs: see :func:`benchlab.report.tpcc.reported`.
     """
     schema = {"curve": pl.String, "what": pl.String, "value": pl.Float64, "unit": pl.String}
-    priced = [run for run in runs if run.tpmc]
+    priced = [run for run in runs if run.tpmc and run.passed_gate]
     if prices.is_empty() or not priced:
         return pl.DataFrame(schema=schema)
     cost = pl.col("quantity") * pl.col("unit_price") + pl.col("maintenance_3_years")
@@ -186,7 +186,7 @@ def unpriced(prices: pl.DataFrame, runs: Iterable[Run]) -> str:
         return "No price is given: data/prices/README.md says how to give one."
     if price_performance(prices, runs).is_empty():
         return (
-            "No run had ten terminals a warehouse at TPC-C's pacing, so there is no tpmC to divide a"
-            " price by."
+            "No run that passed the gate had ten terminals a warehouse at TPC-C's pacing, so there is"
+            " no tpmC to divide a price by."
         )
     return ""

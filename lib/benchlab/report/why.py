@@ -44,7 +44,6 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     ``bound by``, ``gate`` (``passed``, or the checks that the run or its curve failed) and ``run_id``.
     Client counts are ours, not the article's.
     """
-    bound = points.bound_by(rerun)
     failed = rerun.gate.group_by("run_id").agg(pl.col("found").str.join("; ").alias("failed"))
     unlike = pl.DataFrame(
         [(*curve, found) for curve, found in dissimilar(rerun).items()],
@@ -53,6 +52,7 @@ def runs(rerun: Rerun, one: Judgement) -> pl.DataFrame:
     )
     counted = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
     written = rerun.single_writes.filter(envelope=DEFAULT_ENVELOPE)
+    bound = points.bound_by(rerun, pl.concat([counted, written], how="diagonal"))
     writes = metrics.of_single_writes(rerun.store, written).group_by("run_id")
     measured = (
         pl.concat(

@@ -12,7 +12,7 @@ from benchlab.report.points import with_curve
 from benchlab.report.sections import Content, Source, digits
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
-from benchlab.study.resources import RATES
+from benchlab.study.resources import UNKNOWN
 
 #: Concurrency at which the text reports the effect of the tuning.
 _EFFECT_CONCURRENCY = 16
@@ -87,18 +87,17 @@ def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
         engine="postgres", workload="oltp_write_only", concurrency=_EFFECT_CONCURRENCY
     )
     by_variant = {row["variant"]: row for row in at.iter_rows(named=True)}
-    if by_variant.keys() != {"default", "tuned"}:
+    if not {"default", "tuned"} <= by_variant.keys():
         return None
     default, tuned = by_variant["default"], by_variant["tuned"]
     return {
         "concurrency": _EFFECT_CONCURRENCY,
         "ratio": tuned["tps"] / default["tps"],
-        "default_binding": default["binding"],
-        # of other resources it is no share of a limit
-        "default_utilisation": default["binding_utilisation"]
-        if default["binding"] in RATES
-        else None,
-        "tuned_binding": tuned["binding"],
+        "bound": {
+            name: row["binding"]
+            for name, row in (("default", default), ("tuned", tuned))
+            if row["binding"] not in (None, UNKNOWN)
+        },
     }
 
 
@@ -160,6 +159,7 @@ def cpu_ms(rerun: Rerun, engine: str) -> tuple[float, float] | None:
         workload="oltp_write_only",
         envelope=DEFAULT_ENVELOPE,
     )
+    runs = runs.drop_nulls(["engine_cpu_percent", "client_cpu_percent"])
     # kernel threads are not counted on every host
     percent = pl.sum_horizontal("engine_cpu_percent", "client_cpu_percent", "kernel_cpu_percent")
     cores = percent / 100 * pl.col("limit_cores")

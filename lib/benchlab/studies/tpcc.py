@@ -79,7 +79,8 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     Columns: ``curve``, ``workload`` (its name gives the pacing), ``transactions`` (form and isolation
     level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated; null unless ten terminals
     a warehouse keep TPC-C's pacing), ``kept``, ``broken``, ``undecided`` (numbers of rules), ``broken
-    at any pace`` (names of the broken rules, without those that any pacing other than TPC-C's breaks).
+    at any pace`` (names of the broken rules, without those that any pacing other than TPC-C's breaks),
+    ``gate passed``.
     """
     runs = tpcc.median_runs(rerun.metrics)
     answers = (
@@ -117,6 +118,7 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
         "broken",
         "undecided",
         "broken at any pace",
+        points.gate_passed(),
     )
 
 
