@@ -298,6 +298,6 @@ def test_a_failure_is_told_as_it_is_if_the_host_is_gone_too(under_way):
 
 def test_a_process_that_was_killed_for_another_is_not_the_runs_failure(under_way):
     run = under_way()
-    both = [shell("first", "sleep 60"), shell("second", "exit 3")]
+    both = [shell("first", "exec sleep 600"), shell("second", "exit 3")]
     with pytest.raises(RunFailed, match="shell measure: second ended with 3"):
         run._stages.run(Stage(both, [Phase("measure")], 1))

@@ -66,7 +66,7 @@ def run(
         for _ in running:
             one = ended.get(timeout=max(0.0, deadline - time.monotonic()))
             if one.process.returncode:
-                _kill(running)
+                break  # and kill the others, whose own children may hold their output open
     except queue.Empty:
         _kill(running)
         raise TimedOut([one.done() for one in running]) from None
