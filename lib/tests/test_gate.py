@@ -225,10 +225,11 @@ def test_an_open_loop_has_to_meet_its_rate():
 )
 def test_terminals_have_to_send_on_time(answer, passed):
     assert outcome(tables(), ON_TIME) is None
-    rules = {"check": ["90th percentile", f"{LATENESS}, 99th percentile"], "value": [1.0, 12.46]}
-    rule = pl.DataFrame(rules | {"answer": ["kept", answer]})
+    names, values = ["90th percentile", f"{LATENESS}, 99th percentile"], [1.0, 12.46]
+    rule = pl.DataFrame({"check": names, "value": values, "n": [9, 9], "answer": ["kept", answer]})
     found = "99 % of the requests were sent less than 12.5 ms late"
     assert outcome(tables() | {"rule": rule}, ON_TIME) == (passed, found)
+    assert outcome(tables() | {"rule": rule.with_columns(n=0)}, ON_TIME) is None
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,8 @@ def test_the_pool_that_a_server_reports_decides_variant_by_variant(sized):
 
 def test_what_is_unknown_is_no_reason(measured, sized, checkout):
     assert dissimilar(rerun(measured(RUNS, also=lambda _: CAPTURES))) == {}
-    path = checkout.studies / f"{STUDY}.yml"
-    text = path.read_text()
-    path.write_text(text.replace("  dataset_bytes:", "  # dataset_bytes:"))
+    with edited_study(checkout) as spec:
+        del spec["article"]["dataset_bytes"]
     assert study.load(checkout, STUDY).article.dataset_bytes is None
     assert dissimilar(sized(SMALL)) == {}
 

@@ -170,8 +170,8 @@ def _client(tables: Mapping[str, pl.DataFrame]) -> Row | None:
 
 def _on_time(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     """Return whether terminals sent on time; ``None``: the load has none."""
-    rules = tables.get("rule", pl.DataFrame(schema={"check": pl.String}))
-    late = rules.filter(pl.col("check").str.starts_with(LATENESS))
+    rules = tables.get("rule", pl.DataFrame(schema={"check": pl.String, "n": pl.Int64}))
+    late = rules.filter(pl.col("check").str.starts_with(LATENESS), pl.col("n") > 0)
     if late.is_empty():
         return None
     value, answer = late.select("value", "answer").row(0)
