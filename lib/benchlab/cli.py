@@ -333,7 +333,7 @@ def verdicts(
         typer.Option(
             help="Another rerun to compare with: a store, or a folder that `export` wrote. The exit"
             " code is 1 if fewer than 95 % of the verdicts are the same, or two are opposite. Chance"
-            " alone lets up to a fifth differ; the paper's appendix has the share of each study."
+            " alone lets some differ; the paper's appendix has the share of each study."
         ),
     ] = None,
     why: Annotated[

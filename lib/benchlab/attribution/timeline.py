@@ -135,7 +135,7 @@ class Timeline:
         return resource if len(self.places(resource)) == 1 else f"{resource} on {node}"
 
 
-def build(tables: dict[str, pl.DataFrame], is_served: bool = False) -> Timeline:
+def build(tables: dict[str, pl.DataFrame], is_served: bool) -> Timeline:
     """Return the timeline of one run.
 
     Args:

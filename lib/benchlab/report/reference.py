@@ -95,16 +95,16 @@ def conclude_again(repo: Repo, folder: Path) -> None:
     with store.open_any(folder) as shipped:
         loads = shipped.runs(status="ok").drop_nulls("measured_s")
         of_runs = {
-            name: shipped.sql(
-                f'FROM "{name}" SEMI JOIN chosen USING (run_id) ORDER BY ALL',
+            table: shipped.sql(
+                f'FROM "{table}" SEMI JOIN chosen USING (run_id) ORDER BY ALL',
                 chosen=loads["run_id"],
             ).partition_by("run_id", as_dict=True)
-            for name in ingest.CONCLUDED_FROM
+            for table in ingest.CONCLUDED_FROM
         }
     found = []
-    for run_id, of, workload in loads.select("run_id", "study", "workload").iter_rows():
-        tables = {name: runs[run_id,] for name, runs in of_runs.items() if (run_id,) in runs}
-        found.append(ingest.concluded(tables, study.load(repo, of).workloads[workload]))
+    for run_id, name, workload in loads.select("run_id", "study", "workload").iter_rows():
+        tables = {table: runs[run_id,] for table, runs in of_runs.items() if (run_id,) in runs}
+        found.append(ingest.concluded(tables, study.load(repo, name).workloads[workload]))
     for table in ("attribution", "gate"):
         export.replace_of_runs(
             folder, table, pl.concat(one[table] for one in found if table in one)

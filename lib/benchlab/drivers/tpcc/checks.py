@@ -22,7 +22,6 @@ OURS = "benchlab"
 #: numbers count as uniform, as in :mod:`benchlab.drivers.tpcc.chance`.
 _OF_CELL, _UNLIKELY = 5, 0.001
 
-
 #: Least number of response times whose 90th percentile is compared with their mean.
 _TIMES = 100
 
