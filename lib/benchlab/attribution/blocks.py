@@ -9,7 +9,7 @@ import json
 
 import polars as pl
 
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 from benchlab.study.resources import LOWERED
 
 #: Name of the capture.
@@ -28,7 +28,7 @@ SCHEMA = {
 _NAMES = {resource.limit.agent: resource.name for resource in LOWERED.values()} | {None: None}
 
 
-def blocks(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def blocks(text: str) -> pl.DataFrame:
     """Return one row per block, in order; ``resource`` is null in a baseline block.
 
     ``number`` counts from 0. ``in_force`` and ``lowered_to`` are cores, bytes per second or operations
@@ -37,7 +37,7 @@ def blocks(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     Raises:
         ParseError: the text is not what the agent prints, or its clock went back.
     """
-    lines = whole_lines("intervene", text, truncated_ok)
+    lines = complete_lines(text)
     rows: list[dict] = []
     limits: dict[str, float | None] = {}
     for number, line in enumerate(lines, start=1):

@@ -18,8 +18,8 @@ program runs beside the load also holds the command line that produces such text
 ``STOP_SIGNAL``
     signal that ends the program with a complete capture.
 
-An observer whose capture becomes rows of the table ``os_sample`` has ``samples(text,
-truncated_ok=False)``, which returns them:
+An observer whose capture becomes rows of the table ``os_sample`` has ``samples(text)``, which returns
+them:
 
 ===========  ========================================================================
 ``t``        end of the interval in Unix seconds
@@ -29,11 +29,10 @@ truncated_ok=False)``, which returns them:
 ``value``    as measured; what the program could not measure has no row
 ===========  ========================================================================
 
-A capture may end in the middle, because the program or its host was killed. Such a text is an
-error, unless ``truncated_ok``: then only its complete samples have rows. A text that is wrong
-anywhere else is a :class:`~benchlab.errors.ParseError` either way. A column that a newer version
-of a program adds is left out of the rows (the capture keeps it); the agent's own samples have no other
-keys than those of their version.
+A capture may end in the middle, because the program or its host was killed: only its complete samples
+have rows. A text that is wrong anywhere else is a :class:`~benchlab.errors.ParseError`. A column that a
+newer version of a program adds is left out of the rows (the capture keeps it); the agent's own samples
+have no other keys than those of their version.
 """
 
 from benchlab.observers import iostat, mpstat, perf, pidstat, sample, vmstat

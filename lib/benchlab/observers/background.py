@@ -38,18 +38,17 @@ def poll(session: Session) -> Poll:
     )
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``os_sample``: the number of cycles as the engine reported it.
 
     Args:
         text: the capture. Errors, and answers without a number, have no row.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not a capture of :func:`poll`.
     """
     found = OsSamples(OBSERVER)
-    for t, cycles in answers(text, OBSERVER, "number of cycles", _cycles, truncated_ok):
+    for t, cycles in answers(text, OBSERVER, "number of cycles", _cycles):
         found.add(t, SUBJECT, METRIC, cycles)
     return found.frame()
 

@@ -20,7 +20,7 @@ import polars as pl
 
 from benchlab.observers._samples import OsSamples
 from benchlab.observers.sample import AGENT
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 
 NAME = "log-trace.json"
 OBSERVER = "log_trace"
@@ -70,20 +70,19 @@ class _Interval:
     sums: dict[str, float]
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``os_sample``: each second's calls, time in them, and bytes.
 
     If several seconds were printed at once, each has their mean.
 
     Args:
         text: the capture.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not bpftrace's.
     """
     found = OsSamples(OBSERVER)
-    for interval in _intervals(text, truncated_ok):
+    for interval in _intervals(text):
         totals = {
             (call, "calls_per_s"): sum(count for _, _, count in interval.histograms.get(call, []))
             for call in _CALLS
@@ -96,20 +95,19 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     return found.frame()
 
 
-def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -> pl.DataFrame:
+def latencies(text: str, begin: float, end: float) -> pl.DataFrame:
     """Return rows of ``log_latency``: the calls of the whole seconds within a phase, by duration.
 
     Args:
         text: the capture.
         begin: start of the phase, Unix seconds.
         end: end of the phase, Unix seconds.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not bpftrace's.
     """
     total: Counter[tuple[str, int, int | None]] = Counter()
-    for interval in _intervals(text, truncated_ok):
+    for interval in _intervals(text):
         if begin + interval.seconds <= interval.t <= end:
             for call, histogram in interval.histograms.items():
                 for low, high, count in histogram:
@@ -119,11 +117,10 @@ def latencies(text: str, begin: float, end: float, truncated_ok: bool = False) -
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("call", "from_us")
 
 
-def _intervals(text: str, truncated_ok: bool) -> Iterator[_Interval]:
-    """Yield the intervals, without the first one, which begins when tracing does."""
+def _intervals(text: str) -> Iterator[_Interval]:
+    """Yield the intervals but the first, which begins with tracing, and the last, which may be cut."""
     now: _Interval | None = None
-    lines = whole_lines(OBSERVER, text, truncated_ok, empty_ok=True)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(complete_lines(text), start=1):
         if not line.strip():
             continue
         try:
@@ -145,8 +142,6 @@ def _intervals(text: str, truncated_ok: bool) -> Iterator[_Interval]:
                             now.sums[name] = float(value)
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             fail(OBSERVER, number, f"not bpftrace's JSON: {shown(line)}")
-    if now and now.seconds > 0 and not truncated_ok:
-        yield now
 
 
 def _bucket(one: dict[str, int]) -> tuple[int, int | None, int]:

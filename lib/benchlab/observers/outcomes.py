@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 
 NAME = "outcomes.jsonl"
 
@@ -36,18 +36,17 @@ def line(outcome: Outcome) -> str:
     return json.dumps({"t": time.time(), **asdict(outcome)}) + "\n"
 
 
-def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def rows(text: str) -> pl.DataFrame:
     """Return rows of ``outcome``.
 
     Args:
         text: the capture.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: a line is not an outcome.
     """
     found = []
-    lines = whole_lines("outcomes", text, truncated_ok, empty_ok=True)
+    lines = complete_lines(text)
     for number, one in enumerate(lines, start=1):
         try:
             content = json.loads(one)

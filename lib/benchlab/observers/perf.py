@@ -47,7 +47,6 @@ _FOLDED = re.compile(r"(?P<comm>[^;]*?)(?:;(?P<stack>.*))? (?P<samples>\d+)")
 
 def fold(
     text: str,
-    truncated_ok: bool = False,
     begin: float = -math.inf,
     end: float = math.inf,
 ) -> str:
@@ -58,7 +57,6 @@ def fold(
 
     Args:
         text: what ``THEN`` prints.
-        truncated_ok: see :mod:`benchlab.observers`.
         begin: earlier samples do not count; Unix seconds, the clock that ``COMMAND`` sets for perf.
         end: later samples do not count; Unix seconds.
 
@@ -70,7 +68,7 @@ def fold(
     counts: Counter[str] = Counter()
     stack: list[str] | None = None
     t = math.nan
-    for number, line in enumerate(whole_lines("perf script", text, truncated_ok), start=1):
+    for number, line in enumerate(whole_lines("perf script", text), start=1):
         if line.startswith("#"):
             continue
         if stack is None:
@@ -83,19 +81,19 @@ def fold(
             if begin <= t <= end:
                 counts[";".join(stack)] += 1
             stack = None
-    if stack is not None and not truncated_ok:
+    if stack is not None:
         fail("perf script", text.count("\n"), "cut in the middle of a sample")
     return "".join(f"{name} {count}\n" for name, count in sorted(counts.items()))
 
 
-def stacks(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def stacks(text: str) -> pl.DataFrame:
     """Return folded stacks as rows of ``perf_stack``: comm, stack, samples.
 
     Raises:
         ParseError: the text is not what :func:`fold` returns.
     """
     rows = []
-    lines = whole_lines("folded stacks", text, truncated_ok, empty_ok=True)
+    lines = whole_lines("folded stacks", text) if text else []
     for number, line in enumerate(lines, start=1):
         match = _FOLDED.fullmatch(line)
         if match is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchlab.errors import BenchlabError
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 
 if TYPE_CHECKING:
     from benchlab.engines import Engine
@@ -77,7 +77,6 @@ def answers(
     name: str,
     wanted: str,
     read: Callable[[Mapping[str, Any]], AnswerT | None],
-    truncated_ok: bool = False,
 ) -> Iterator[tuple[float, AnswerT]]:
     """Yield the time of each answer of a capture, and what ``read`` takes from it; skip errors.
 
@@ -87,12 +86,11 @@ def answers(
         wanted: what an answer must hold, for error messages.
         read: takes it from the line's object; ``None`` skips the answer. It raises a LookupError,
             TypeError or ValueError if it is not there.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: a line is not what :class:`Poll` keeps.
     """
-    lines = whole_lines(name, text, truncated_ok, empty_ok=True)
+    lines = complete_lines(text)
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)

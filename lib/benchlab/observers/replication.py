@@ -36,18 +36,17 @@ def poll(engine: Engine) -> Poll:
     return Poll(engine, _INTERVAL_S, lambda ask: {"standbys": ask(engine.standbys_query)})
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``os_sample``, one for each standby, second and metric.
 
     Args:
         text: the capture. A second in which the server did not answer has no rows.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not a capture of :func:`poll`.
     """
     found = OsSamples(OBSERVER)
-    for t, standbys in answers(text, OBSERVER, "state of the standbys", _standbys, truncated_ok):
+    for t, standbys in answers(text, OBSERVER, "state of the standbys", _standbys):
         for standby, values in standbys.items():
             for metric, value in values.items():
                 found.add(t, standby, metric, value)

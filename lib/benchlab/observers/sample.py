@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from benchlab.observers._samples import OsSamples
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 from benchlab.target.host import AGENT
 
 COMMAND = (*AGENT, "sample", "--interval", "1")
@@ -56,7 +56,7 @@ _SIZES = {
 }
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``os_sample``.
 
     Subject is ``engine``, ``client`` or ``total`` (groups), ``engine <service>`` (of several), ``disk``
@@ -68,7 +68,7 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     """
     found = OsSamples("sample")
     t_before, before = None, {}
-    for number, line in enumerate(whole_lines("sample", text, truncated_ok), start=1):
+    for number, line in enumerate(complete_lines(text), start=1):
         content = _object(number, line)
         if number == 1 and "t" not in content:
             continue  # the header

@@ -34,14 +34,12 @@ def poll(engine: Engine) -> Poll:
 def samples(
     text: str,
     wait: Callable[[Mapping[str, Any]], tuple[Wait, str, int] | None],
-    truncated_ok: bool = False,
 ) -> pl.DataFrame:
     """Return rows of ``engine_wait``: one for each sample and each of the engine's waits.
 
     Args:
         text: the capture. A sample that ended in an error has no rows.
         wait: the engine's :meth:`~benchlab.engines.Engine.wait`.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not a capture of :func:`poll`.
@@ -50,7 +48,7 @@ def samples(
     def folded(content: Mapping[str, Any]) -> list[tuple[Wait, str, int]]:
         return [found for row in content["sessions"] if (found := wait(row))]
 
-    sampled = answers(text, "waits", "sample of the sessions", folded, truncated_ok)
+    sampled = answers(text, "waits", "sample of the sessions", folded)
     rows = [(t, *found) for t, waits in sampled for found in waits]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     return frame.group_by("t", "wait_class", "wait", maintain_order=True).agg(

@@ -11,7 +11,7 @@ import json
 
 import polars as pl
 
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 
 NAME = "single_writes.jsonl"
 
@@ -24,18 +24,17 @@ SCHEMA = {
 }
 
 
-def rows(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def rows(text: str) -> pl.DataFrame:
     """Return rows of ``single_write``: one for each write that was answered.
 
     Args:
         text: the capture.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: a line is not such an object, or its times are out of order.
     """
     found = []
-    lines = whole_lines("single_writes", text, truncated_ok, empty_ok=True)
+    lines = complete_lines(text)
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)

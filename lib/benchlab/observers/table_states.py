@@ -28,12 +28,11 @@ def poll(engine: Engine) -> Poll:
     return Poll(engine, _INTERVAL_S, lambda ask: {"tables": ask(engine.table_states_query)})
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``table_state``: one for each sample and table.
 
     Args:
         text: the capture. A sample that ended in an error has no rows.
-        truncated_ok: see :mod:`benchlab.observers`.
 
     Raises:
         ParseError: the text is not a capture of :func:`poll`.
@@ -42,6 +41,6 @@ def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
     def states(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [(row["name"], row["state"]) for row in content["tables"]]
 
-    sampled = answers(text, "table_states", "sample of the tables", states, truncated_ok)
+    sampled = answers(text, "table_states", "sample of the tables", states)
     rows = [(t, *of_table) for t, of_tables in sampled for of_table in of_tables]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")

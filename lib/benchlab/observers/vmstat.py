@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from benchlab.observers._samples import KIB, OsSamples
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown
 
 COMMAND = ("vmstat", "-t", "-n", "-w", "1")
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
@@ -38,14 +38,14 @@ _COLUMNS = {
 }
 
 
-def samples(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def samples(text: str) -> pl.DataFrame:
     """Return rows of ``os_sample``; the only subject is ``all``.
 
     Raises:
         ParseError: the text is not what ``COMMAND`` prints.
     """
     found = OsSamples("vmstat")
-    lines = whole_lines("vmstat", text, truncated_ok)
+    lines = complete_lines(text)
     if lines and not lines[0].startswith("--procs"):
         fail("vmstat", 1, f"no head of vmstat -w: {shown(lines[0])}")
     columns: list[str] = []

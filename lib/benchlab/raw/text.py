@@ -16,29 +16,28 @@ def fail(program: str, line: int, problem: str) -> NoReturn:
     raise ParseError(f"{program}: line {line}: {problem}")
 
 
-def whole_lines(
-    program: str, text: str, truncated_ok: bool = False, empty_ok: bool = False
-) -> list[str]:
-    """Return the lines that end in a newline, without the newline.
+def complete_lines(text: str) -> list[str]:
+    """Return the lines that end in a newline, without it, of a text that may be cut anywhere.
 
     Only ``\\n`` ends a line: the name of a process may have any other character.
+    """
+    return text.split("\n")[:-1]
+
+
+def whole_lines(program: str, text: str) -> list[str]:
+    """Return the same of a text that must be whole.
 
     Args:
-        program: its name, for the message of an error.
+        program: name of what printed it, for the message of an error.
         text: what it printed.
-        truncated_ok: whether the text may be cut anywhere.
-        empty_ok: whether it may have printed nothing.
 
     Raises:
-        ParseError: the text is empty, or its last line has no newline, and it may not be so.
+        ParseError: the text is empty, or its last line has no newline.
     """
-    if empty_ok and not text:
-        return []
-    *lines, rest = text.split("\n")
-    if not truncated_ok and not lines:
-        fail(program, 1, "the text is empty" if not rest else "cut in the middle of the line")
-    if not truncated_ok and rest:
-        fail(program, len(lines) + 1, "cut in the middle of the line")
+    lines = complete_lines(text)
+    if not text.endswith("\n"):
+        said = "cut in the middle of the line" if text else "the text is empty"
+        fail(program, len(lines) + 1, said)
     return lines
 
 

@@ -25,6 +25,7 @@ from benchlab.observers import (
 )
 from benchlab.observers.poll import Poll
 from benchlab.plan import AS_FOUND, Point, Trial
+from benchlab.raw import text
 from benchlab.raw.record import (
     CARDINALITIES,
     OUT_OF_MEMORY,
@@ -152,11 +153,11 @@ class _Run:
         point = self.trial.point
         each, longest_s = point.transactions_per_client, point.longest_s
         warmup_s = self._server_warmup_s
-        if longest_s and self.driver.ramps_up and point.workload.writes:
-            warmup_s = max(warmup_s, steady.WRITEBACK_S)
-        elif longest_s and not self.driver.ramps_up and (warmup_s or point.workload.writes):
-            # at most: it is ended once it is long enough
-            warmup_s = max(longest_s, warmup_s, steady.WRITEBACK_S * point.workload.writes)
+        if longest_s:
+            warmup_s = steady.least_warmup_s(warmup_s, point.workload.writes)
+            if warmup_s and not self.driver.ramps_up:
+                # at most: it is ended once it is long enough
+                warmup_s = max(longest_s, warmup_s)
         measure_s = point.measure_s if self.trial.intervention else longest_s or point.measure_s
         application_role = APP if self.session.deployment.having(APP) else LOAD
         return Job(
@@ -330,7 +331,7 @@ class _Run:
         """Return whether the kernel killed a process of engine or load for lack of memory."""
         for captured in self.folder.path.rglob("sample.jsonl"):
             with suppress(ParseError):
-                found = sample.samples(captured.read_text(), truncated_ok=True)
+                found = sample.samples(text.read(captured))
                 if (found.filter(metric="oom_kills_per_s")["value"] > 0).any():
                     return True
         return False

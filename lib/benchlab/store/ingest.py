@@ -26,17 +26,17 @@ from benchlab.observers import (
     outcomes,
     perf,
     replication,
+    sessions,
     single_writes,
     speed,
     table_states,
 )
-from benchlab.observers import sessions as parse_waits
-from benchlab.observers.sessions import NAME as WAITS
 from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.files import verified
 from benchlab.raw.record import QUERY_PLAN, RATE, SETTINGS, Record
+from benchlab.raw.text import read
 from benchlab.repo import Repo
 from benchlab.store import writer
 from benchlab.store.schema import PLANNED
@@ -169,9 +169,9 @@ def rows(folder: Path) -> dict[str, pl.DataFrame]:
             "engine_counter": pl.concat([_counters(text), *_of_services(record, text)]),
             "engine_wait": _waits(text, record.trial.point),
             "query_plan": _query_plan(text),
-            "single_write": single_writes.rows(text.get(single_writes.NAME, ""), truncated_ok=True),
-            "table_state": table_states.samples(text.get(table_states.NAME, ""), truncated_ok=True),
-            "outcome": outcomes.rows(text.get(outcomes.NAME, ""), truncated_ok=True),
+            "single_write": single_writes.rows(text.get(single_writes.NAME, "")),
+            "table_state": table_states.samples(text.get(table_states.NAME, "")),
+            "outcome": outcomes.rows(text.get(outcomes.NAME, "")),
             "raw_file": _raw_files(record, folder),
         }
         totals = None
@@ -242,7 +242,7 @@ class _Captures(Mapping[str, str]):
         }
 
     def __getitem__(self, name: str) -> str:
-        return self._paths[name].read_bytes().decode(errors="replace")
+        return read(self._paths[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -372,7 +372,7 @@ def _interventions(
     _, measured_end = record.phases["measure"]
     begun, _ = record.phases.get("blocks", (0.0, 0.0))
     carried_out = elasticity.block_throughput(
-        blocks.blocks(text.get(blocks.FILE, ""), truncated_ok=True),
+        blocks.blocks(text.get(blocks.FILE, "")),
         seconds.filter(phase="measure"),
         # the load started at least total_time_s before the measured part ended
         late_s=max(0.0, begun - (measured_end - total_time_s)),
@@ -387,7 +387,7 @@ def _interventions(
 
 def _os_samples(record: Record, text: Mapping[str, str], serves: bool) -> pl.DataFrame:
     frames = [
-        _of_its_roles(module.samples(text[file], truncated_ok=True), roles, serves).with_columns(
+        _of_its_roles(module.samples(text[file]), roles, serves).with_columns(
             pl.lit(node).alias("node")
         )
         for node, roles in record.nodes.items()
@@ -402,7 +402,7 @@ def _os_samples(record: Record, text: Mapping[str, str], serves: bool) -> pl.Dat
     ]
     primary = pl.lit(next(iter(record.nodes))).alias("node")
     frames += [
-        module.samples(text[module.NAME], truncated_ok=True).with_columns(primary)
+        module.samples(text[module.NAME]).with_columns(primary)
         for module in (background, log_trace, replication)
         if module.NAME in text
     ]
@@ -414,7 +414,7 @@ def _os_samples(record: Record, text: Mapping[str, str], serves: bool) -> pl.Dat
 def _log_latencies(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
     if log_trace.NAME not in text or "measure" not in record.phases:
         return pl.DataFrame()
-    return log_trace.latencies(text[log_trace.NAME], *record.phases["measure"], truncated_ok=True)
+    return log_trace.latencies(text[log_trace.NAME], *record.phases["measure"])
 
 
 def _of_its_roles(samples: pl.DataFrame, roles: Collection[str], serves: bool) -> pl.DataFrame:
@@ -465,9 +465,9 @@ def _of_services(record: Record, text: Mapping[str, str]) -> Iterator[pl.DataFra
 
 
 def _waits(text: Mapping[str, str], point: Point) -> pl.DataFrame:
-    if WAITS not in text:
+    if sessions.NAME not in text:
         return pl.DataFrame()
-    return parse_waits.samples(text[WAITS], point.engine_type.wait, truncated_ok=True)
+    return sessions.samples(text[sessions.NAME], point.engine_type.wait)
 
 
 def _query_plan(text: Mapping[str, str]) -> pl.DataFrame:

@@ -113,7 +113,7 @@ class Pgbench(Driver):
         if ended.returncode:
             said = output.messages(printed) or ["no message"]
             return f"ended with exit code {ended.returncode}: {said[-1]}"
-        results = output.results(ended.stdout.decode())
+        results = output.results(ended.stdout.decode(errors="replace"))
         if results["failed"] <= workload.tolerated_error_share * results["transactions"]:
             return None
         return f"{results['failed']:.0f} transactions failed, {results['transactions']:.0f} did not"
@@ -295,7 +295,7 @@ def _logged_seconds(folder: Path, printed: str) -> pl.DataFrame:
 def _printed_seconds(printed: str, phase: str, workload: Workload) -> pl.DataFrame:
     """Return the seconds of the progress lines; several operations are reported together."""
     (operation,) = workload.weights if len(workload.weights) == 1 else (None,)
-    return output.progress(printed, truncated_ok=True).select(
+    return output.progress(printed).select(
         "second",
         "tps",
         phase=pl.lit(phase),

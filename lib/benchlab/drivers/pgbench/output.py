@@ -31,7 +31,7 @@ from pathlib import Path
 import polars as pl
 
 from benchlab.errors import ParseError
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown, whole_lines
 
 #: Columns that are kept of every transaction. ``outcome`` is ``ok``, ``serialization`` or
 #: ``deadlock``; a failed transaction has no latency. ``lag_us`` is null without a rate, ``retries``
@@ -93,18 +93,18 @@ def second_of(line: str) -> tuple[int, float] | None:
     return match and (int(float(match[1])), float(match[2]))
 
 
-def progress(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def progress(text: str) -> pl.DataFrame:
     """Return one row per progress line: ``second``, ``tps``, ``latency_mean_us``, ``failed``.
 
     ``second`` counts from the start of the threads to the line, rounded; ``latency_mean_us`` is
-    null if no transaction ended.
+    null if no transaction ended. The text may be cut anywhere.
 
     Raises:
         ParseError: the text is not pgbench's, or a line that starts like a progress line is none.
     """
     rows: list[tuple[int, float, float | None, int]] = []
     first = 0.0
-    for number, line in enumerate(_lines(text, truncated_ok), start=1):
+    for number, line in enumerate(_of_pgbench(complete_lines(text)), start=1):
         match = _PROGRESS.fullmatch(line)
         if match is None:
             if line.startswith("progress: "):
@@ -128,7 +128,7 @@ def results(text: str) -> dict[str, float]:
     Raises:
         ParseError: the results are not whole, or the run was aborted.
     """
-    lines = _lines(text, truncated_ok=False)
+    lines = _of_pgbench(whole_lines("pgbench", text))
     if found := errors(text):
         fail("pgbench", len(lines), f"the run was aborted: {found[0]}")
     values: dict[str, float] = {}
@@ -239,8 +239,8 @@ def _end_with_a_line(path: Path) -> None:
         stream.truncate(begin + tail.rfind(b"\n") + 1)
 
 
-def _lines(text: str, truncated_ok: bool) -> list[str]:
-    lines = whole_lines("pgbench", text, truncated_ok)
+def _of_pgbench(lines: list[str]) -> list[str]:
+    """Return the lines, once it is known that pgbench printed them."""
     if lines and not any(line.startswith(("pgbench (", "pgbench: ")) for line in lines):
         fail("pgbench", 1, f"no output of pgbench: {shown(lines[0])}")
     return lines

@@ -86,7 +86,7 @@ class Sysbench(Driver):
         if ended.returncode:
             said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
             return f"ended with exit code {ended.returncode}: {said[-1]}"
-        summary = output.summary(ended.stdout.decode())
+        summary = output.summary(ended.stdout.decode(errors="replace"))
         tolerated = workload.tolerated_error_share * summary["transactions"]
         if summary["ignored_errors"] <= tolerated and not summary["reconnects"]:
             return None
@@ -103,7 +103,7 @@ class Sysbench(Driver):
         """
         (operation,) = workload.weights
         frames = [
-            _added_up([output.intervals(printed, truncated_ok=True) for printed in of_nodes])
+            _added_up([output.intervals(printed) for printed in of_nodes])
             .with_columns(phase=pl.lit(phase), operation=pl.lit(operation))
             .select(*SECONDS)
             for phase in _PROCESSES

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from benchlab.drivers.base import SECONDS
-from benchlab.raw.text import fail, shown, whole_lines
+from benchlab.raw.text import complete_lines, fail, shown, whole_lines
 
 #: Line that is printed when the clients start; the seconds are counted from there.
 STARTED = b"Threads started!"
@@ -106,19 +106,19 @@ _TOTALS: tuple[tuple[str, tuple[tuple[str, type], ...]], ...] = (
 )
 
 
-def intervals(text: str, truncated_ok: bool = False) -> pl.DataFrame:
+def intervals(text: str) -> pl.DataFrame:
     """Return one row per interval.
 
     ``second`` counts from the start of the threads to the interval's end. ``latency_us`` is the
     latency at ``percentile`` of the events that ended in the interval; null if none did. A run that
     ended before its first interval has no rows. In the first interval after a warm-up, the rates of
-    queries and errors are null: they include those of the warm-up.
+    queries and errors are null: they include those of the warm-up. The text may be cut anywhere.
 
     Raises:
         ParseError: the text is not sysbench's, or a line that starts like an interval is none.
     """
     rows: list[tuple[float | None, ...]] = []
-    lines = _lines(text, truncated_ok)
+    lines = _of_sysbench(complete_lines(text))
     for number, line in enumerate(lines, start=1):
         match = _INTERVAL.fullmatch(line)
         if match is None:
@@ -157,7 +157,7 @@ def histogram(text: str) -> pl.DataFrame:
     Raises:
         ParseError: there is no whole histogram; a part of it would show a false distribution.
     """
-    lines = _lines(text, truncated_ok=False)
+    lines = _of_sysbench(whole_lines("sysbench", text))
     begin = _only(lines, _HISTOGRAM)
     if lines[begin + 1 : begin + 2] != [_COLUMNS]:
         fail("sysbench", begin + 2, "the histogram has no buckets")
@@ -188,7 +188,7 @@ def summary(text: str) -> dict[str, int | float | None]:
         ParseError: there are no whole totals (the run did not end), or several. Checkpoints print
             several and reset the counters, so the last totals do not cover the whole run.
     """
-    lines = _lines(text, truncated_ok=False)
+    lines = _of_sysbench(whole_lines("sysbench", text))
     begin = _only(lines, _SUMMARY) + 1
     rest = ((number, line) for number, line in enumerate(lines[begin:], start=begin + 1) if line)
     found: dict[str, int | float | None] = {}
@@ -225,8 +225,8 @@ def errors(text: str) -> list[str]:
     return found
 
 
-def _lines(text: str, truncated_ok: bool) -> list[str]:
-    lines = whole_lines("sysbench", text, truncated_ok)
+def _of_sysbench(lines: list[str]) -> list[str]:
+    """Return the lines, once it is known that sysbench printed them."""
     # warnings about options may come before the program's name
     if lines and not any(line.startswith("sysbench 1.") for line in lines):
         fail("sysbench", 1, f"no output of sysbench 1.x: {shown(lines[0])}")

@@ -17,7 +17,7 @@ from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.validity import CARDINALITIES, DELIVERIES
 from benchlab.drivers.tpcc.was.delivery import Result
 from benchlab.errors import ParseError
-from benchlab.raw.text import whole_lines
+from benchlab.raw.text import complete_lines
 
 #: Percentile of the latencies in a second.
 PERCENTILE = 90  # the percentile of the standard's limits on response times (clause 5.2.5.7)
@@ -61,7 +61,7 @@ def totals(printed: str) -> Totals:
     Raises:
         ParseError: the process has not printed its totals, or not as a whole.
     """
-    last = (whole_lines("tpcc", printed, truncated_ok=True) or [""])[-1]
+    last = (complete_lines(printed) or [""])[-1]
     try:
         return msgspec.json.decode(last, type=Totals)
     except msgspec.DecodeError as error:
@@ -78,7 +78,7 @@ def seconds(printed: Iterable[str]) -> pl.DataFrame:
     """
     of_processes = []
     for text in printed:
-        lines = filter(None, map(_SECOND.fullmatch, whole_lines("tpcc", text, truncated_ok=True)))
+        lines = filter(None, map(_SECOND.fullmatch, complete_lines(text)))
         of_processes.append(
             pl.DataFrame(
                 [
@@ -149,7 +149,7 @@ def ramp_up(printed: Iterable[str]) -> Interval | None:
     """
     begun = []
     for text in printed:
-        lines = map(_CONNECTED.fullmatch, whole_lines("tpcc", text, truncated_ok=True))
+        lines = map(_CONNECTED.fullmatch, complete_lines(text))
         if (found := next(filter(None, lines), None)) is None:
             return None
         begun.append(round(float(found[1]) * 1e6))
