@@ -163,7 +163,6 @@ def options(folder: Path, **given: object) -> Options:
         delivery_workers=1,
         delivery_results=folder / "deliveries.jsonl",
         drain_s=600,
-        workers=1,
     )
     return replace(every, **given)
 
@@ -752,68 +751,10 @@ def test_it_says_when_it_serves_and_ends_well(program):
     assert [result.error for result in results] == [None] * 21
 
 
-@pytest.mark.parametrize("workers", [2])
-def test_processes_share_a_port_and_their_counters(program, workers):
-    one = program("--database", "null", "--workers", str(workers), "--pool", "2")
-    server = one.ready()
-    for _ in range(40):  # a connection each
-        assert server.api("stock_level")[0] == 200
-    assert server.outcome("stock_level", "ok") == 40
-    assert server.metric("response_seconds_count", type="stock_level") == 40
-    one.process.send_signal(signal.SIGTERM)
-    assert one.end() == (0, "")
-
-
-def test_the_end_of_one_process_is_the_end_of_all(program):
-    one = program("--database", "null", "--workers", "2")
-    one.ready()
-    killed, other = wait_for(lambda: len(found := children(one)) == 2 and found, "two processes")
-    Process(killed).kill()
-    code, said = one.end()
-    assert code == 1
-    assert said.endswith("has ended by itself; exit codes: -9, 0\n") or "0, -9" in said
-    assert not Process(other).alive()
-
-
-def test_processes_end_with_the_one_that_started_them(program):
-    one = program("--database", "null", "--workers", "2")
-    one.ready()
-    found = wait_for(lambda: len(found := children(one)) == 2 and found, "two processes")
-    one.process.kill()
-    wait_for(lambda: not any(Process(pid).alive() for pid in found), "both to end")
-
-
-@dataclass
-class Process:
-    """A process of this machine."""
-
-    pid: int
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def alive(self) -> bool:
-        with suppress(OSError):
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        return False
-
-
-def children(one: Program) -> list[int]:
-    """The processes that serve, of those that a program has started."""
-    pid = one.process.pid
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [
-        int(child)
-        for child in found
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_port_that_is_taken(program, workers):
+def test_a_port_that_is_taken(program):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        one = program("--database", "null", "--workers", workers, "--port", str(port))
+        one = program("--database", "null", "--port", str(port))
         code, said = one.end()
     assert (code, said.splitlines()) == (
         1,
@@ -829,13 +770,12 @@ def unused_port() -> int:
         return unused.getsockname()[1]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
-def test_a_database_that_does_not_answer(program, engine, workers):
+def test_a_database_that_does_not_answer(program, engine):
     port = unused_port()
     address = {"host": "127.0.0.1", "port": port, "user": "u", "password": "s3cret"}
     one = program(
-        *("--engine", engine, "--form", "statements", "--workers", workers),
+        *("--engine", engine, "--form", "statements"),
         stdin=json.dumps(address | {"database": "tpcc"}).encode() + b"\n",
     )
     code, said = one.end()
@@ -850,7 +790,6 @@ def test_a_database_that_does_not_answer(program, engine, workers):
     ("arguments", "stdin", "code", "said"),
     [
         (["--engine", "postgres"], b"", 2, "--engine and --form are needed, or --database null"),
-        (["--database", "null", "--pool", "1", "--workers", "2"], b"", 2, "a part of --pool"),
         (["--database", "null", "--pool", "0"], b"", 2, "not a whole number of 1 or more: '0'"),
         (["--database", "null", "--queue", "x"], b"", 2, "not a whole number of 0 or more: 'x'"),
         (
@@ -921,7 +860,7 @@ class Postgres:
         pid = self.process.pid
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             with suppress(ProcessLookupError):
-                Process(int(child)).kill()
+                os.kill(int(child), signal.SIGKILL)
         self.process.kill()
         self.process.wait()
 
@@ -1018,7 +957,7 @@ def test_connections_have_the_isolation_level(tmp_path, postgres, isolation):
 def test_the_program_serves_a_database_and_says_what_it_lacks(program, postgres):
     """Without tables, each transaction fails with what PostgreSQL says."""
     one = program(
-        *("--engine", "postgres", "--form", "statements", "--pool", "2", "--workers", "2"),
+        *("--engine", "postgres", "--form", "statements", "--pool", "2"),
         stdin=msgspec.json.encode(postgres.address) + b"\n",
     )
     server = one.ready()
@@ -1029,8 +968,7 @@ def test_the_program_serves_a_database_and_says_what_it_lacks(program, postgres)
     one.process.send_signal(signal.SIGTERM)
     code, logged = one.end()
     assert code == 0
-    # by each of the two processes once, at most
-    assert 1 <= logged.count('stock_level: relation "district" does not exist\n') <= 2
+    assert logged.count('stock_level: relation "district" does not exist\n') == 1
 
 
 def test_mysql_that_is_not_there_is_told(tmp_path):

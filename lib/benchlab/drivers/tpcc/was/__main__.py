@@ -11,7 +11,7 @@ from benchlab.drivers.tpcc.arguments import whole
 from benchlab.drivers.tpcc.options import OPTIONS
 from benchlab.drivers.tpcc.was.null import NULL
 from benchlab.drivers.tpcc.was.pool import ISOLATIONS, Address
-from benchlab.drivers.tpcc.was.serve import LOG_FORMAT, Options, serve
+from benchlab.drivers.tpcc.was.serve import Options, serve
 from benchlab.errors import BenchlabError
 from benchlab.workloads.tpcc.transactions import ENGINES, FORMS
 from benchlab.workloads.tpcc.transactions import Options as StatementOptions
@@ -108,12 +108,6 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds for queued deliveries at the end (default: %(default)s)",
     )
     add(
-        "--workers",
-        type=whole(1),
-        default=1,
-        help="processes, which share pool, queue and /metrics (default: %(default)s)",
-    )
-    add(
         "--until-left",
         action="store_true",
         help="end when all clients have disconnected, after the first request",
@@ -131,10 +125,6 @@ def main() -> None:
     null = given.database == NULL
     if not null and not (given.engine and given.form):
         parser.error("--engine and --form are needed, or --database null")
-    if given.workers > given.pool:
-        parser.error("--workers: each needs a part of --pool")
-    if given.until_left and given.workers > 1:
-        parser.error("--until-left: several processes do not know of each other's clients")
     options = Options(
         host=given.host,
         port=given.port,
@@ -148,10 +138,9 @@ def main() -> None:
         delivery_workers=given.delivery_workers,
         delivery_results=given.delivery_results,
         drain_s=given.drain,
-        workers=given.workers,
         until_left=given.until_left,
     )
-    logging.basicConfig(format=LOG_FORMAT)
+    logging.basicConfig(format="%(asctime)s %(message)s")
     try:
         serve(options, None if null else _address(sys.stdin.buffer.readline()))
     except BenchlabError as error:

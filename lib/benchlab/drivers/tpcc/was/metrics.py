@@ -1,19 +1,8 @@
-"""The counters of the application server, as Prometheus' text.
-
-If several processes serve, each keeps its numbers in files, in the folder that the environment
-variable ``PROMETHEUS_MULTIPROC_DIR`` names. The page of each process then covers all of them. This is
-a feature of the client library; the variable must be set before the library is imported.
-"""
-
-import os
+"""The counters of the application server, as Prometheus' text."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from benchlab.workloads.tpcc.transactions.contract import REQUESTS
-
-#: Environment variable of the client library.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 #: Outcomes of a transaction: answered; rolled back on purpose; refused because too many waited; its
 #: form was malformed; it failed in the database, or was repeated too often.
@@ -28,7 +17,7 @@ _RESPONSE_S = (
 
 
 class Metrics:
-    """Counters of one process."""
+    """All counters."""
 
     def __init__(self, database: str) -> None:
         """Start all counters at zero.
@@ -38,14 +27,7 @@ class Metrics:
         """
         self._registry = CollectorRegistry()
         own = {"namespace": "tpcc_was", "registry": self._registry}
-        summed = {"multiprocess_mode": "livesum", **own}
-        known = Gauge(
-            "database",
-            'What answers; "null" is no database.',
-            ["name"],
-            multiprocess_mode="max",
-            **own,
-        )
+        known = Gauge("database", 'What answers; "null" is no database.', ["name"], **own)
         known.labels(database).set(1)
         outcomes = Counter("transactions", "Transactions by outcome.", ["type", "outcome"], **own)
         seconds = Histogram(
@@ -64,8 +46,8 @@ class Metrics:
         }
         self.response = {name: seconds.labels(name) for name in REQUESTS}
         self.repeats = {name: repeats.labels(name) for name in REQUESTS}
-        self.running = Gauge("pool_in_use", "Transactions that run.", **summed)
-        self.waiting = Gauge("queue_length", "Transactions that wait to run.", **summed)
+        self.running = Gauge("pool_in_use", "Transactions that run.", **own)
+        self.waiting = Gauge("queue_length", "Transactions that wait to run.", **own)
         self.wait = Histogram(
             "pool_wait_seconds", "Time that transactions waited to run.", buckets=_RESPONSE_S, **own
         )
@@ -73,7 +55,7 @@ class Metrics:
             "connections_lost", "Connections that were lost in a transaction.", **own
         )
         self.deliveries_queued = Gauge(
-            "deliveries_queued", "Deliveries that are queued, and not yet begun.", **summed
+            "deliveries_queued", "Deliveries that are queued, and not yet begun.", **own
         )
         self.delivery = Histogram(
             "delivery_seconds",
@@ -83,9 +65,5 @@ class Metrics:
         )
 
     def page(self) -> bytes:
-        """Return all numbers, including those of the other processes."""
-        if SHARED not in os.environ:
-            return generate_latest(self._registry)
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)
-        return generate_latest(registry)
+        """Return all numbers."""
+        return generate_latest(self._registry)

@@ -1,26 +1,15 @@
-"""Sockets and processes of the application server.
-
-A single process serves on its own event loop. Several processes share the port: the kernel spreads
-connections over their sockets (SO_REUSEPORT), and each process has its part of the pool and of the
-queue. If one of them ends, all end.
-"""
+"""The application server as a process: its socket, its event loop, its end."""
 
 import asyncio
-import logging
-import multiprocessing
 import os
 import resource
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection as Pipe
-from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import uvicorn
@@ -30,7 +19,7 @@ from starlette.routing import Router
 from benchlab.drivers.tpcc.was.app import router
 from benchlab.drivers.tpcc.was.delivery import Deliveries
 from benchlab.drivers.tpcc.was.execute import Admission, Executor, Runs
-from benchlab.drivers.tpcc.was.metrics import SHARED, Metrics
+from benchlab.drivers.tpcc.was.metrics import Metrics
 from benchlab.drivers.tpcc.was.null import NULL, NullDatabase, NullTransactions
 from benchlab.drivers.tpcc.was.pool import Address, Database, database
 from benchlab.drivers.tpcc.was.service import Service
@@ -46,10 +35,6 @@ _BACKLOG = 4096
 
 #: Longest time for answers in progress when the server ends.
 _ANSWERS_S = 5
-
-
-#: Format of the lines on standard error.
-LOG_FORMAT = "%(asctime)s %(message)s"
 
 
 @dataclass(frozen=True)
@@ -75,8 +60,6 @@ class Options:
     """Deliveries that are executed at a time, among the transactions that run."""
     delivery_results: Path
     drain_s: float
-    workers: int
-    """Processes, which share ``pool``, ``queue`` and ``delivery_workers``."""
     until_left: bool = False
     """Whether it ends when all clients have left, after a first request."""
 
@@ -84,20 +67,6 @@ class Options:
     def shown(self) -> str:
         """Name of what answers, as the screens show it."""
         return "no database" if self.engine == NULL else f"{self.engine}, {self.form}"
-
-    def part(self, number: int) -> "Options":
-        """Return the options of one of the processes, with its part of the shared numbers."""
-
-        def share(total: int) -> int:
-            return total // self.workers + (number < total % self.workers)
-
-        return replace(
-            self,
-            pool=share(self.pool),
-            queue=share(self.queue),
-            delivery_workers=max(1, share(self.delivery_workers)),
-            workers=1,
-        )
 
 
 def serve(options: Options, address: Address | None) -> None:
@@ -108,21 +77,15 @@ def serve(options: Options, address: Address | None) -> None:
         address: address of the database; ``None`` if there is none.
 
     Raises:
-        BenchlabError: the port is taken, the database does not answer, the result file cannot be
-            written, or one of several processes has ended unexpectedly.
+        BenchlabError: the port is taken, the database does not answer, or the result file cannot be
+            written.
     """
     _allow_many_sockets()
-    with ExitStack() as held:
-        sockets = [held.enter_context(one) for one in _listen(options)]
-        host, port = sockets[0].getsockname()
-
-        def say_ready() -> None:
-            print(f"ready {time.time():.6f} http://{host}:{port}", flush=True)
-
-        if options.workers == 1:
-            _serve_here(options, address, sockets[0], say_ready)
-        else:
-            _supervise(options, address, sockets, say_ready)
+    with (
+        _listen(options) as listening,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_serve(options, address, listening))
 
 
 def _allow_many_sockets() -> None:
@@ -131,26 +94,13 @@ def _allow_many_sockets() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _listen(options: Options) -> list[socket.socket]:
-    """Return a socket for each process; connections wait until they are served."""
-    place = (options.host, options.port)
+def _listen(options: Options) -> socket.socket:
+    """Return the socket; connections wait until they are served."""
     try:
-        one = socket.create_server(place, backlog=_BACKLOG)
-        if options.workers == 1:
-            return [one]
-        # this fails if another server has the port; with reuse_port on both sides it might not
-        place = one.getsockname()
-        one.close()
-        return [
-            socket.create_server(place, backlog=_BACKLOG, reuse_port=True)
-            for _ in range(options.workers)
-        ]
+        return socket.create_server((options.host, options.port), backlog=_BACKLOG)
     except OSError as error:
         said = os.strerror(error.errno) if error.errno > 0 else error.strerror
         raise BenchlabError(f"cannot listen on {options.host}:{options.port}: {said}") from error
-
-
-# One process
 
 
 class _Server(uvicorn.Server):
@@ -184,23 +134,12 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _serve_here(
-    options: Options,
-    address: Address | None,
-    listening: socket.socket,
-    on_ready: Callable[[], None],
-) -> None:
-    """Serve in this process. Raises BenchlabError as :func:`serve` does."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(options, address, listening, on_ready))
+async def _serve(options: Options, address: Address | None, listening: socket.socket) -> None:
+    host, port = listening.getsockname()
 
+    def say_ready() -> None:
+        print(f"ready {time.time():.6f} http://{host}:{port}", flush=True)
 
-async def _serve(
-    options: Options,
-    address: Address | None,
-    listening: socket.socket,
-    on_ready: Callable[[], None],
-) -> None:
     async with application(options, *_of_engine(options, address)) as app:
         config = uvicorn.Config(
             app,
@@ -216,21 +155,7 @@ async def _serve(
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_ANSWERS_S,
         )
-        server = _Server(config, on_ready, options.until_left)
-        if parent := multiprocessing.parent_process():
-            _end_with(parent.sentinel, server)
-        await server.serve([listening])
-
-
-def _end_with(sentinel: int, server: _Server) -> None:
-    """Let a server end when its parent process ends; a killed parent cannot send a signal."""
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        loop.remove_reader(sentinel)
-        server.end()
-
-    loop.add_reader(sentinel, end)
+        await _Server(config, say_ready, options.until_left).serve([listening])
 
 
 @asynccontextmanager
@@ -240,7 +165,7 @@ async def application(
     """Hold the application, with its open pool and its deliveries.
 
     Args:
-        options: options of one process.
+        options: see :class:`Options`.
         connections: pool, not yet open.
         transactions: transactions that run on the connections.
 
@@ -272,79 +197,3 @@ def _of_engine(options: Options, address: Address | None) -> tuple[Database, Run
         return NullDatabase(), NullTransactions()
     transactions = transactions_of(options.engine, options.form, options.statements)
     return database(options.engine, address, options.pool, options.isolation), transactions
-
-
-# Several processes
-
-
-def _supervise(
-    options: Options,
-    address: Address | None,
-    sockets: list[socket.socket],
-    on_ready: Callable[[], None],
-) -> None:
-    """Serve in several processes. Raises BenchlabError as :func:`serve` does."""
-    spawn = multiprocessing.get_context("spawn")  # without this process's loops and counters
-    processes: list[SpawnProcess] = []
-    pipes: list[Pipe] = []
-    asked = _end_on_signal(processes)
-    with tempfile.TemporaryDirectory(prefix="tpcc-was-") as shared:
-        os.environ[SHARED] = shared
-        try:
-            for number, one in enumerate(sockets):
-                receiver, sender = spawn.Pipe(duplex=False)
-                arguments = (options.part(number), address, one, sender)
-                processes.append(spawn.Process(target=_worker, args=arguments))
-                processes[-1].start()
-                pipes.append(receiver)
-                # only the child keeps these open, so that this process notices its end
-                sender.close()
-                one.close()
-            for pipe in pipes:
-                _wait_ready(pipe, asked)
-            if not asked:
-                on_ready()
-            wait([process.sentinel for process in processes])
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join()
-    if not asked:
-        codes = ", ".join(str(process.exitcode) for process in processes)
-        raise BenchlabError(f"a process of the server has ended by itself; exit codes: {codes}")
-
-
-def _end_on_signal(processes: list[SpawnProcess]) -> list[int]:
-    """End the processes on SIGTERM or SIGINT; return a list that then holds the signal's number."""
-    asked: list[int] = []
-
-    def end(number: int, _: object) -> None:
-        asked.append(number)
-        for process in processes:
-            process.terminate()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    return asked
-
-
-def _wait_ready(pipe: Pipe, asked: list[int]) -> None:
-    """Wait until a process serves. Raises BenchlabError with its reason if it cannot."""
-    try:
-        reason = pipe.recv()
-    except EOFError:
-        reason = "it has ended"
-    if reason and not asked:
-        raise BenchlabError(reason)
-
-
-def _worker(
-    options: Options, address: Address | None, listening: socket.socket, ready: Pipe
-) -> None:
-    """Serve as one of several processes; report to the parent when it is ready, or why it cannot."""
-    logging.basicConfig(format=LOG_FORMAT)
-    try:
-        _serve_here(options, address, listening, lambda: ready.send(None))
-    except BenchlabError as error:
-        ready.send(str(error))
