@@ -263,7 +263,7 @@ def _cached(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     counted = {name: end - (begin or 0) for name, begin, end in counters if end is not None}
     if not any(SERVER in name for name in counted):
         return _traced(counters)
-    served = sum(count for name, count in counted.items() if name.endswith(CACHED_READS))
+    served = sum(count for name, count in counted.items() if CACHED_READS in name)
     fetched = sum(
         count
         for name, count in counted.items()

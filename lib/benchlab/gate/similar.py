@@ -6,6 +6,7 @@ server that is not the whole engine, and of a server that is not scaled like the
 it.
 """
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -34,11 +35,11 @@ def is_similar(article: float, here: float) -> bool:
 
 
 def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
-    """Return (engine, variant) of the curves that are not similar → the reason.
+    """Return (engine, variant) of the curves that are not similar → the reasons.
 
     Curves with an unknown ratio count as similar.
     """
-    found = {}
+    found = defaultdict(list)
     curves = rerun.counted.select("engine", "variant", "engine_version").unique(maintain_order=True)
     scaled = rerun.study.profile(rerun.profile).envelope is not None
     engines = rerun.study.engines
@@ -47,12 +48,12 @@ def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
     external = {one for one in curves["engine"] if engines[one].external}
     for engine, variant, version in curves.iter_rows():
         if scaled and engine in external and set(curves["engine"]) - external:
-            found[engine, variant] = (
+            found[engine, variant].append(
                 f"profile {rerun.profile} scales the others and not {rerun.study.label(engine)},"
                 " which somebody else runs"
             )
         if reason := engine_class(rerun.study.role(engine)).shortcoming(version):
-            found[engine, variant] = f"{rerun.study.label(engine)} {version}: {reason}"
+            found[engine, variant].append(f"{rerun.study.label(engine)} {version}: {reason}")
     for one in sizes.settings(rerun):
         if one.name == sizes.pool(rerun.study, one.engine):
             ratios = {
@@ -60,8 +61,8 @@ def dissimilar(rerun: "Rerun") -> dict[tuple[str, str], str]:
                 for name, size in sizes.datasets(rerun, one.engine).items()
             }
             if not any(None in sides or is_similar(*sides) for sides in ratios.values()):
-                found[one.engine, one.variant] = "; ".join(
+                found[one.engine, one.variant] += [
                     f"{name} : buffer pool is {number(here)} here and {number(article)} in the article"
                     for name, (article, here) in ratios.items()
-                )
-    return found
+                ]
+    return {curve: "; ".join(reasons) for curve, reasons in found.items()}

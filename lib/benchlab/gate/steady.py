@@ -93,6 +93,16 @@ def may_end(tps: Sequence[float], writes: bool, cycles: float | None, warmed_s: 
     return abs(stats.drift(tps)) <= TOLERANCE
 
 
+def least_warmup_s(least_s: float, writes: bool) -> float:
+    """Return the seconds that a warm-up lasts at least.
+
+    Args:
+        least_s: least length that the profile sets.
+        writes: whether the workload writes.
+    """
+    return max(least_s, WRITEBACK_S) if writes else least_s
+
+
 def is_warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> bool:
     """Return whether a warm-up may end.
 
@@ -105,6 +115,5 @@ def is_warm(seconds: int, least_s: int, writes: bool, cycles: float | None) -> b
         writes: whether the workload writes.
         cycles: see :func:`unsteady`; if they are not reported, the warm-up does not wait for one.
     """
-    if not writes:
-        return seconds >= least_s
-    return seconds >= max(least_s, WRITEBACK_S) and (cycles is None or cycles >= 1)
+    is_long_enough = seconds >= least_warmup_s(least_s, writes)
+    return is_long_enough and (not writes or cycles is None or cycles >= 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from benchlab.drivers.base import MEASURE
+from benchlab.drivers.tpcc import limits
 from benchlab.drivers.tpcc.limits import NAMES
 from benchlab.drivers.tpcc.measured import BROWSER_DELAY_US
 from benchlab.numbers import NOTHING, number
@@ -288,7 +289,7 @@ def _response(latency_us: float | None) -> float | None:
 
 
 def _p90(run: Run, name: str) -> float | None:
-    return run.rule(f"{name}, response time, 90th percentile")["value"]
+    return run.rule(limits.percentile(limits.response(name)))["value"]
 
 
 def _mean(values: pl.Series, counts: pl.Series) -> float | None:
@@ -329,12 +330,12 @@ def counts(runs: Iterable[Run]) -> pl.DataFrame:
     """
     rows = []
     for run in runs:
-        rolled_back = run.rule("New-Orders rolled back")
-        deferred = run.rule("Delivery, deferred part, 90th percentile")
-        skipped = run.rule("Deliveries that skipped a district")
+        rolled_back = run.rule(limits.ROLLED_BACK)
+        deferred = run.rule(limits.percentile(limits.DEFERRED_PART))
+        skipped = run.rule(limits.SKIPPED)
         was_recorded = skipped["value"] is not None
         # runs of an older benchlab do not have it
-        not_done = run.rules.filter(check="Deliveries acknowledged and not done")["value"]
+        not_done = run.rules.filter(check=limits.NOT_DONE)["value"]
         found = {
             "transactions that ended well": run.operations["transactions"].sum(),
             "New-Orders": run.new_orders,
@@ -342,9 +343,7 @@ def counts(runs: Iterable[Run]) -> pl.DataFrame:
                 (rolled_back["value"] or 0) / 100 * rolled_back["n"]
             ),
             "repeats of transactions that the database broke off": run.operations["retries"].sum(),
-            "transactions refused, in error or lost": run.rule(
-                "transactions refused, in error or lost"
-            )["value"],
+            limits.UNANSWERED: run.rule(limits.UNANSWERED)["value"],
             "Deliveries queued": deferred["n"] if was_recorded else None,
             "Deliveries that skipped a district": skipped["value"],
             "Deliveries acknowledged and not done": next(iter(not_done), None),
@@ -413,9 +412,10 @@ def levels(rerun: Rerun) -> pl.DataFrame:
     ``p90_s`` (medians over the trials), ``valid``.
     """
     study = rerun.study
+    rule = limits.percentile(limits.response(NAMES["new_order"]))
     p90 = rerun.of_runs(
         'SELECT run_id, value AS p90_s FROM rule SEMI JOIN chosen USING (run_id) WHERE "check" ='
-        f" '{NAMES['new_order']}, response time, 90th percentile'"
+        f" '{rule}'"
     )
     found = (
         rerun.metrics.filter(pl.col("workload").is_in(plain(study)))

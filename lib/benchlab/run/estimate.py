@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from benchlab.errors import ParseError, TargetError
-from benchlab.gate.steady import WRITEBACK_S
+from benchlab.gate.steady import least_warmup_s
 from benchlab.plan import Batch, Trial
 from benchlab.raw import folders
 from benchlab.repo import Repo
@@ -58,7 +58,7 @@ def of_trial(trial: Trial, overheads: Mapping[str, float]) -> float:
     point = trial.point
     warmup_s, measure_s = point.warmup_s, float(point.measure_s)
     if point.longest_s and point.workload.writes:
-        warmup_s = max(warmup_s, WRITEBACK_S)
+        warmup_s = least_warmup_s(warmup_s, writes=True)
     if point.longest_s and not trial.intervention:
         measure_s += _OF_THE_LONGEST * (point.longest_s - measure_s)
     return warmup_s + measure_s + overheads.get(point.engine, RUN_S)

@@ -33,6 +33,16 @@ def beta(share: float, successes: float, failures: float) -> float:
     return float(special.betaincinv(successes, failures, share))
 
 
+def clopper_pearson(successes: float, n: float, tail: float) -> tuple[float, float]:
+    """Return the bounds of a share, each missed in ``tail`` of all cases at most.
+
+    Clopper and Pearson, Biometrika 26(4), 1934.
+    """
+    low = beta(tail, successes, n - successes + 1) if successes > 0 else 0.0
+    high = beta(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return low, high
+
+
 def chi2_beyond(value: float, freedom: float) -> float:
     """Return the share of a χ² distribution above a value."""
     return float(special.chdtrc(freedom, value))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchlab.stats.quantiles import beta, student
+from benchlab.stats.quantiles import clopper_pearson, student
 from benchlab.stats.spread import Sample, Spread, prior_of, spread
 
 CONFIDENCE = 0.95
@@ -123,10 +123,7 @@ def share(holds: Sequence[bool], confidence: float = CONFIDENCE) -> Estimate:
     n, yes = len(holds), sum(holds)
     if not n:
         raise ValueError("share of no values")
-    tail = (1 - confidence) / 2
-    low = beta(tail, yes, n - yes + 1) if yes else 0.0
-    high = beta(1 - tail, yes + 1, n - yes) if yes < n else 1.0
-    return Estimate(yes / n, low, high, n)
+    return Estimate(yes / n, *clopper_pearson(yes, n, (1 - confidence) / 2), n)
 
 
 def _estimate(

@@ -6,8 +6,10 @@ run lacks the capture for it.
 
 import polars as pl
 
+from benchlab.drivers.tpcc import limits
 from benchlab.engines.postgres import LOG_CALLS
 from benchlab.engines.tidb import CACHED_READS, INTERNAL, SERVER, STORAGE_READS
+from benchlab.gate.checks import ALONE
 from benchlab.observers import background, speed
 from benchlab.observers.metrics import COUNTED_AT
 from benchlab.store import Store
@@ -68,18 +70,15 @@ _SPEED = f"""
 """
 
 # CPU used by others, as computed by the gate.
-_FOREIGN = """
+_FOREIGN = f"""
     SELECT run_id, 100 * value AS foreign_cpu_percent
-    FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = 'alone'
+    FROM gate SEMI JOIN chosen USING (run_id) WHERE "check" = '{ALONE}'
 """
 
-# Counts of TPC-C's terminals, by the names of its rules (benchlab.drivers.tpcc.checks).
-_RULES = """
-    SELECT run_id,
-        max(value) FILTER ("check" = 'throughput of a warehouse') AS tpmc_per_warehouse,
-        max(value) FILTER ("check" = 'New-Orders with a remote line') AS remote_new_order_percent,
-        max(value) FILTER ("check" = 'Payments of a remote customer') AS remote_payment_percent
-    FROM rule SEMI JOIN chosen USING (run_id) GROUP BY run_id
+# What TPC-C's rule about throughput is checked with.
+_RULES = f"""
+    SELECT run_id, value AS tpmc_per_warehouse
+    FROM rule SEMI JOIN chosen USING (run_id) WHERE "check" = '{limits.THROUGHPUT}'
 """
 
 # New-Orders that ended well, including those that rolled back on purpose.

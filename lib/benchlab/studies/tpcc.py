@@ -3,6 +3,7 @@
 import polars as pl
 
 from benchlab.claims import published
+from benchlab.drivers.tpcc import limits
 from benchlab.drivers.tpcc.options import effective
 from benchlab.repo import Repo
 from benchlab.report import cpu, points, sections, tpcc, tpcc_charts, tpcc_cost, tpcc_ratios
@@ -11,12 +12,11 @@ from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 
-#: Share of the mix, and least keying and mean think time in s, of New-Order, Payment, Order-Status,
-#: Delivery, Stock-Level (clauses 5.2.3 and 5.2.5.7); New-Order has the share that the others leave.
-_PACING = ((0.45, 18 + 12), (0.43, 3 + 12), (0.04, 2 + 10), (0.04, 2 + 5), (0.04, 2 + 5))
+#: Least shares of the types of the mix; New-Order has the share that the others leave.
+_MIX = {"new_order": 1 - sum(limits.MIX.values()), **limits.MIX}
 
 #: Names of the rules that no run keeps at another pacing than TPC-C's.
-_OF_PACING = "keying time|think time|throughput of a warehouse|pacing in ramp-up"
+_OF_PACING = f"keying time|think time|{limits.THROUGHPUT}|pacing in ramp-up"
 
 #: Columns with numbers of different magnitudes.
 _TIMES = tuple(
@@ -139,8 +139,8 @@ def chain(repo: Repo) -> pl.DataFrame:
     def stated(name: str) -> float:
         return published.number(repo, "tpcc", name)
 
-    cycle = sum(share * seconds for share, seconds in _PACING)
-    new_order = _PACING[0][0]
+    cycle = sum(share * (limits.KEYING[kind] + limits.THINK[kind]) for kind, share in _MIX.items())
+    new_order = _MIX["new_order"]
     cap = tpcc.TERMINALS * new_order * 60 / cycle
     warehouses = stated("terminals") / tpcc.TERMINALS
     rate = stated("tpmc") / warehouses
@@ -148,7 +148,7 @@ def chain(repo: Repo) -> pl.DataFrame:
     copies = stated("data_copies") * stated("warehouse_size_oceanbase")
     of_processor = stated("oracle_tpmc") / stated("oracle_processors")
     rows = [
-        ("terminals : ten a warehouse", None, warehouses, "warehouses"),
+        ("warehouses, of ten terminals each", None, warehouses, "warehouses"),
         ("cap of a warehouse", stated("tpmc_per_warehouse_max"), cap, "tpmC/warehouse"),
         (
             "cap of them all",

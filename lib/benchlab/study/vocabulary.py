@@ -64,8 +64,6 @@ METRICS = {
     ),
     "tpmc": Metric("New-Orders (tpmC if paced as TPC-C requires)", "New-Orders/min"),
     "tpmc_per_warehouse": Metric("New-Orders per warehouse", "New-Orders/min"),
-    "remote_new_order_percent": Metric("New-Orders with a line of another warehouse", "%"),
-    "remote_payment_percent": Metric("Payments of a customer of another warehouse", "%"),
     "tps_after_cycle_percent": Metric(
         "throughput in the 5 s after a background cycle of the engine begins, relative to the rest",
         "%",

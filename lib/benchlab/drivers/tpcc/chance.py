@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from benchlab.drivers.tpcc.measured import SETTLED
-from benchlab.stats.quantiles import beta, chi2, normal
+from benchlab.stats.quantiles import chi2, clopper_pearson, normal
 
 #: Answer to a rule: kept; broken; or undecided, if the sample is too small.
 Answer = Literal["kept", "broken", "undecided"]
@@ -51,14 +51,12 @@ def of_share(
     if not n:
         return "undecided"
     return _answer(
-        successes / n, expected, least, most, lambda share, tail: _share(share * n, n, tail)
+        successes / n,
+        expected,
+        least,
+        most,
+        lambda share, tail: clopper_pearson(share * n, n, tail),
     )
-
-
-def _share(successes: float, n: float, tail: float) -> _Bounds:
-    low = beta(tail, successes, n - successes + 1) if successes > 0 else 0.0
-    high = beta(1 - tail, successes + 1, n - successes) if successes < n else 1.0
-    return low, high
 
 
 def of_rate(count: int, exposure: float, least: float, most: float) -> Answer:

@@ -110,7 +110,7 @@ def profiles(ended: pl.DataFrame, warehouses: int) -> Iterator[Check]:
         ended.filter(type=kind) for kind in ("new_order", "payment", "order_status")
     )
     yield _share(
-        "New-Orders rolled back",
+        limits.ROLLED_BACK,
         "5.5.1.5",
         (orders["status"] == "rolled_back").sum(),
         len(orders),
@@ -183,7 +183,8 @@ def responses(ended: pl.DataFrame) -> Iterator[Check]:
     """Check each type's response times: their 90th percentile, and that it is no less than the mean."""
     for kind, name in NAMES.items():
         times = ended.filter(type=kind)["response_us"]
-        yield _percentile(f"{name}, response time", "5.2.5.7", times, 90, limits.RESPONSE[kind])
+        of = limits.response(name)
+        yield _percentile(of, "5.2.5.7", times, 90, limits.RESPONSE[kind])
         mean, p90 = times.mean(), percentile(times, 90)
         ratio = p90 / mean if mean else None
         name = f"{name}, 90th percentile : mean"
@@ -200,12 +201,11 @@ def menus(ended: pl.DataFrame) -> Iterator[Check]:
 
 def deferred(deliveries: pl.DataFrame | None, interval: Interval) -> Iterator[Check]:
     """Check the deferred parts of the Deliveries that were queued in the interval."""
-    done, skipping = "Delivery, deferred part", "Deliveries that skipped a district"
-    failing = "Deliveries acknowledged and not done"
+    done, skipping, failing = limits.DEFERRED_PART, limits.SKIPPED, limits.NOT_DONE
     if deliveries is None:
         why = "no deliveries were recorded"
         yield Check(
-            f"{done}, 90th percentile",
+            limits.percentile(done),
             "5.2.5",
             None,
             None,
@@ -261,7 +261,7 @@ def throughput(at_us: np.ndarray, interval: Interval, warehouses: int) -> Iterat
     least, most = limits.PER_WAREHOUSE
     rate = tpmc(n, interval) / warehouses
     answer = chance.of_rate(n, minutes * warehouses, least, most)
-    yield Check("throughput of a warehouse", "4.1.3", rate, least, most, "tpmC", n, answer)
+    yield Check(limits.THROUGHPUT, "4.1.3", rate, least, most, "tpmC", n, answer)
     varied, most = variation(at_us, interval), limits.VARIATION
     answer = chance.of_variation(varied or 0, n, most)
     name = "cumulative variation of tpmC"
@@ -319,8 +319,7 @@ def emulator(ended: pl.DataFrame, unended: pl.DataFrame) -> Iterator[Check]:
     yield _percentile(limits.LATENESS, OURS, late, 99, limits.LATE, unit="ms")
     n, lost = len(ended) + len(unended), len(unended)
     answer = "undecided" if not n else "broken" if lost else "kept"
-    name = "transactions refused, in error or lost"
-    yield Check(name, OURS, lost, None, 0, "transactions", n, answer)
+    yield Check(limits.UNANSWERED, OURS, lost, None, 0, "transactions", n, answer)
 
 
 def _share(name: str, clause: str, found: int, n: int, least: float, most: float) -> Check:
@@ -347,8 +346,9 @@ def _percentile(
     below = (of_unit <= limit if inclusive else of_unit < limit).sum()
     answer = chance.of_share(below, len(times), percent / 100, 1, expected=1)
     value = percentile(of_unit, percent)
-    name = f"{name}, {percent}th percentile"
-    return Check(name, clause, value, None, limit, unit, len(times), answer)
+    return Check(
+        limits.percentile(name, percent), clause, value, None, limit, unit, len(times), answer
+    )
 
 
 def _at_least(value: float | None, least: float) -> Answer:

@@ -117,7 +117,7 @@ class Tpcc(Driver):
         if process.serves:
             lost = next((line for line in said if LOST in line), "")
             return f"{who} lost the database: {lost.partition(LOST)[2]}" if lost else None
-        reason = _too_many_errors(output.totals(ended.stdout.decode()), workload)
+        reason = _too_many_errors(output.totals(ended.stdout.decode(errors="replace")), workload)
         return f"{who}: {reason}" if reason else None
 
     def keep(self, process: Process, made: Sequence[Path], job: Job, folder: Path) -> None:

@@ -99,8 +99,6 @@ class Server:
 
     host: str
     port: int
-    path: str
-    """Prefix of the server's own paths, without a slash at the end."""
 
     @classmethod
     def at(cls, url: str) -> "Server":
@@ -114,9 +112,10 @@ class Server:
             host, port = parts.hostname, parts.port or 80
         except ValueError:  # the port is not valid
             host, port = None, 0
-        if host is None or parts.scheme != "http" or parts.query or parts.fragment:
+        has_more = parts.path not in ("", "/") or parts.query or parts.fragment
+        if host is None or parts.scheme != "http" or has_more:
             raise RunFailed(f"the application server's URL {url!r} is not http://host:port")
-        return cls(host, port, parts.path.rstrip("/"))
+        return cls(host, port)
 
     async def address(self) -> tuple[str, int]:
         """Look up its numeric address, once for thousands of connections.
@@ -142,10 +141,9 @@ class Messages:
     def __init__(self, server: Server):
         bracketed = f"[{server.host}]" if ":" in server.host else server.host
         end = f" HTTP/1.1\r\nHost: {bracketed}:{server.port}\r\n"
-        self.menus = tuple(f"GET {server.path}/api/menu/{name}{end}\r\n".encode() for name in TYPES)
+        self.menus = tuple(f"GET /api/menu/{name}{end}\r\n".encode() for name in TYPES)
         self._heads = tuple(
-            f"POST {server.path}/api/{name}{end}Content-Type: application/json\r\n".encode()
-            for name in TYPES
+            f"POST /api/{name}{end}Content-Type: application/json\r\n".encode() for name in TYPES
         )
 
     def filled(self, number: int, body: bytes) -> bytes:

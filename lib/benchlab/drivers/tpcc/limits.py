@@ -34,11 +34,30 @@ VARIATION = 0.02
 INTERVAL, CHECKPOINT, CHECKPOINTS_INSIDE = 120, 30, 4
 
 #: 99 % of the sends are late by less than this, in ms. This rule is ours: if the emulator is later, it
-#: shapes the load, and not the system under test. Its name begins with ``LATENESS``.
-LATE, LATENESS = 10, "send, later than due by"
+#: shapes the load, and not the system under test.
+LATE = 10
+
+#: Names of rules whose rows are looked up. That about late sends begins with ``LATENESS``.
+LATENESS = "send, later than due by"
+THROUGHPUT = "throughput of a warehouse"
+DEFERRED_PART = "Delivery, deferred part"
+ROLLED_BACK = "New-Orders rolled back"
+UNANSWERED = "transactions refused, in error or lost"
+SKIPPED = "Deliveries that skipped a district"
+NOT_DONE = "Deliveries acknowledged and not done"
 
 #: Numbers of order lines of an order, all equally likely (clause 2.4.1.3).
 LINES = range(5, 16)
+
+
+def percentile(of: str, percent: int = 90) -> str:
+    """Return the name of the rule about a percentile, such as that of a type's response times."""
+    return f"{of}, {percent}th percentile"
+
+
+def response(name: str) -> str:
+    """Return what the rules about the response times of a type are about, by the type's name."""
+    return f"{name}, response time"
 
 
 def cardinalities(warehouses: int) -> dict[str, tuple[float, float]]:
