@@ -672,7 +672,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Provision this machine once; take everything away again at the end."""
     if os.geteuid():
         pytest.skip("needs root")
-    with pytest.MonkeyPatch.context() as patch, lock.PATH.open("a+") as held:
+    with pytest.MonkeyPatch.context() as patch, lock.opened() as held:
         patch.delenv("BENCHLAB_DATA", raising=False)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 PYTHON = "/usr/bin/python3"  # the target's own: an engine's user may not see another
-NAME = f"benchlab-test-{os.getpid()}"
+NAME = f"bl-test-{os.getpid()}"  # not as engines are named: other tests look for these
 MIB = 1 << 20
 SYS = Path("/sys")
 

@@ -15,6 +15,7 @@ from benchlab.raw.record import RECORD_NAME, RunFolder
 from benchlab.store import ingest
 from benchlab.target import Deployment, Node, provision
 from benchlab.target.host import Host
+from benchlab.target.provisioned import provisioned
 from benchlab.target.session import Session
 from conftest import ALONE, CAPTURES
 from ruamel.yaml import YAML
@@ -389,3 +390,11 @@ def _failed(host: str, task: str, **result: object) -> dict:
 def test_the_failure_that_ended_a_playbook_is_reported(events, ended, reason):
     run = SimpleNamespace(events=events, stats=ended, status="failed")
     assert provision._failure(run) == reason
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"deployment": 1}'])
+def test_a_damaged_record_of_a_target_says_what_to_do(checkout, content):
+    checkout.targets.mkdir(parents=True, exist_ok=True)
+    (checkout.targets / "local.json").write_text(content)
+    with pytest.raises(TargetError, match=r"local\.json: .*: delete it, and run `benchlab run"):
+        provisioned(checkout, "local")

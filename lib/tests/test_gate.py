@@ -406,6 +406,22 @@ def test_a_stage_ends_once_when_the_seconds_of_all_its_processes_suffice():
     assert seen[-1] == [11.0, 22.0]
 
 
+def test_a_stage_that_has_ended_is_not_ended_again():
+    asked, answer, stopped = threading.Event(), threading.Event(), []
+
+    def enough(tps: list[float]) -> bool:
+        asked.set()
+        return answer.wait(10)
+
+    until = Until(1, second_of, enough, lambda: stopped.append(True))
+    until.line(0, b"1 10")
+    assert asked.wait(10)
+    until.cancel()
+    answer.set()
+    until.finish()
+    assert not stopped
+
+
 def test_a_stage_that_cannot_be_ended_is_an_error():
     def fails() -> None:
         raise OSError("no such process")

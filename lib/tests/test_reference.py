@@ -11,7 +11,7 @@ from benchlab.claims import stored
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import reference
-from benchlab.store import catalogue, ingest, results, schema
+from benchlab.store import catalogue, export, ingest, results, schema
 from conftest import ROOT, STUDY, planned, share_trials
 from polars.testing import assert_frame_equal
 
@@ -141,3 +141,16 @@ def test_the_shipped_attribution_and_gate_are_of_this_code(tmp_path):
     with store.open_any(folder) as again, benchlab.open("reference") as shipped:
         for table in ("attribution", "gate"):
             assert_frame_equal(*(one.sql(f"FROM {table} ORDER BY ALL") for one in (again, shipped)))
+
+
+def test_rows_that_are_replaced_by_none_are_gone(tmp_path):
+    folder = tmp_path / "reference"
+    shutil.copytree(ROOT / "data" / "reference", folder)
+    with store.open_any(folder) as before:
+        none = before.sql("FROM elasticity LIMIT 0")
+        assert len(before.sql("FROM elasticity"))
+    export.replace_of_runs(folder, "elasticity", none)
+    assert not list((folder / "elasticity").rglob("*.parquet"))
+    with store.open_any(folder) as after:
+        assert after.sql("FROM elasticity").is_empty()
+        assert len(after.sql("FROM gate"))

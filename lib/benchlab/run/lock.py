@@ -27,7 +27,7 @@ def locked() -> Iterator[None]:
         TargetError: another benchlab holds the lock, and the message names it; or the lock file cannot
             be used.
     """
-    with _opened() as lock:
+    with opened() as lock:
         if not _taken(lock):
             raise TargetError(
                 f"this machine is in use by {lock.read() or 'another benchlab'}: wait until it ends"
@@ -59,8 +59,12 @@ def _taken(lock: TextIO) -> bool:
     return False
 
 
-def _opened() -> TextIO:
-    """Open the file that is locked; the sweeps of all users can open it."""
+def opened() -> TextIO:
+    """Open the file that is locked; the sweeps of all users can open it.
+
+    Raises:
+        TargetError: another user has made a file of that name.
+    """
     with suppress(FileExistsError):
         PATH.touch(exist_ok=False)
         PATH.chmod(0o666)

@@ -86,6 +86,8 @@ class Stages:
             ) from late
         finally:
             start.cancel()
+            if until:
+                until.cancel()
         end = time.time()
         self._keep_output(stage, ended)
         try:

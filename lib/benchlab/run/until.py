@@ -35,6 +35,7 @@ class Until:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._is_deciding = False
+        self._is_cancelled = False
         self._decided: Future[None] | None = None
 
     def line(self, number: int, line: bytes) -> None:
@@ -52,11 +53,15 @@ class Until:
                 self._is_deciding = True
                 self._decided = self._thread.submit(self._decide)
 
+    def cancel(self) -> None:
+        """Do not call ``stop`` from now on; no line comes any more."""
+        self._is_cancelled = True
+        self._thread.shutdown(wait=False)
+
     def finish(self) -> None:
         """Wait until ``stop`` has returned, if it was called, and raise its error, if any."""
         if self._decided:
             self._decided.result()
-        self._thread.shutdown()
 
     def _decide(self) -> None:
         use_normal_scheduling()  # not that of the thread that reads lines and started this one
@@ -69,5 +74,6 @@ class Until:
                     return
             decided = len(tps)
             if self._enough(tps):
-                self._stop()
+                if not self._is_cancelled:
+                    self._stop()
                 return  # without an end of deciding, so that this is not done twice

@@ -6,12 +6,12 @@ import numpy as np
 
 
 def percentile_of_buckets(
-    edges: Sequence[float], counts: Sequence[int], percentile: float
+    values: Sequence[float], counts: Sequence[int], percentile: float
 ) -> float:
-    """Return the smallest bucket edge that at least ``percentile`` % of the events do not exceed.
+    """Return the smallest bucket value that at least ``percentile`` % of the events do not exceed.
 
     Args:
-        edges: upper edges of the buckets, ascending.
+        values: value that stands for each bucket, ascending.
         counts: events per bucket.
         percentile: 0 < percentile ≤ 100.
 
@@ -23,4 +23,4 @@ def percentile_of_buckets(
         raise ValueError("percentile of no events")
     # multiply first: in binary 7 / 100 * 100 is more than 7, which would select the next bucket
     rank = np.searchsorted(cumulative, percentile * cumulative[-1] / 100, side="left")
-    return float(edges[min(int(rank), len(edges) - 1)])
+    return float(values[min(int(rank), len(values) - 1)])

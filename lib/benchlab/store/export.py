@@ -57,7 +57,11 @@ def _write(store: "Store", folder: Path, profiles: Mapping[str, str] | None) -> 
         _runs(store, folder, *partition, rows["run_id"].to_list())
         for partition, rows in runs.group_by("study", "engine", maintain_order=True)
     ]
-    studies = {one for table in STUDY_TABLES for one in store.sql(f"FROM {table}")["study"]}
+    studies = {
+        one
+        for table in STUDY_TABLES
+        for one in store.sql(f"SELECT DISTINCT study FROM {table}")["study"]
+    }
     segments += [_study(store, folder, study, of_profiles) for study in sorted(studies)]
     folder.mkdir(parents=True, exist_ok=True)
     catalogue.replace(folder, Catalogue(schema_version=SCHEMA_VERSION, segments=tuple(segments)))
@@ -117,9 +121,9 @@ def replace_of_runs(folder: Path, table: str, frame: pl.DataFrame) -> None:
     """
     frame = frame.select(*columns()[table])
     of_segments = {
-        one.name: rows
+        one.name: frame.filter(pl.col("run_id").is_in(one.runs))
         for one in catalogue.read(folder).segments
-        if len(rows := frame.filter(pl.col("run_id").is_in(one.runs)))
+        if one.runs
     }
     _replace(folder, table, of_segments)
 
@@ -130,6 +134,12 @@ def _replace(folder: Path, table: str, frames: Mapping[str, pl.DataFrame]) -> No
     segments = {one.name: one for one in found.segments}
     for name, rows in frames.items():
         path = folder / table / f"{name}.parquet"
+        before = segments[name]
+        if rows.is_empty():
+            path.unlink(missing_ok=True)
+            counts = {one: count for one, count in before.rows.items() if one != table}
+            segments[name] = before.model_copy(update={"rows": counts})
+            continue
         with duckdb.connect() as connection:
             connection.register("rows", rows.to_arrow())
             query = 'FROM "rows" ORDER BY ALL'
@@ -139,7 +149,6 @@ def _replace(folder: Path, table: str, frames: Mapping[str, pl.DataFrame]) -> No
             written = path.with_suffix(".partial")
             execute(connection, f"COPY ({query}) TO {quoted(written)} {PARQUET}")
             written.replace(path)
-        before = segments[name]
         segments[name] = before.model_copy(update={"rows": {**before.rows, table: rows.height}})
     catalogue.replace(folder, found.model_copy(update={"segments": tuple(segments.values())}))
 

@@ -1,14 +1,14 @@
 """The result of provisioning a target: its nodes, their facts, and its engines."""
 
-import json
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from benchlab import atomic
 from benchlab.errors import TargetError
 from benchlab.repo import Repo
 from benchlab.study.roles import PRIMARY
+from benchlab.study.strict import problem
 from benchlab.target.deployment import Deployment
 
 
@@ -66,9 +66,13 @@ def provisioned(repo: Repo, name: str) -> Provisioned:
     """Read the result of a target's provisioning.
 
     Raises:
-        TargetError: the target was never provisioned from this checkout.
+        TargetError: the target was never provisioned from this checkout, or the file is damaged.
     """
     path = repo.targets / f"{name}.json"
+    again = f"run `benchlab run --target {name}`"
     if not path.is_file():
-        raise TargetError(f"target {name} is not provisioned: run `benchlab run --target {name}`")
-    return Provisioned.model_validate(json.loads(path.read_text()))
+        raise TargetError(f"target {name} is not provisioned: {again}")
+    try:
+        return Provisioned.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise TargetError(f"{path}: {problem(error)}: delete it, and {again}") from error
