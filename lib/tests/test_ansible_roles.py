@@ -8,10 +8,13 @@ import pwd
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from conftest import ANSIBLE, environment
 
 ROLES = sorted((ANSIBLE / "roles").iterdir())
@@ -304,3 +307,63 @@ def test_a_password_is_kept_once_and_passes_everywhere(tmp_path):
     file.unlink()
     assert keep("") == (0, "changed\n")
     assert len(file.read_text()) == 33
+
+
+# TiDB's configuration files, without a server
+
+
+def configured(component: str, settings: dict, version: str = "7.1.1", nofile: int = 1 << 20):
+    """What a component's file has for a variant, read as TOML."""
+    role = ANSIBLE / "roles/tidb"
+    variables = {
+        **load(role / "vars/main.yml"),
+        "component": component,
+        "variant": {"settings": settings},
+        "tidb_data_dir": "/data",
+        "__tidb_found": {"version": version, "nofile_hard": nofile},
+    }
+    template = trust_as_template((role / "templates/component.toml.j2").read_text())
+    return tomllib.loads(Templar(DataLoader(), variables=variables).template(template))
+
+
+def test_each_component_of_tidb_gets_its_own_settings_with_their_types():
+    settings = {
+        "log.level": "error",
+        "performance.pseudo-estimate-ratio": "0.8",
+        "mem-quota-query": "-1",
+        "storage.block-cache.capacity": "512MiB",
+        "rocksdb.writecf.disable-auto-compactions": "true",
+        "schedule.max-merge-region-size": 0,
+        "tidb_table_cache_lease": 3,
+    }
+    found = {one: configured(one, settings) for one in ("pd", "tikv", "tidb")}
+    assert [one["log"]["level"] for one in found.values()] == ["error"] * 3
+    assert found["tidb"]["performance"]["pseudo-estimate-ratio"] == 0.8
+    assert found["tidb"]["mem-quota-query"] == -1
+    assert found["tidb"]["temp-dir"] == "/data/tmp"
+    assert found["pd"]["schedule"] == {"max-merge-region-size": 0}
+    assert found["tikv"]["storage"]["block-cache"]["capacity"] == "512MiB"
+    assert found["tikv"]["rocksdb"]["writecf"]["disable-auto-compactions"] is True
+    assert "schedule" not in found["tikv"]
+    assert "tidb_table_cache_lease" not in str(found)
+    assert "temp-dir" not in configured("tidb", {}, version="6.0.0")
+
+
+def test_tikv_opens_fewer_files_where_few_are_allowed():
+    assert "rocksdb" not in configured("tikv", {})
+    assert configured("tikv", {}, nofile=20_000)["rocksdb"]["max-open-files"] == 256
+
+
+@pytest.mark.parametrize(
+    ("size", "largest", "keys"),
+    [
+        ("96MiB", "144MB", (960_000, 1_440_000)),
+        ("50GiB", "76800MB", (512_000_000, 768_000_000)),
+        ("1536KiB", "2304KB", (15_000, 22_500)),
+        ("512KiB", "768KB", (5_000, 7_500)),
+    ],
+)
+def test_a_region_may_grow_beyond_the_size_at_which_it_is_split(size, largest, keys):
+    found = configured("tikv", {"coprocessor.region-split-size": size})["coprocessor"]
+    assert found["region-max-size"] == largest
+    assert (found["region-split-keys"], found["region-max-keys"]) == keys

@@ -3,6 +3,7 @@
 #
 # The packages are unpacked, not installed: the host's libraries do not change, and no service is set up.
 set -eu
+umask 022 # the engine's user must reach it
 dir=$1 suite=$2 package=$3
 draft=$dir.partial
 rm -rf "$draft"

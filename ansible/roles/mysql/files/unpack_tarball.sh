@@ -1,6 +1,7 @@
 # unpack_tarball.sh TARBALL DIR: the vendor's generic tarball, whole or not at all; DIR/run-mysqld runs
 # the server. The tarball is deleted afterwards: it has some hundred megabytes.
 set -eu
+umask 022 # the engine's user must reach it
 draft=$2.partial
 rm -rf "$draft"
 mkdir -p "$draft"

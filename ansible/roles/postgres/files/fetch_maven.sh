@@ -1,5 +1,6 @@
 # fetch_maven.sh DIR ARTIFACT SHA256: the programs out of the artifact's jar, whole or not at all.
 set -eu
+umask 022 # the engine's user must reach it
 dir=$1 artifact=$2 sha256=$3
 draft=$dir.partial
 rm -rf "$draft"

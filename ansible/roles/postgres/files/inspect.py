@@ -23,8 +23,11 @@ def installed():
 
 
 def server_version(programs):
-    """``15.18``, from ``postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)``."""
-    said = subprocess.run([programs / "postgres", "-V"], capture_output=True, check=True)
+    """``15.18``, from ``postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)``; None: it does not run."""
+    try:
+        said = subprocess.run([programs / "postgres", "-V"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
     return said.stdout.decode().split()[2]
 
 
@@ -56,9 +59,10 @@ def main(version, exact, data_dir, pristine):
         # a distribution carries one major version; where that is not the requested one, it is taken
         major = version if version in [*packaged, *available] else next(reversed(available), None)
         programs = packaged.get(major)
+    runs = server_version(programs) if programs else None
     found = {
-        "bin_dir": str(programs) if programs else None,
-        "version": server_version(programs) if programs else None,
+        "bin_dir": str(programs) if runs else None,
+        "version": runs,
         "pg_isready": probe(programs),
         "major": major,
         "data": Path(data_dir).is_dir(),

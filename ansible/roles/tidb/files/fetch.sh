@@ -1,6 +1,7 @@
 # fetch.sh DIR TARBALL SHA256: the three servers out of TiUP's offline tarball (a URL, or a file of this
 # host), which holds one tarball for each component; whole or not at all. An empty SHA256 is not checked.
 set -eu
+umask 022 # the engine's user must reach it
 dir=$1 tarball=$2 sha256=$3
 draft=$dir.partial
 rm -rf "$draft"
