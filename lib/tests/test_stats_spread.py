@@ -138,3 +138,30 @@ def test_what_nothing_is_known_of_stays_as_it_is():
 )
 def test_too_few_points_tell_nothing(points):
     assert in_common(points) is None
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("trials", [2, 4])
+def test_true_deviations_are_as_far_apart_as_those_that_trials_are_drawn_from(apart, trials):
+    random = np.random.default_rng(1)
+    true = 0.1 * np.exp(apart * random.normal(size=2000))
+    points = [random.lognormal(0, one, trials) for one in true]
+    found = np.log(stats.true_deviations(points))
+    measured = np.log([np.log(one).std(ddof=1) for one in points])
+    assert np.std(found) == pytest.approx(apart, abs=0.6 / trials)
+    assert np.std(measured) > apart + (0.2 if apart < 1 else 0.05)
+    assert np.mean(found) == pytest.approx(np.log(0.1), abs=0.1)
+    # the noisier ones stay the noisier ones
+    if apart:
+        assert np.all(np.diff(found[np.argsort(measured)]) >= 0)
+
+
+def test_points_without_a_deviation_of_their_own_have_that_of_the_others():
+    two = [[1.0, 1.1], [2.0, 2.5]]
+    *known, single, zero, equal = stats.true_deviations([*two, [3.0], [0.0, 1.0], [5.0, 5.0]])
+    # two are too few to tell what is chance
+    assert known == pytest.approx([np.log(one).std(ddof=1) for one in two])
+    assert single == zero
+    assert min(known) < single
+    assert equal == 0
+    assert stats.true_deviations([[1.0], [2.0]]) == [0, 0]

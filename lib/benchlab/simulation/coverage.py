@@ -1,14 +1,14 @@
 """Simulations: how often intervals cover, how many verdicts are wrong, whether two reruns agree.
 
-The truth is known: every point of a rerun gets the same median, and trials around it with the spread of
-that point's measured trials. So every ratio is 1, every curve is flat, and no claim of an effect is
-true. Only the simulation of agreement uses the measured medians.
+The truth is known: every point of a rerun gets the same median, and trials around it with the spread
+that the point's measured trials probably have. So every ratio is 1, every curve is flat, and no claim
+of an effect is true. Only the simulation of agreement uses the measured medians.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from benchlab.repo import Repo
 from benchlab.stats import Sample
 from benchlab.store import results
 from benchlab.store.results import POINT, Rerun
-from benchlab.study.claims import Level, Limit, Test
+from benchlab.study.claims import Level, Limit
 from benchlab.study.vocabulary import METRICS
 
 #: Number of simulated reruns.
@@ -54,7 +54,8 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
     """
     random = np.random.default_rng([SEED, trials])
     points = results.trials(rerun.metrics, "tps").filter(pl.col("tps").list.len() > 1)
-    deviations = np.array([np.log(values.to_numpy()).std(ddof=1) for values in points["tps"]])
+    points = _with_deviations(points, "tps")
+    deviations = points["tps deviation"].to_numpy()
     engines = points["engine"].to_list()
     usual = points.select("engine", deviation=deviations).group_by("engine").median()
     threshold = NOISY * np.array([dict(usual.iter_rows())[engine] for engine in engines])
@@ -107,7 +108,8 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     ``wrong_verdicts_error``; ``reruns``; ``seed``.
 
     Claims that few trials leave open get further trials, as in a sweep, and are judged once more.
-    Claims about what binds are left out: simulated runs have no captures that show it.
+    Claims about what binds are left out: simulated runs have no captures that show it. So are claims
+    about a value: without effects none has any particular one.
 
     Args:
         repo: the checkout, for the study file.
@@ -115,10 +117,15 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
         reruns: number of simulated reruns.
     """
     random = np.random.default_rng(SEED)
+    truth = _truth(rerun, has_effects=False)
     testable, decided, wrong, wrong_verdicts = [], [], [], []
     for _ in range(reruns):
-        judged = _judged(repo, rerun, random, has_effects=False)
-        of_chance = [one for one in judged if one.confidence is not None]
+        judged = _judged(repo, rerun, truth, random)
+        of_chance = [
+            one
+            for one in judged
+            if one.confidence is not None and not isinstance(one.claim.decided_by, Level | Limit)
+        ]
         found = [one for one in of_chance if one.verdict in DECIDED]
         testable.append(len(of_chance))
         decided.append(len(found))
@@ -178,11 +185,11 @@ def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
         pairs: number of simulated pairs.
     """
     random = np.random.default_rng(SEED)
+    truth = _truth(rerun, has_effects=True)
     found = []
     for _ in range(pairs):
         both = [
-            [one for one in _judged(repo, rerun, random, has_effects=True) if one.confidence]
-            for _ in range(2)
+            [one for one in _judged(repo, rerun, truth, random) if one.confidence] for _ in range(2)
         ]
         found.append(stability.compare(*both))
     same = [one.same_share for one in found]
@@ -223,11 +230,11 @@ def error_of_share(count: int, n: int) -> float:
 
 
 def _judged(
-    repo: Repo, rerun: Rerun, random: np.random.Generator, has_effects: bool
+    repo: Repo, rerun: Rerun, truth: pl.DataFrame, random: np.random.Generator
 ) -> list[Judgement]:
     """Judge a simulated rerun; judge it once more if trials are added, as in a sweep."""
     name, profile = rerun.study.study, rerun.study.profile(rerun.profile)
-    drawn = _drawn(rerun, random, profile.most_trials, has_effects)
+    drawn = _drawn(rerun, truth, random, profile.most_trials)
     if profile.most_trials is None:
         return judge(repo, name, drawn)
     at_first = pl.col("trial") <= profile.trials
@@ -258,6 +265,13 @@ class _Simulated(Rerun):
         return self.simulated
 
     @property
+    def gate(self) -> pl.DataFrame:
+        """A check for each run at a point where no measured run passed."""
+        failed = self.simulated.filter(~pl.col("valid"))
+        found = pl.lit("no measured run passed")
+        return failed.select("run_id", found.alias("check"), found.alias("found"))
+
+    @property
     def single_writes(self) -> pl.DataFrame:
         """Empty: only whole runs are simulated."""
         return super().single_writes.clear()
@@ -268,59 +282,84 @@ class _Simulated(Rerun):
         return super().outcomes.clear()
 
 
+def _truth(rerun: Rerun, has_effects: bool) -> pl.DataFrame:
+    """Return the runs of a rerun with the truth about their points.
+
+    It has two more columns for every metric: its true value, ``… true``, and the true standard
+    deviation of the logarithms of trials, ``… deviation``.
+
+    Args:
+        rerun: with the measured runs.
+        has_effects: whether each point's measured median is its true value; if not, it is 1.
+    """
+    truth = rerun.metrics
+    for name in METRICS:
+        points = _with_deviations(results.trials(rerun.metrics, name), name).select(
+            *POINT,
+            (pl.col(name).list.median() if has_effects else pl.lit(1.0)).alias(f"{name} true"),
+            f"{name} deviation",
+        )
+        truth = truth.join(points, on=POINT, how="left", maintain_order="left")
+    return truth
+
+
+def _with_deviations(points: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Add the true deviation of trials to points; those of an engine are similar.
+
+    Args:
+        points: result of :func:`benchlab.store.results.trials`.
+        metric: name of the column with the values; the deviation's is ``… deviation``.
+    """
+    engines = points.partition_by("engine", maintain_order=True)
+    return pl.concat(
+        own.with_columns(
+            pl.Series(
+                f"{metric} deviation",
+                stats.true_deviations(own[metric].to_list()),
+                dtype=pl.Float64,
+            )
+        )
+        for own in engines or [points]
+    )
+
+
 def _drawn(
-    rerun: Rerun, random: np.random.Generator, trials: int | None, has_effects: bool
+    rerun: Rerun, truth: pl.DataFrame, random: np.random.Generator, trials: int | None
 ) -> _Simulated:
     """Return a simulated outcome of a rerun.
 
-    The simulated runs are in no store, and all pass the gate. Only the metrics, on which verdicts rest,
-    are simulated. A point with a single measured trial gets the median spread of its engine's points.
+    The simulated runs are in no store. Only the metrics, on which verdicts rest, are simulated. Points
+    at which no measured run passed the gate do not pass it either.
 
     Args:
-        rerun: source of the spreads of the simulated trials.
+        rerun: the measured one.
+        truth: see :func:`_truth`.
         random: generator of the simulated trials.
         trials: number of trials of each point; ``None``: as many as were measured.
-        has_effects: whether each point's measured median is its true one; if not, every true median
-            is 1.
     """
-    true = [pl.col(name).median().over(POINT) if has_effects else pl.lit(1.0) for name in METRICS]
-    spreads = [pl.col(name).log().std(ddof=1).over(POINT) for name in METRICS]
-    usual = [pl.col(f"{name} spread").median().over("engine") for name in METRICS]
-    found = rerun.metrics.with_columns(
-        pl.lit(True).alias("valid"),
-        *(one.alias(f"{name} true") for name, one in zip(METRICS, true, strict=True)),
-        *(one.alias(f"{name} spread") for name, one in zip(METRICS, spreads, strict=True)),
-    ).with_columns(
-        pl.col(f"{name} spread").fill_null(one).fill_null(0)
-        for name, one in zip(METRICS, usual, strict=True)
-    )
+    found = truth
     if trials:
         numbers = pl.DataFrame({"trial": range(1, trials + 1)}, schema={"trial": pl.Int32})
         one_each = found.unique(POINT, keep="first", maintain_order=True).drop("trial")
         found = one_each.join(numbers, how="cross").select(found.columns)
-    found = found.with_columns(pl.format("simulated-{}-{}", "run_id", "trial").alias("run_id"))
-    for name in METRICS:
-        noise = pl.Series(random.normal(size=found.height))
-        drawn = pl.col(f"{name} true") * (pl.col(f"{name} spread") * noise).exp()
-        found = found.with_columns(pl.when(pl.col(name) > 0).then(drawn).alias(name))
+    noise = random.normal(size=(len(METRICS), found.height))
+    found = found.with_columns(
+        pl.format("simulated-{}-{}", "run_id", "trial").alias("run_id"),
+        *(
+            pl.when(pl.col(name) > 0)
+            .then(pl.col(f"{name} true") * (pl.col(f"{name} deviation") * pl.Series(of_it)).exp())
+            .alias(name)
+            for name, of_it in zip(METRICS, noise, strict=True)
+        ),
+    )
     return _Simulated(rerun.store, rerun.study, rerun.instance, rerun.profile, rerun.target, found)
 
 
 def _is_wrong(one: Judgement) -> bool:
-    """Whether a verdict is wrong, given that every true value is 1 and no curve has a peak."""
-    accepted = _accepted(one.claim.decided_by)
+    """Whether a verdict is wrong, given that every ratio is 1 and no curve has a peak."""
+    accepted = words.accepted(one.claim.decided_by)
     if accepted is None:
         return True  # a place on a flat curve
     low, high = accepted
     right = "reproduced" if low < 1 < high else "not reproduced" if not low <= 1 <= high else ""
     return one.verdict != right
-
-
-def _accepted(test: Test) -> tuple[float, float] | None:
-    """Return the ratios or values for which a claim holds; ``None`` if it is about a place."""
-    match test:
-        case Level():
-            return test.value / test.within, test.value * test.within
-        case Limit():
-            return test.least or 0, test.most or inf
-    return words.accepted(test)

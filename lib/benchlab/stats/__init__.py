@@ -36,7 +36,7 @@ from benchlab.stats.power import (
     variation,
 )
 from benchlab.stats.seconds import change_points, drift, steady_from, trend
-from benchlab.stats.spread import Sample, Spread, common_spreads, in_common
+from benchlab.stats.spread import Sample, Spread, common_spreads, in_common, true_deviations
 from benchlab.stats.trials import (
     CONFIDENCE,
     Estimate,
@@ -90,5 +90,6 @@ __all__ = [
     "trials_needed",
     "trials_to_narrow",
     "trials_to_tell",
+    "true_deviations",
     "variation",
 ]

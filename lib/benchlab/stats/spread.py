@@ -110,6 +110,42 @@ def common_spreads(
     return {engine: Spread(_level(of, freedom), _OF_TRIALS) for engine, of in like.items()}
 
 
+def true_deviations(points: Sequence[Sequence[float]]) -> list[float]:
+    """Return the standard deviations of logarithms that the trials of similar points probably have.
+
+    Those of few trials are further apart than the true ones, since they differ by chance, too. So each
+    is drawn to their mean, on a logarithmic scale, until they are as far apart as they are beyond
+    chance (constrained estimates; Louis, Journal of the American Statistical Association 79(386),
+    1984).
+
+    Args:
+        points: the values of the trials of each point.
+
+    Returns:
+        One for each point. A point with a single trial, or with a value that is not positive, has their
+        mean, or 0 if there are no others; one whose trials are all equal has 0. Fewer than three
+        others are left as they are.
+    """
+    spreads = [spread(one) if len(one) > 1 and min(one) > 0 else None for one in points]
+    known = _known(one for one in spreads if one)
+    if not known:
+        return [0.0] * len(points)
+    if len(known) < _FEWEST:
+        logs = np.log([one.variance for one in known])
+        mean = logs.mean()
+    else:
+        by_chance = polygamma(1, np.array([one.freedom for one in known]) / 2)
+        logs = _logs(known)
+        mean = logs.mean()
+        beyond_chance = max(float(logs.var(ddof=1) - by_chance.mean()), 0.0)
+        logs = mean + np.sqrt(beyond_chance / (beyond_chance + by_chance)) * (logs - mean)
+    drawn = iter(np.exp(logs / 2))
+    return [
+        float(np.exp(mean / 2)) if one is None else float(next(drawn)) if one.variance else 0.0
+        for one in spreads
+    ]
+
+
 def in_common(spreads: Iterable[Spread]) -> Spread | None:
     """Return the common spread of several spreads.
 
