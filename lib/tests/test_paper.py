@@ -83,7 +83,7 @@ def tps_chart() -> alt.LayerChart:
     frame = pl.DataFrame(rows).with_columns(low=pl.col("tps") * 0.9, high=pl.col("tps") * 1.1)
     base = alt.Chart(frame).encode(
         x=alt.X("threads:Q", scale=alt.Scale(type="log", base=2)),
-        y=alt.Y("tps:Q", title=theme.axis_title("tps")),
+        y=alt.Y("tps:Q", title=theme.TPS_TITLE),
         tooltip=["curve", "threads", "tps"],
     )
     return theme.curves(base, [theme.style(*pair) for pair in pairs], interval=("low", "high"))
@@ -455,16 +455,3 @@ def test_theme_is_enabled_for_a_while_or_for_good():
     with theme.enable():
         assert alt.theme.active == "benchlab"
     assert alt.theme.active == before
-
-
-@pytest.mark.parametrize(
-    ("column", "title"),
-    [
-        ("tps", "TPS (transactions/s)"),
-        ("write_bytes_per_s", "write (bytes/s)"),
-        ("latency_us", "latency (µs)"),
-        ("write_amplification", "write amplification"),
-    ],
-)
-def test_axis_title(column, title):
-    assert theme.axis_title(column) == title

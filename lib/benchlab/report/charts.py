@@ -135,7 +135,7 @@ def _throughput_lines(
     clients, interval = study.clients, ("tps_low", "tps_high")
     base = alt.Chart(shown).encode(
         x=concurrency(shown["concurrency"], clients, "at"),
-        y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
+        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True)),
         tooltip=[
             *estimate_tooltips(clients, "tps", interval, ",.0f"),
             alt.Tooltip("binding:N", title="bound by"),
@@ -186,7 +186,7 @@ def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
     shown = points.with_columns(pl.col("envelope").alias("curve"))
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
         x=concurrency(shown["concurrency"], study.clients),
-        y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)),
+        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True)),
         strokeDash=alt.StrokeDash("envelope:N", title="envelope"),
     )
     lines = alt.layer(
@@ -263,7 +263,7 @@ def seconds(intervals: pl.DataFrame) -> alt.Chart:
         .mark_line(point=True)
         .encode(
             x=alt.X("second:Q", title="seconds", axis=alt.Axis(format="d", tickMinStep=1)),
-            y=alt.Y("tps:Q", title=theme.axis_title("tps")),
+            y=alt.Y("tps:Q", title=theme.TPS_TITLE),
             strokeDash=alt.StrokeDash("phase:N", title=None, sort=["measure", "warmup"]),
             color=alt.Color("run:N", title=None),
         )

@@ -38,7 +38,7 @@ def over_time(run: IntervenedRun) -> alt.LayerChart:
     seconds = (
         alt.Chart(run.seconds)
         .mark_line(color="#888888", strokeWidth=1, interpolate="step-before")
-        .encode(x=x, y=alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True)))
+        .encode(x=x, y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True)))
     )
     means = (
         alt.Chart(run.blocks.drop_nulls("tps"))

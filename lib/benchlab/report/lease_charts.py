@@ -33,7 +33,7 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
             *marks,
         ).properties(width=_WIDTH, height=height)
         for column, title, height in (
-            ("tps", theme.axis_title("tps"), 180),
+            ("tps", theme.TPS_TITLE, 180),
             ("latency_ms", f"{latency} (ms)", 110),
         )
     ]

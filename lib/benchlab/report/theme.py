@@ -12,7 +12,6 @@ import base64
 import itertools
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,21 +84,8 @@ RESOURCE_COLORS = {
     "unknown": "#ffffff",
 }
 
-#: Ending of a column name, longest first → unit that an axis shows for it.
-UNITS = {
-    "_bytes_per_s": "bytes/s",
-    "_mib_per_s": "MiB/s",
-    "_per_s": "1/s",
-    "_iops": "operations/s",
-    "_bytes": "bytes",
-    "_mib": "MiB",
-    "_pct": "%",
-    "_us": "µs",
-    "_ms": "ms",
-    "_s": "s",
-}
-WHOLE_NAMES = {"tps": "TPS (transactions/s)", "qps": "QPS (queries/s)"}
-
+#: Title of an axis of throughput.
+TPS_TITLE = "TPS (transactions/s)"
 
 #: Significant digits of a number in the text of a chart.
 _DIGITS = 9
@@ -374,17 +360,3 @@ def balanced_legend(labels: Sequence[str]) -> alt.Legend:
     fitting = max(1, _LEGEND_WIDTH // (_SYMBOL_WIDTH + _LETTER_WIDTH * longest))
     lines = math.ceil(len(labels) / fitting)
     return alt.Legend(columns=math.ceil(len(labels) / lines) if lines else 1)
-
-
-def axis_title(column: str) -> str:
-    """Title with the unit in brackets, from a column name that ends in the unit.
-
-    >>> axis_title("write_bytes_per_s")
-    'write (bytes/s)'
-    """
-    if column in WHOLE_NAMES:
-        return WHOLE_NAMES[column]
-    for ending, unit in UNITS.items():
-        if column.endswith(ending):
-            return f"{column.removesuffix(ending).replace('_', ' ')} ({unit})"
-    return re.sub("_+", " ", column)

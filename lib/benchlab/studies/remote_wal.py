@@ -138,7 +138,7 @@ def throughput(repo: Repo) -> alt.FacetChart:
         tooltip=["curve:N", "concurrency:Q", alt.Tooltip("tps:Q", format=",.0f")],
     )
     lines = article_charts.lines(base, "curve", _REMOTE_WAL_STYLES)
-    return article_charts.facets(lines, frame, "workload", theme.axis_title("tps")).resolve_scale(
+    return article_charts.facets(lines, frame, "workload", theme.TPS_TITLE).resolve_scale(
         y="independent"
     )
 
@@ -295,7 +295,7 @@ def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
         ]
     )
     x = _clients(measured["concurrency"].unique().sort().to_list(), clients)
-    y = alt.Y("tps:Q", title=theme.axis_title("tps"), scale=alt.Scale(zero=True))
+    y = alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True))
     color = theme.colors("curve", measured)
     tooltip = ["curve", "concurrency", "fitted"] + [
         alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("tps", "predicted")
