@@ -12,8 +12,9 @@ from math import inf, log
 
 from benchlab import numbers, stats
 from benchlab.claims import words
-from benchlab.claims.evidence import Covered, Evidence, NotTestable
+from benchlab.claims.evidence import Covered, Evidence
 from benchlab.claims.finding import OPPOSITE, Finding
+from benchlab.claims.runs import NotTestable
 from benchlab.observers.outcomes import UNDECIDED
 from benchlab.stats import Answer, Curve, Estimate
 from benchlab.study.claims import (
@@ -170,7 +171,7 @@ def _extreme(
     One that falls short leaves it open if not all of the article's clients were run, and so does any
     other one if the range's far end was not run.
     """
-    evidence.require_whole(test.of, test.over)
+    evidence.runs.require_whole(test.of, test.over)
     _require_several(above, evidence)
     if test.at == "greatest":
         at, number = stats.greatest_ratio(above, below, evidence.confidence)
@@ -189,7 +190,7 @@ def _extreme(
 
 
 def _change(test: Change, evidence: Evidence) -> Finding:
-    curve, not_counted = evidence.curve(test.of), evidence.not_counted(test.of)
+    curve, not_counted = evidence.runs.curve(test.of), evidence.runs.not_counted(test.of)
     start = evidence.among(curve, test.start, not_counted)
     covered = _at_each(test.end, curve, not_counted, evidence)
 
@@ -212,7 +213,9 @@ def _change(test: Change, evidence: Evidence) -> Finding:
 
 
 def _peak(test: Peak, evidence: Evidence) -> Finding:
-    curve = evidence.relative(test.of, test.over) if test.over else evidence.curve(test.of)
+    curve = (
+        evidence.runs.relative(test.of, test.over) if test.over else evidence.runs.curve(test.of)
+    )
     position = stats.peak(curve, evidence.confidence)
 
     def needed(rival: int) -> int | None:
@@ -224,7 +227,7 @@ def _peak(test: Peak, evidence: Evidence) -> Finding:
 
 
 def _knee(test: Knee, evidence: Evidence) -> Finding:
-    curve = evidence.curve(test.of)
+    curve = evidence.runs.curve(test.of)
 
     def needed(rival: int) -> int | None:
         # whether it reaches that share of the peak, as in stats.knee
@@ -247,7 +250,7 @@ def _position(
 
     ``needed`` returns the trials that would exclude a rival, or include it for sure.
     """
-    evidence.require_whole(*test.sides)
+    evidence.runs.require_whole(*test.sides)
     _require_several(curve, evidence)
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
@@ -259,8 +262,8 @@ def _position(
 
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
-    if answer is Answer.HOLDS and (beside := _not_run_beside(low, high, curve, evidence)):
-        where = _not_run(beside, "next to this range")
+    if answer is Answer.HOLDS and (rivals := _rivals_not_run(low, high, curve, evidence)):
+        where = _not_run(rivals, "which may be as high")
         return Finding(Answer.OPEN, found, where=where)
     within = [one for one in evidence.not_run(curve) if max(low, 1) <= evidence.here(one) <= high]
     if answer is Answer.FAILS and within:
@@ -277,17 +280,19 @@ def _position(
     )
 
 
-def _not_run_beside(low: float, high: float, curve: Curve, evidence: Evidence) -> list[int]:
-    """Return the article's clients between a range of ours and what was run next to it.
+def _rivals_not_run(low: float, high: float, curve: Curve, evidence: Evidence) -> list[int]:
+    """Return the article's clients at which a curve may be as high as in a range of ours.
 
-    The curve may be as high there as in the range. Less than one client cannot be run.
+    They are between the range and what was run next to it, or beyond all that was run. Less than one
+    client cannot be run.
     """
     below = max((one for one in curve if one < low), default=0)
     above = min((one for one in curve if one > high), default=inf)
     return [
         one
         for one in evidence.not_run(curve)
-        if (here := evidence.here(one)) >= 1 and (below < here < low or high < here < above)
+        if (here := evidence.here(one)) >= 1
+        and (below < here < low or high < here < above or max(high, *curve) < here)
     ]
 
 
@@ -315,7 +320,7 @@ def _of_values(
     answer_to: Callable[[Estimate], Answer],
 ) -> Finding:
     """Decide a test of one curve's values, at every concurrency that it names."""
-    curve = evidence.curve(test.of)
+    curve = evidence.runs.curve(test.of)
     if test.at == "peak":
         covered = Covered([_highest(test.of, evidence, curve)])
     else:
@@ -339,7 +344,7 @@ def _of_values(
 
 
 def _share(test: Share, evidence: Evidence) -> Finding:
-    curve = evidence.curve(test.of)
+    curve = evidence.runs.curve(test.of)
     covered = _covered(test, curve, evidence)
 
     def estimate(at: int, confidence: float) -> Estimate:
@@ -362,7 +367,7 @@ def _bound(test: Bound, evidence: Evidence) -> Finding:
     It fails if at one concurrency none of them bound any trial. One trial of a concurrency decides
     nothing.
     """
-    bound = evidence.bound(test.of)
+    bound = evidence.runs.bound(test.of)
     covered = _covered(test, bound, evidence)
     at = covered.here
     held = {one: [resource in test.by for resource in bound[one]] for one in at}
@@ -393,7 +398,7 @@ def _outcome(test: Outcome, evidence: Evidence) -> Finding:
     """
     runs = [
         {check: answers.get(check, "not checked") for check in test.answers}
-        for answers in evidence.outcomes(test.of)
+        for answers in evidence.runs.outcomes(test.of)
     ]
     wrong = [
         answers
@@ -416,7 +421,7 @@ def _outcome(test: Outcome, evidence: Evidence) -> Finding:
 def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> Finding:
     """Decide whether every run ran out of memory; this does not depend on chance."""
     at = evidence.here(test.at)
-    ended = evidence.ran_out_of_memory(test.of, at)
+    ended = evidence.runs.ran_out_of_memory(test.of, at)
     found = f"{sum(ended)} of {len(ended)} runs ran out of memory"
     answer = Answer.HOLDS if all(ended) else Answer.OPEN if any(ended) else Answer.FAILS
     return Finding(answer, found, where=_clients(evidence, at), has_chance=False)
@@ -440,7 +445,7 @@ _TESTS: dict[type, Callable[..., Finding]] = {
 
 def _curves(test: Above | Ratio, evidence: Evidence) -> tuple[Curve, Curve]:
     """Return both curves of a test at the concurrencies that both have."""
-    above, below = evidence.curve(test.of), evidence.curve(test.over)
+    above, below = evidence.runs.curve(test.of), evidence.runs.curve(test.over)
     shared = sorted(above.keys() & below.keys())
     if not shared:
         raise NotTestable("no number of clients that both sides ran")
@@ -485,8 +490,8 @@ def _whole(test: OfCurves, curve: dict, evidence: Evidence) -> Covered:
 
 
 def _not_counted(test: OfCurves, evidence: Evidence) -> dict[int, str]:
-    """Return at which of a test's points no run counts; see :meth:`Evidence.not_counted`."""
-    return evidence.not_counted(*test.sides, bound=isinstance(test, Bound))
+    """Return at which of a test's points no run counts; see :meth:`Runs.not_counted`."""
+    return evidence.runs.not_counted(*test.sides, bound=isinstance(test, Bound))
 
 
 def _on_the_whole(
@@ -520,7 +525,7 @@ def _at_peaks(
 ) -> Finding:
     """Decide a test by the ratio of two curves, each where its throughput is highest."""
     of, over = test.of, test.over
-    above, below = evidence.curve(of), evidence.curve(over)
+    above, below = evidence.runs.curve(of), evidence.runs.curve(over)
     sides = (above[_highest(of, evidence, above)], below[_highest(over, evidence, below)])
     if of.metric == over.metric == _THROUGHPUT:
         number = stats.peak_ratio(above, below, evidence.confidence)
@@ -544,8 +549,8 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
         NotTestable: it has none, or at a point no run counts.
     """
     throughput = series.model_copy(update={"metric": _THROUGHPUT})
-    evidence.require_whole(throughput)
-    at = stats.highest(evidence.curve(throughput))
+    evidence.runs.require_whole(throughput)
+    at = stats.highest(evidence.runs.curve(throughput))
     if at not in curve:
         raise NotTestable(
             f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"

@@ -1,36 +1,22 @@
-"""Evidence: the runs of one profile on one target, in the form that the tests of claims need.
+"""Evidence: runs in the form that the test of a claim needs.
 
 Claims name the article's concurrencies. On a machine with fewer cores they are scaled to the same
 number of clients per core: the article's 64 threads on 8 cores are 16 threads on 2. Two exceptions: a
 study may say that clients are not scaled, and one client is always one client.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import polars as pl
-
+from benchlab.claims.runs import NotTestable, Runs
 from benchlab.claims.words import listed
-from benchlab.gate.similar import dissimilar
-from benchlab.raw.record import OUT_OF_MEMORY
-from benchlab.stats import CONFIDENCE, Curve, Sample, Spread
-from benchlab.store import metrics, results
+from benchlab.stats import CONFIDENCE
 from benchlab.store.results import Rerun
-from benchlab.study import DEFAULT_ENVELOPE
-from benchlab.study.claims import Claim, Series, clients_here, of_other_load
-from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
-
-#: Lowest confidence at which an attribution counts; below it another answer remains possible.
-_CONFIDENT = 0.5
+from benchlab.study.claims import Claim, clients_here, of_other_load
 
 #: What there is to say about clients of which there is no run.
 _NOT_RUN = "were not run"
-
-
-class NotTestable(Exception):
-    """These runs cannot decide a claim, whatever they measured; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +28,7 @@ class Covered:
     missing: list[int] = field(default_factory=list)
     """The article's numbers that were not run here."""
     not_counted: dict[int, str] = field(default_factory=dict)
-    """Our numbers at which no run counts → the reason; see :meth:`Evidence.not_counted`."""
+    """Our numbers at which no run counts → the reason; see :meth:`Runs.not_counted`."""
     reaches_end: bool = True
     """Whether the last of the claim's numbers is among :attr:`here`."""
 
@@ -63,211 +49,42 @@ class Covered:
         return "; ".join(said)
 
 
+@dataclass(frozen=True)
 class Evidence:
-    """The runs that claims of a study are tested with."""
+    """The runs that a claim is tested with, for intervals of a confidence."""
 
-    def __init__(self, rerun: Rerun, envelope: str = DEFAULT_ENVELOPE):
-        """Read the runs in one of the study's envelopes.
+    runs: Runs
+    clients_per_core: bool
+    """Whether a machine with fewer cores runs fewer clients for the same claim."""
+    of_one_client: bool = False
+    """Whether the claim is about a single client, which is one on every machine."""
+    confidence: float = CONFIDENCE
 
-        Args:
-            rerun: with the runs.
-            envelope: name; the main one includes the evidence of the other envelopes that were run.
+    @classmethod
+    def of(cls, rerun: Rerun) -> "Evidence":
+        """Return the runs of a rerun, with clients counted as its study counts them."""
+        return cls(Runs(rerun), rerun.study.clients_per_core)
+
+    def for_claim(self, claim: Claim) -> "Evidence":
+        """Return the same runs with clients counted as a claim counts them.
+
+        Raises:
+            NotTestable: the claim is about the number of clients, and these are another load here.
         """
-        self._profile, self._instance = rerun.profile, rerun.instance
-        self._cores = rerun.runs.filter(envelope=envelope)["limit_cores"].first()
-        self._clients_per_core = rerun.study.clients_per_core
-        as_published = rerun.study.profiles.get("paper")
-        self._clients_in_article = as_published.concurrency if as_published else []
-        self._of_one_client = False
-        within = {"envelope": envelope}
-        self._not_ok = rerun.runs.filter(**within).filter(pl.col("status") != "ok").sort("started")
-        self._ok = rerun.counted.filter(**within)
-        self._all = rerun.metrics.filter(**within).sort("started")
-        self._runs = self._all.filter("valid")
-        self._single_writes = metrics.of_single_writes(
-            rerun.store, rerun.single_writes.filter(**within)
-        )
-        self._not_passed = self._all.filter(~pl.col("valid")).join(
-            rerun.gate.unique("run_id", keep="first", maintain_order=True), on="run_id"
-        )
-        others = rerun.metrics["envelope"].unique().sort() if envelope == DEFAULT_ENVELOPE else []
-        self._elsewhere = {
-            name: Evidence(rerun, name) for name in others if name != DEFAULT_ENVELOPE
-        }
-        self._outcomes = rerun.outcomes.filter(**within)
-        self._dissimilar = dissimilar(rerun)
-        self._other_versions = {
-            engine: f"{spec.label} {version} for the article's {spec.article_version}"
-            for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
-            if (spec := rerun.study.engines.get(engine)) and spec.differs_from_article(version)
-        }
-        self.confidence = CONFIDENCE
-        self._priors: dict[str, dict[str, Spread | None]] = {}
-        self._attribution = rerun.store.sql(
-            # an export of an older benchlab has no confidence
-            "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id)"
-            " WHERE binds AND coalesce(confidence, 1) >= ?",
-            _CONFIDENT,
-            chosen=self._runs["run_id"],
-        )
+        per_core = claim.clients_per_core
+        per_core = self.clients_per_core if per_core is None else per_core
+        cores = self.runs.cores, self.runs.instance.cores
+        if reason := of_other_load(claim, per_core, *cores):
+            raise NotTestable(reason)
+        return replace(self, clients_per_core=per_core, of_one_client=claim.names_one_client)
 
-    @property
-    def is_of_the_instance_type(self) -> bool:
-        """Whether the runs were made on the article's own instance type, with nothing scaled."""
-        own = {
-            "envelope_enforced": False,
-            "limit_cores": float(self._instance.cores),
-            "limit_memory_bytes": self._instance.memory_bytes,
-        }
-        return not self._all.is_empty() and self._all.filter(**own).height == self._all.height
+    def with_confidence(self, confidence: float) -> "Evidence":
+        """Return the same runs for intervals of another confidence."""
+        return replace(self, confidence=confidence)
 
     def elsewhere(self) -> dict[str, "Evidence"]:
-        """Return the evidence from envelopes other than the main one, for the same confidence."""
-        return {name: one.with_confidence(self.confidence) for name, one in self._elsewhere.items()}
-
-    def other_versions(self, claim: Claim) -> list[str]:
-        """Say which of a claim's engines were run in another version than the article's."""
-        engines = dict.fromkeys(series.engine for _, series in claim.series)
-        return [self._other_versions[one] for one in engines if one in self._other_versions]
-
-    def curve(self, series: Series) -> Curve:
-        """Return the values of the trials of a series at each of our concurrencies.
-
-        Raises:
-            NotTestable: no run counts, no run has that metric, or the curve is not similar to the
-                article's.
-        """
-        runs, prior = self._with(series), self._prior(series)
-        of_dataset = OF_CLAIMS[series.metric].is_of_the_dataset
-        return {
-            one: Sample(values, prior, is_exact=of_dataset and len(set(values)) == 1)
-            for one, values in self._by_concurrency(runs, series.metric).items()
-        }
-
-    def relative(self, above: Series, below: Series) -> Curve:
-        """Return the ratio of two curves at each of our concurrencies, trial by trial.
-
-        Trials with the same number ran in one block of the plan, so drift between blocks cancels out.
-
-        Raises:
-            NotTestable: see :meth:`curve`; or there are no clients, or some that both sides ran, for
-                which no trial number counts on both.
-        """
-        sides = [
-            self._with(series).select("concurrency", "trial", pl.col(series.metric).alias(side))
-            for side, series in (("above", above), ("below", below))
-        ]
-        both = sides[0].join(sides[1], on=["concurrency", "trial"])
-        shared = set(sides[0]["concurrency"]) & set(sides[1]["concurrency"])
-        if both.is_empty():
-            raise NotTestable("no number of clients that both sides ran in one block of the plan")
-        if apart := sorted(shared - set(both["concurrency"])):
-            raise NotTestable(
-                f"at {listed(apart)} clients no block of the plan counts for both sides"
-            )
-        ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
-        return self._by_concurrency(ratios, "ratio")
-
-    def require_whole(self, *several: Series) -> None:
-        """Check that a run counts at all points of curves, since each of them may be the peak.
-
-        Raises:
-            NotTestable: at one none counts.
-        """
-        for series in several:
-            if reasons := self.not_counted(series):
-                at = max(reasons)
-                raise NotTestable(
-                    f"{series}: any point may be the peak, and {at:,} clients {reasons[at]}"
-                )
-
-    def not_counted(self, *several: Series, bound: bool = False) -> dict[int, str]:
-        """Return our concurrencies at which curves were run and no run counts → the reason.
-
-        The reason continues a sentence about the clients: *did not pass the gate: …*.
-
-        Args:
-            several: curves. A metric of the dataset is known without its clients, and single writes
-                are not along a curve: these have no such points.
-            bound: whether a run counts by what bound it, not by the series' metric.
-        """
-        found: dict[int, str] = {}
-        for series in several:
-            if OF_CLAIMS[series.metric].is_of_the_dataset or series.metric in OF_SINGLE_WRITES:
-                continue
-            passed = self._runs.filter(**_key(series))
-            if bound:
-                counted = passed.join(self._attribution, on="run_id", how="semi")
-                lack = "did not show what bound them"
-            else:
-                counted, lack = passed.drop_nulls(series.metric), f"gave no {series.metric}"
-            reasons = [
-                *((at, lack) for at in passed["concurrency"]),
-                *(
-                    (at, f"did not pass the gate: {reason}")
-                    for at, reason in self._failed_gate(series).items()
-                ),
-                *((at, _ended(*how)) for at, *how in self._not_ended_well(series)),
-            ]
-            for at, reason in reasons:
-                if at not in counted["concurrency"]:
-                    found.setdefault(at, reason)
-        return dict(sorted(found.items()))
-
-    def _failed_gate(self, series: Series) -> dict[int, str]:
-        """Return the concurrencies at which runs ended well and none passed the gate → the reason."""
-        runs = self._not_passed.filter(**_key(series)).sort("concurrency", "trial")
-        first = runs.unique("concurrency", keep="first", maintain_order=True)
-        return dict(first.select("concurrency", "found").iter_rows())
-
-    def _not_ended_well(self, series: Series) -> list[tuple[int, str, str]]:
-        """Return concurrency, status and error of each run that did not end well, in order of time."""
-        runs = self._not_ok.filter(**_key(series))
-        return runs.select("concurrency", "status", "error").rows()
-
-    def bound(self, series: Series) -> dict[int, list[str]]:
-        """Return what bound each trial at each concurrency, for trials whose captures show it.
-
-        Raises:
-            NotTestable: no run counts, no captures show what bound it, or the curve is not similar to
-                the article's.
-        """
-        self._require_similar(series)
-        runs = self._of(series, self._runs).join(self._attribution, on="run_id")
-        if runs.is_empty():
-            raise NotTestable(f"no capture shows what bound {series}")
-        return self._by_concurrency(runs, "resource")
-
-    def outcomes(self, series: Series) -> list[dict[str, str]]:
-        """Return the answers to the checks of each run, one dictionary (check → answer) per run.
-
-        Raises:
-            NotTestable: no run made checks.
-        """
-        found = self._outcomes.filter(**_key(series))
-        if found.is_empty():
-            raise NotTestable(f"{series}: no run made checks")
-        return [
-            dict(of_run.select("check", "answer").iter_rows())
-            for _, of_run in found.group_by("run_id", maintain_order=True)
-        ]
-
-    def ran_out_of_memory(self, series: Series, at: float) -> list[bool]:
-        """Return for each run at one of our concurrencies whether it ended because memory ran out.
-
-        Raises:
-            NotTestable: there is no run, or one failed for another reason.
-        """
-        key = {**_key(series), "concurrency": at}
-        ended = self._not_ok.filter(**key)
-        others = ended.filter(~pl.col("error").str.contains(OUT_OF_MEMORY, literal=True))
-        if not others.is_empty():
-            status, error = others.select("status", "error").row(-1)
-            raise NotTestable(f"{series} at {at:,g} clients: {status}: {error}")
-        found = [True] * len(ended) + [False] * len(self._ok.filter(**key))
-        if not found:
-            raise NotTestable(f"profile {self._profile} has no run of {series} at {at:,g} clients")
-        return found
+        """Return the same for the runs in the other envelopes."""
+        return {name: replace(self, runs=one) for name, one in self.runs.elsewhere.items()}
 
     def here(self, in_article: int) -> float:
         """Return the concurrency here that corresponds to the article's."""
@@ -275,7 +92,7 @@ class Evidence:
 
     def in_article(self, here: int) -> float:
         """Return the article's concurrency that corresponds to one here."""
-        return 1 if here == 1 and self._of_one_client else here / self._share_of_cores
+        return 1 if here == 1 and self.of_one_client else here / self._share_of_cores
 
     def not_run(self, curve: dict) -> list[int]:
         """Return the article's numbers of clients that a curve lacks here."""
@@ -287,7 +104,7 @@ class Evidence:
         Args:
             curve: by our concurrencies.
             in_article: the article's.
-            not_counted: see :meth:`not_counted`.
+            not_counted: see :meth:`Runs.not_counted`.
 
         Raises:
             NotTestable: the curve does not have that concurrency.
@@ -306,7 +123,7 @@ class Evidence:
         Args:
             curve: by our concurrencies.
             in_article: the article's, the farthest one last.
-            not_counted: see :meth:`not_counted`.
+            not_counted: see :meth:`Runs.not_counted`.
 
         Raises:
             NotTestable: the curve has none of them.
@@ -324,101 +141,11 @@ class Evidence:
             in_article[-1] in run,
         )
 
-    def for_claim(self, claim: Claim) -> "Evidence":
-        """Return the same runs with clients counted as a claim counts them.
-
-        Raises:
-            NotTestable: the claim is about the number of clients, and these are another load here.
-        """
-        found = copy(self)
-        found._of_one_client = claim.names_one_client
-        if claim.clients_per_core is not None:
-            found._clients_per_core = claim.clients_per_core
-        per_core = found._clients_per_core
-        if reason := of_other_load(claim, per_core, self._cores, self._instance.cores):
-            raise NotTestable(reason)
-        return found
-
-    def with_confidence(self, confidence: float) -> "Evidence":
-        """Return the same runs for intervals of another confidence."""
-        found = copy(self)
-        found.confidence = confidence
-        return found
-
-    def _prior(self, series: Series) -> Spread | None:
-        """Return the common spread of trials over the points of a series' engine, if it is known."""
-        metric = series.metric
-        if metric in OF_SINGLE_WRITES:
-            return None
-        if metric not in self._priors:
-            self._priors[metric] = results.spreads(results.trials(self._runs, metric), metric)
-        return self._priors[metric].get(series.engine)
+    @property
+    def _clients_in_article(self) -> list[int]:
+        as_published = self.runs.study.profiles.get("paper")
+        return as_published.concurrency if as_published else []
 
     @property
     def _share_of_cores(self) -> float:
-        if not self._clients_per_core:
-            return 1.0
-        return self._cores / self._instance.cores
-
-    def _with(self, series: Series) -> pl.DataFrame:
-        """Return the runs of a series that have its metric, or their single writes.
-
-        A metric of the dataset is known whether or not a run passed the gate. Single writes count even
-        if the curve is not similar: how a server makes a write wait for its readers does not depend on
-        its store. Metrics with ``is_of_any_store`` count for the same reason.
-        """
-        metric = series.metric
-        if metric in OF_SINGLE_WRITES:
-            found = self._single_writes.filter(**_key(series)).drop_nulls(metric)
-            if found.is_empty():
-                raise NotTestable(f"{series}: no run has single writes")
-            return found
-        of_dataset = METRICS[metric].is_of_the_dataset
-        if not (of_dataset or METRICS[metric].is_of_any_store):
-            self._require_similar(series)
-        found = self._of(series, self._all if of_dataset else self._runs).drop_nulls(metric)
-        if found.is_empty():
-            raise NotTestable(f"no capture of {series} gives {metric}")
-        return found
-
-    def _require_similar(self, series: Series) -> None:
-        if found := self._dissimilar.get((series.engine, series.variant)):
-            raise NotTestable(f"{series}: {found}")
-
-    def _of(self, series: Series, runs: pl.DataFrame) -> pl.DataFrame:
-        found = runs.filter(**_key(series))
-        if found.is_empty():
-            if failed := self._failed_gate(series):
-                raise NotTestable(f"{series}: no run passed the gate; {_most(failed.values())}")
-            ended = self._not_ended_well(series)
-            if not ended:
-                raise NotTestable(f"profile {self._profile} has no run of {series}")
-            _, status, error = ended[-1]
-            ending = "was refused" if status == "refused" else "failed"
-            raise NotTestable(f"{series} {ending} here: {error.splitlines()[0]}")
-        return found
-
-    @staticmethod
-    def _by_concurrency(runs: pl.DataFrame, column: str) -> dict[int, list]:
-        return {
-            key[0]: group[column].to_list()
-            for key, group in runs.sort("concurrency", "trial").group_by(
-                "concurrency", maintain_order=True
-            )
-        }
-
-
-def _ended(status: str, error: str) -> str:
-    """Say how clients' runs ended, if not well."""
-    ending = "were refused" if status == "refused" else "failed"
-    return f"{ending}: {error.splitlines()[0]}"
-
-
-def _most(reasons: Iterable[str]) -> str:
-    """Return the most frequent reason; the first one if several are equally frequent."""
-    ((reason, _),) = Counter(reasons).most_common(1)
-    return reason
-
-
-def _key(series: Series) -> dict[str, str]:
-    return {"engine": series.engine, "variant": series.variant, "workload": series.workload}
+        return self.runs.cores / self.runs.instance.cores if self.clients_per_core else 1.0

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from benchlab import stats, study
 from benchlab.claims import audit, words
 from benchlab.claims.decide import decide
-from benchlab.claims.evidence import Evidence, NotTestable
+from benchlab.claims.evidence import Evidence
 from benchlab.claims.finding import Finding
+from benchlab.claims.runs import NotTestable
 from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Estimate
 from benchlab.store.results import Rerun
@@ -85,7 +86,7 @@ def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judge
     audited = {one.claim.id: _audited(one) for one in audit.of_study(repo, spec)}
     together = [claim for claim in spec.claims if isinstance(claim.decided_by, Together)]
     others = [one for one in spec.claims if one.id not in audited and one not in together]
-    evidence = Evidence(rerun) if rerun else None
+    evidence = Evidence.of(rerun) if rerun else None
     judged = audited | {one.claim.id: one for one in _family(spec.study, others, evidence)}
     for claim in together:
         of_others = [judged[name] for name in claim.decided_by.claims]
@@ -105,7 +106,11 @@ def _family(study_name: str, claims: list[Claim], evidence: Evidence | None) -> 
     while (decided := sum(_is_decided(one) for one in judged)) < tried:
         tried = decided
         at = evidence.with_confidence(1 - (1 - CONFIDENCE) * max(decided, 1) / testable)
-        judged = [_judged(study_name, claim, at) for claim in claims]
+        judged = [
+            # without an interval nothing depends on its confidence
+            one if one.confidence is None else _judged(study_name, one.claim, at)
+            for one in judged
+        ]
     return judged
 
 
@@ -145,7 +150,7 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     reasons = [finding.where] if finding.where else []
     if finding.is_open_for_one_trial:
         reasons.append("a single trial has no interval")
-    reasons += evidence.other_versions(claim)
+    reasons += evidence.runs.other_versions(claim)
     return Judgement(
         study_name,
         claim,
@@ -173,7 +178,7 @@ def _finding(claim: Claim, evidence: Evidence | None) -> Finding:
         raise NotTestable(test.needs)
     if evidence is None:
         raise NotTestable("this study was not rerun here")
-    if claim.kind == "absolute" and not evidence.is_of_the_instance_type:
+    if claim.kind == "absolute" and not evidence.runs.is_of_the_instance_type:
         raise NotTestable(ABSOLUTE)
     try:
         return decide(test, evidence.for_claim(claim))

@@ -42,7 +42,7 @@ def beside(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     per_run = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     if theirs.is_empty() or per_run.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
-    here = Evidence(rerun).here
+    here = Evidence.of(rerun).here
     theirs = theirs.rename({"concurrency": "clients", "value": "article"}).with_columns(
         pl.col("clients").map_elements(here, return_dtype=pl.Float64).alias("concurrency")
     )

@@ -133,7 +133,7 @@ def _published(repo: Repo, rerun: Rerun) -> Mapping[tuple[str, float], float]:
     theirs = published.points(repo, rerun.study.study).filter(metric="tps")
     sync, not_sync = (theirs.filter(variant=one) for one in (SYNCHRONOUS, ASYNCHRONOUS))
     both = sync.join(not_sync, on=["engine", "workload", "concurrency"], suffix="_async")
-    here = Evidence(rerun).here
+    here = Evidence.of(rerun).here
     return {
         (row["workload"], here(row["concurrency"])): row["value_async"] / row["value"]
         for row in both.iter_rows(named=True)

@@ -12,7 +12,7 @@ size that keeps its ratio to the dataset instead is given twice: the article's s
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import (
     ByteSize,
@@ -33,8 +33,8 @@ from benchlab.study.roles import PRIMARY
 from benchlab.study.strict import Scalar, StrictModel, Unresolved, first_error, known
 from benchlab.study.vocabulary import OF_CLAIMS
 
-PROFILES = ("smoke", "quick", "standard", "paper")
 ProfileName = Literal["smoke", "quick", "standard", "paper"]
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 #: Name of the envelope rule of the main curves in every study.
 DEFAULT_ENVELOPE = "main"
@@ -150,6 +150,9 @@ class EngineSpec(StrictModel):
         None,
         description="version in the article, as exactly as it says; none: it has no such engine",
     )
+    article_name: str | None = Field(
+        None, description="its name in the article, if that ran another product; none: the same"
+    )
     role: str | None = Field(
         None, description="name of its Ansible role and class; none: the engine's name"
     )
@@ -183,6 +186,11 @@ class EngineSpec(StrictModel):
     def runs_on(self) -> tuple[str, ...]:
         """Roles of the nodes that it runs on; empty if somebody else runs it."""
         return () if self.external else self.nodes
+
+    @property
+    def in_article(self) -> str:
+        """What the article ran: the version, with the name if it is another product."""
+        return " ".join(filter(None, (self.article_name, self.article_version)))
 
     def differs_from_article(self, version: str) -> bool:
         """Whether a version differs from the article's in a part that the article states.
