@@ -338,9 +338,7 @@ def verdicts(
     ] = None,
     why: Annotated[
         str | None,
-        typer.Option(
-            help="A claim of the study: its test, the runs that it uses, and their limits."
-        ),
+        typer.Option(help="The id of a claim: its test, the runs that it uses, and their limits."),
     ] = None,
     record: Annotated[
         bool,
@@ -664,9 +662,12 @@ def _show_summary(judged: "dict[str, list[Judgement]]") -> None:
 
 
 def _show_verdicts(study_name: str, judgements: "list[Judgement]") -> None:
+    import polars as pl
+
     from benchlab.report import verdicts
 
-    _show(study_name, verdicts.table(judgements))
+    table = verdicts.table(judgements)
+    _show(study_name, table.with_columns(claim=pl.format("{}: {}", "id", "claim")).drop("id"))
 
 
 def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:

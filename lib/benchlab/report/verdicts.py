@@ -20,15 +20,22 @@ def of_runs(judgements: Iterable[Judgement]) -> list[Judgement]:
 def table(judgements: Iterable[Judgement]) -> pl.DataFrame:
     """Return one row per claim, in the article's order.
 
-    Columns: ``claim``, ``article`` (the condition of its test), ``here`` (what the runs show),
+    Columns: ``id``, ``claim``, ``article`` (the condition of its test), ``here`` (what the runs show),
     ``verdict``, ``why`` (where the deciding number is, which versions are not the article's, or what is
     missing).
     """
     rows = [
-        (one.claim.claim, words.condition(one.claim.decided_by), one.found, one.verdict, _why(one))
+        (
+            one.claim.id,
+            one.claim.claim,
+            words.condition(one.claim.decided_by),
+            one.found,
+            one.verdict,
+            _why(one),
+        )
         for one in judgements
     ]
-    columns = ("claim", "article", "here", "verdict", "why")
+    columns = ("id", "claim", "article", "here", "verdict", "why")
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 
 
