@@ -116,6 +116,36 @@ def test_a_user_who_cannot_become_root_is_reported_so(monkeypatch, tmp_path, sud
     assert doctor.examine(None, on) == [doctor.Finding("root", False, message)]
 
 
+@pytest.mark.parametrize(
+    ("said", "lack"),
+    [
+        (b"Debian GNU/Linux 12 (bookworm)\n/usr/bin/apt-get\n3.11\n", None),
+        (
+            b"Ubuntu 22.04.5 LTS\n/usr/bin/apt-get\n3.10\n",
+            "Ubuntu 22.04.5 LTS has Python 3.10: 3.11 or newer is needed",
+        ),
+        (
+            b"Amazon Linux 2023\n\n3.9\n",
+            "Amazon Linux 2023 has no packages of Debian: Debian 12 or Ubuntu 24.04 is needed",
+        ),
+    ],
+)
+def test_a_system_that_the_roles_are_not_written_for_is_refused(monkeypatch, said, lack):
+    answer(monkeypatch, sh=said)
+    assert preflight.lacks(NODE) == lack
+    if lack is None:
+        preflight.system(DEPLOYMENT)
+    else:
+        with pytest.raises(TargetError, match=f"^db1: {lack}"):
+            preflight.system(DEPLOYMENT)
+
+
+def test_this_machines_system_is_one(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    here = Node(name="here", roles=("db.primary", "load"))
+    assert preflight.lacks(here) is None
+
+
 def test_sudos_warning_about_the_hosts_name_is_not_why_a_command_failed(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

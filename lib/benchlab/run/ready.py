@@ -19,12 +19,13 @@ from benchlab.target.host import COPY_TIMEOUT_S
 
 
 def check_free(on: Deployment) -> None:
-    """Check at once what :func:`ready` needs first: the rights on a target, and an unlocked machine.
+    """Check at once what :func:`ready` needs: rights on a target, its system, an unlocked machine.
 
     Raises:
         TargetError: one is missing.
     """
     preflight.root(on)
+    preflight.system(on)
     with locked():
         pass
 

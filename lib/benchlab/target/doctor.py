@@ -27,7 +27,7 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
     if not all(finding.usable for finding in findings):
         return findings
     for node in on.databases:
-        found = [_cgroup(node), _loop(node), _perf(node)]
+        found = [_system(node), _cgroup(node), _loop(node), _perf(node)]
         found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
         findings += [_on(on, node, one) for one in found]
     for node in on.load:
@@ -50,6 +50,11 @@ def _root(node: Node) -> Finding:
     except TargetError as error:
         return Finding("root", False, str(error))
     return Finding("root", True, "directly or by sudo")
+
+
+def _system(node: Node) -> Finding:
+    lack = preflight.lacks(node)
+    return Finding("system", lack is None, lack or "Debian's packages, and Python")
 
 
 def _ask(node: Node, script: str) -> str:

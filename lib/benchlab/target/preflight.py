@@ -12,6 +12,17 @@ from benchlab.target.host import Host
 #: Folder of the data file system's image and of the snapshots; see role ``host``.
 HOME = "/var/lib/benchlab"
 
+#: Least version of a node's Python, which runs the agent and Ansible's modules.
+_PYTHON = (3, 11)
+
+#: Prints a system's name, where its tool for packages of Debian is, and the version of its Python.
+_SYSTEM = """
+. /etc/os-release 2>/dev/null
+echo "${PRETTY_NAME:-this system}"
+command -v apt-get || echo
+python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 0
+"""
+
 #: Disk space for engines, packages and snapshots, besides the data file system's image.
 _DISK_MARGIN_BYTES = 4 * GIB
 
@@ -46,6 +57,29 @@ def outside_of_home(*folders: Path) -> None:
     for folder in folders:
         if folder.resolve().is_relative_to(Path(HOME).resolve()):
             raise TargetError(f"{folder} lies in {HOME}, which would be deleted: move it first")
+
+
+def system(deployment: Deployment) -> None:
+    """Check that the nodes' systems are of the kind that the roles are written for.
+
+    Raises:
+        TargetError: one is not.
+    """
+    if deployment.is_lab:
+        return  # of this machine, which makes it
+    for node in deployment.nodes:
+        if lack := lacks(node):
+            raise TargetError(f"{node.name}: {lack}")
+
+
+def lacks(node: Host) -> str | None:
+    """Return what a node's system lacks for the roles, with the system's name; ``None``: nothing."""
+    name, packages, python = node.run("sh", "-c", _SYSTEM).decode().splitlines()
+    if not packages:
+        return f"{name} has no packages of Debian: Debian 12 or Ubuntu 24.04 is needed"
+    if tuple(map(int, python.split("."))) < _PYTHON:
+        return f"{name} has Python {python}: {'.'.join(map(str, _PYTHON))} or newer is needed"
+    return None
 
 
 @dataclass(frozen=True)
