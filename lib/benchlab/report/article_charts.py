@@ -5,6 +5,8 @@ from collections.abc import Callable
 import altair as alt
 import polars as pl
 
+from benchlab.report import theme
+
 _WIDTH, _HEIGHT = 270, 170
 
 #: Label of a curve → its colour, point shape and dash pattern.
@@ -24,16 +26,8 @@ def curve(label: Callable[[str, str], str]) -> pl.Expr:
 
 
 def base(concurrency: pl.Series, title: str) -> alt.Chart:
-    """A small view whose logarithmic axis has ticks at exactly the given concurrencies."""
-    ticks = concurrency.unique().sort().to_list()
-    return view(
-        alt.X(
-            "concurrency:Q",
-            title=title,
-            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-            axis=alt.Axis(values=ticks, format="d"),
-        )
-    )
+    """A small view with an axis of concurrencies."""
+    return view(theme.log_axis("concurrency", concurrency, title))
 
 
 def view(x: alt.X) -> alt.Chart:

@@ -12,9 +12,6 @@ from benchlab.study import Study
 _WIDTH, _HEIGHT = 560, 260
 _SMALL_WIDTH = 250
 
-#: Free space on both sides of an axis of concurrencies, in pixels.
-_PADDING = 16
-
 #: Pixels between the points of two curves at one concurrency.
 _DODGE = 4
 
@@ -27,13 +24,7 @@ def concurrency(values: pl.Series, clients: str, field: str = "concurrency") -> 
         clients: the article's word for clients, as title.
         field: column on the axis: ``concurrency`` itself, or ``at`` of :func:`dodged`.
     """
-    domain = _domain(values) if len(values) else alt.Undefined
-    return alt.X(
-        f"{field}:Q",
-        title=clients,
-        scale=alt.Scale(type="log", base=2, nice=False, padding=_PADDING, domain=domain),
-        axis=alt.Axis(values=sorted(set(values.to_list())), format="d"),
-    )
+    return theme.log_axis(field, values, clients, _domain(values) if len(values) else None)
 
 
 def dodged(shown: pl.DataFrame, width: int) -> pl.DataFrame:
@@ -56,7 +47,7 @@ def dodged(shown: pl.DataFrame, width: int) -> pl.DataFrame:
     curves = shown["curve"].unique(maintain_order=True).to_list()
     gaps = [math.log2(b / a) for a, b in itertools.pairwise(ticks)]
     step = min(
-        _DODGE * (high - low) / (width - 2 * _PADDING),
+        _DODGE * (high - low) / (width - 2 * theme.PADDING),
         min(gaps, default=high - low) / 3 / len(curves),
     )
     middle = (len(curves) - 1) / 2

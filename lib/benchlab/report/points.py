@@ -87,6 +87,46 @@ def estimates(per_run: pl.DataFrame, metric: str, by: Sequence[str] = POINT) -> 
     )
 
 
+def ratios(per_run: pl.DataFrame, metric: str, above: str, below: str) -> pl.DataFrame:
+    """Return the ratio of a metric of two variants at each point that both have, with 95 % intervals.
+
+    Args:
+        per_run: rows of runs, with the metric and ``valid``; runs without a value are left out.
+        metric: name of its column.
+        above: variant of the numerator.
+        below: variant of the denominator.
+
+    Returns:
+        The columns of a point without the variant; ``above`` and ``below`` (medians),
+        ``ratio`` with ``low`` and ``high`` (null with a single trial); ``valid`` (both sides').
+    """
+    groups = results.trials(per_run, metric, [*POINT, "valid"])
+    priors = results.spreads(groups, metric)
+    on = [name for name in POINT if name != "variant"]
+    both = (
+        groups.filter(variant=above)
+        .join(groups.filter(variant=below), on=on, suffix="_below", maintain_order="left")
+        .cast({"concurrency": pl.Int64})
+    )
+    sides = [
+        [
+            stats.Sample(values, priors[engine])
+            for engine, values in both.select("engine", of).rows()
+        ]
+        for of in (metric, f"{metric}_below")
+    ]
+    found = [stats.ratio(*pair) for pair in zip(*sides, strict=True)]
+    return both.select(
+        *on,
+        pl.col(metric).list.median().alias("above"),
+        pl.col(f"{metric}_below").list.median().alias("below"),
+        pl.Series("ratio", [one.value for one in found], pl.Float64),
+        pl.Series("low", [one.low for one in found], pl.Float64),
+        pl.Series("high", [one.high for one in found], pl.Float64),
+        pl.col("valid") & pl.col("valid_below"),
+    )
+
+
 def table(rerun: Rerun, metrics: Sequence[str]) -> pl.DataFrame:
     """Return the medians of metrics over the trials of each point, for reading, to three digits."""
     found = rerun.metrics.group_by(*POINT, "valid").agg(pl.col(*metrics).median()).sort(POINT)

@@ -141,17 +141,11 @@ def chart(study: Study, found: pl.DataFrame, metric: str) -> alt.FacetChart:
     styles = theme.styles_of(study, of_metric)
     color = alt.Scale(domain=[one.label for one in styles], range=[one.color for one in styles])
     shape = alt.Scale(domain=[one.label for one in styles], range=[one.shape for one in styles])
-    ticks = sorted(set(shown["clients"]))
     base = (
         alt.Chart()
         .properties(width=_WIDTH, height=_HEIGHT)
         .encode(
-            x=alt.X(
-                "clients:Q",
-                title=f"{study.clients} of the article",
-                scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-                axis=alt.Axis(values=ticks, format="d"),
-            ),
+            x=theme.log_axis("clients", shown["clients"], f"{study.clients} of the article"),
             y=alt.Y(
                 "value:Q",
                 title=None,

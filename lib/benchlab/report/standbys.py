@@ -1,16 +1,11 @@
 """An asynchronous standby compared with a synchronous one: throughput, and use of time by node."""
 
-from collections.abc import Mapping
-
 import polars as pl
 
-from benchlab import stats
 from benchlab.claims import published
 from benchlab.claims.evidence import Evidence
 from benchlab.repo import Repo
 from benchlab.report import points
-from benchlab.stats import Sample
-from benchlab.store import results
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.resources import UNKNOWN
@@ -56,32 +51,14 @@ def ratios(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     number of clients that corresponds to ours; null: it has none), ``gate passed`` (by both).
     """
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
-    grouped = results.trials(runs, "tps", [*POINT, "valid"])
-    priors = results.spreads(grouped, "tps")
-    measured = {
-        (row["variant"], row["workload"], row["concurrency"]): row
-        for row in grouped.iter_rows(named=True)
-    }
-    article = _published(repo, rerun)
-    rows = []
-    for variant, workload, concurrency in measured:
-        here = (workload, concurrency)
-        if variant == ASYNCHRONOUS and (SYNCHRONOUS, *here) in measured:
-            sides = [measured[one, *here] for one in (ASYNCHRONOUS, SYNCHRONOUS)]
-            of = [Sample(one["tps"], priors[one["engine"]]) for one in sides]
-            ratio = stats.ratio(*of)
-            medians = [stats.median(one).value for one in reversed(of)]
-            bounds = (ratio.value, ratio.low, ratio.high)
-            valid = all(one["valid"] for one in sides)
-            rows.append((*here, *medians, *bounds, article.get(here), valid))
-    numbers = ("sync", "async", "ratio", "low", "high", "article")
-    schema = {"workload": pl.String, "concurrency": pl.Int64}
-    schema |= dict.fromkeys(numbers, pl.Float64) | {"valid": pl.Boolean}
-    found = pl.DataFrame(rows, schema=schema, orient="row")
+    found = points.ratios(runs, "tps", ASYNCHRONOUS, SYNCHRONOUS).join(
+        _published(repo, rerun), on=["workload", "concurrency"], how="left"
+    )
     return points.in_order(found, rerun.study, "concurrency").select(
         points.named(rerun.study),
         "concurrency",
-        pl.col("sync", "async").round(),
+        pl.col("below").round().alias("sync"),
+        pl.col("above").round().alias("async"),
         pl.col("ratio", "low", "high", "article").round(2),
         points.gate_passed(),
     )
@@ -128,13 +105,19 @@ def where(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def _published(repo: Repo, rerun: Rerun) -> Mapping[tuple[str, float], float]:
-    """Return (workload, our number of clients) → the article's ratio asynchronous : synchronous."""
+def _published(repo: Repo, rerun: Rerun) -> pl.DataFrame:
+    """Return the article's ratios asynchronous : synchronous, at our numbers of clients.
+
+    Columns: ``workload``, ``concurrency``, ``article``.
+    """
     theirs = published.points(repo, rerun.study.study).filter(metric="tps")
     sync, not_sync = (theirs.filter(variant=one) for one in (SYNCHRONOUS, ASYNCHRONOUS))
     both = sync.join(not_sync, on=["engine", "workload", "concurrency"], suffix="_async")
     here = Evidence.of(rerun).here
-    return {
-        (row["workload"], here(row["concurrency"])): row["value_async"] / row["value"]
-        for row in both.iter_rows(named=True)
-    }
+    clients = both["concurrency"].map_elements(here, return_dtype=pl.Float64)
+    # a fraction of a client is run nowhere
+    return both.filter(clients == clients.floor()).select(
+        "workload",
+        clients.filter(clients == clients.floor()).cast(pl.Int64).alias("concurrency"),
+        article=pl.col("value_async") / pl.col("value"),
+    )

@@ -84,6 +84,9 @@ RESOURCE_COLORS = {
     "unknown": "#ffffff",
 }
 
+#: Free space on both sides of a logarithmic axis, in pixels.
+PADDING = 16
+
 #: Title of an axis of throughput.
 TPS_TITLE = "TPS (transactions/s)"
 
@@ -341,6 +344,26 @@ def colors(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.Co
     values = frame[column].unique(maintain_order=True).to_list()
     scale = alt.Scale(domain=values, range=PALETTE[: len(values)])
     return alt.Color(f"{column}:N", title=title, sort=values, scale=scale)
+
+
+def log_axis(
+    field: str, values: pl.Series, title: str, domain: Sequence[float] | None = None
+) -> alt.X:
+    """A logarithmic axis with ticks at exactly the given values.
+
+    Args:
+        field: column on the axis.
+        values: the values.
+        title: title of the axis.
+        domain: ends of the axis; ``None``: the least and greatest on it.
+    """
+    ends = alt.Undefined if domain is None else domain
+    return alt.X(
+        f"{field}:Q",
+        title=title,
+        scale=alt.Scale(type="log", base=2, nice=False, padding=PADDING, domain=ends),
+        axis=alt.Axis(values=values.unique().sort().to_list(), format="~f"),
+    )
 
 
 def crosses(base: alt.Chart) -> alt.Chart:

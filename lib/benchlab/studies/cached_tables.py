@@ -20,8 +20,7 @@ from benchlab.report import (
     theme,
 )
 from benchlab.report.sections import Content, Source, digits
-from benchlab.stats import Sample
-from benchlab.store import metrics, results
+from benchlab.store import metrics
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE
 
@@ -139,41 +138,20 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     both sides passed the gate). The last four are null at points that only the article has.
     """
     runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
-    grouped = results.trials(runs, "qps", [*results.POINT, "valid"])
-    prior = results.spreads(grouped, "qps")
-    samples = {
-        (row["variant"], row["workload"], row["concurrency"]): (
-            Sample(row["qps"], prior[row["engine"]]),
-            row["valid"],
-        )
-        for row in grouped.iter_rows(named=True)
-    }
-    rows = []
-    for variant, workload, concurrency in samples:
-        if variant == "cached" and (plain := samples.get(("plain", workload, concurrency))):
-            above, one_valid = samples[variant, workload, concurrency]
-            below, other_valid = plain
-            ratio = stats.ratio(above, below)
-            percent = [
-                None if bound is None else 100 * (bound - 1)
-                for bound in (ratio.value, ratio.low, ratio.high)
-            ]
-            kind = _named_as_published(rerun, workload)
-            rows.append((*kind, concurrency, *percent, one_valid and other_valid))
-    schema = {
-        "kind": pl.String,
-        "rows_per_table": pl.Int64,
-        "workload": pl.String,
-        "concurrency": pl.Int64,
-        **dict.fromkeys(("here", "low", "high"), pl.Float64),
-        "valid": pl.Boolean,
-    }
+    found = points.ratios(runs, "qps", "cached", "plain")
+    names = [_named_as_published(rerun, name) for name in found["workload"]]
+    named = {"kind": pl.String, "rows_per_table": pl.Int64, "workload": pl.String}
+    here = found.select(
+        *pl.DataFrame(names, schema=named, orient="row"),
+        "concurrency",
+        (100 * (pl.col("ratio", "low", "high") - 1)).name.replace("ratio", "here"),
+        "valid",
+    )
     point = ["kind", "rows_per_table", "workload", "concurrency"]
     selects = pl.col("workload").str.extract(r"^(\d+) ").cast(pl.Int64)  # of a mix
     theirs = ratios(repo).select(*point, article=100 * (pl.col("ratio") - 1))
     return (
-        pl.DataFrame(rows, schema=schema, orient="row")
-        .join(
+        here.join(
             theirs.cast({"rows_per_table": pl.Int64, "concurrency": pl.Int64}),
             on=point,
             how="full",
@@ -395,12 +373,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
         table=pl.format("{}, lease {} s", _size(), pl.col("lease_s").cast(pl.Int64))
     )
     base = alt.Chart(named).encode(
-        x=alt.X(
-            "every_s:Q",
-            title="seconds between two writes",
-            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-            axis=alt.Axis(values=sorted(set(named["every_s"].to_list()))),
-        ),
+        x=theme.log_axis("every_s", named["every_s"], "seconds between two writes"),
         color=theme.colors("table", named),
         tooltip=[
             "table",

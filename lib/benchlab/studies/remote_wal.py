@@ -268,15 +268,6 @@ def slow_log(rerun: Rerun) -> SlowLog | None:
     return SlowLog(model, fitted.select(*chosen, "fitted", pl.Series("predicted", predicted)))
 
 
-def _clients(ticks: list[int], clients: str) -> alt.X:
-    return alt.X(
-        "concurrency:Q",
-        title=clients,
-        scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-        axis=alt.Axis(values=ticks, format="d"),
-    )
-
-
 def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
     """Return a chart of measured throughput and the model by log; points not in the fit are hollow."""
     measured = slow.points
@@ -294,7 +285,7 @@ def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
             for row in measured.unique("variant", maintain_order=True).iter_rows(named=True)
         ]
     )
-    x = _clients(measured["concurrency"].unique().sort().to_list(), clients)
+    x = theme.log_axis("concurrency", measured["concurrency"], clients)
     y = alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True))
     color = theme.colors("curve", measured)
     tooltip = ["curve", "concurrency", "fitted"] + [
@@ -335,7 +326,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
         alt.Chart(rows)
         .mark_line()
         .encode(
-            x=_clients(ticks, clients),
+            x=theme.log_axis("concurrency", pl.Series(ticks), clients),
             y=alt.Y(
                 "share:Q",
                 title="throughput, of that with the local log",
