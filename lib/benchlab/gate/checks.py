@@ -189,7 +189,7 @@ def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     if samples.is_empty() or host.is_empty():
         return None
     facts = {row[:2]: row[2] for row in host.select("node", "fact", "value").iter_rows()}
-    nodes = {node for node, _ in facts}
+    nodes = sorted({node for node, _ in facts})  # sums depend on the order in their last digits
     boots = {node: facts.get((node, "boot_id")) for node in nodes}
     used = _used_cores(tables["run"], samples)
     known = {subject for _, subject in used}

@@ -43,9 +43,10 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
     """Return how often the 95 % intervals of throughput cover the true value.
 
     Columns: ``study``; ``statistic`` (*median*, or *ratio* of two points); ``points`` (*any*, or
-    *noisy*: noisier than the others of their engine); ``trials``; ``covered``, a share, with its
-    standard ``error``; ``simulated`` (points of each rerun); ``cv_low``, ``cv_median``, ``cv_high``
-    (10 %, 50 % and 90 % quantile of the points' coefficients of variation); ``reruns``; ``seed``.
+    *noisy*: noisier than the others of their engine, if two or more are); ``trials``; ``covered``, a
+    share, with its standard ``error``; ``simulated`` (points of each rerun); ``cv_low``,
+    ``cv_median``, ``cv_high`` (10 %, 50 % and 90 % quantile of the points' coefficients of variation);
+    ``reruns``; ``seed``.
 
     Args:
         rerun: source of the spreads of the simulated trials.
@@ -59,7 +60,8 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
     engines = points["engine"].to_list()
     usual = points.select("engine", deviation=deviations).group_by("engine").median()
     threshold = NOISY * np.array([dict(usual.iter_rows())[engine] for engine in engines])
-    groups = {"any": np.arange(len(engines)), "noisy": np.flatnonzero(deviations > threshold)}
+    noisy = np.flatnonzero(deviations > threshold)
+    groups = {"any": np.arange(len(engines))} | ({"noisy": noisy} if len(noisy) > 1 else {})
     covered = defaultdict(list)
     for _ in range(reruns):
         values = np.exp(random.normal(0, deviations[:, None], (len(deviations), trials)))
