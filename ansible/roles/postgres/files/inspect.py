@@ -23,7 +23,10 @@ def installed():
 
 
 def server_version(programs):
-    """``15.18``, from ``postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)``; None: it does not run."""
+    """``15.18``, from ``postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)``.
+
+    None: it does not run.
+    """
     try:
         said = subprocess.run([programs / "postgres", "-V"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
