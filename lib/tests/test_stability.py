@@ -84,14 +84,14 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     measured(STRONG).close()
     code, said = command("verdicts", STUDY)
     assert code == 0
-    assert f"{STUDY}: 2 reproduced, 1 not reproduced, 0 depends, 0 inconclusive" in said
+    assert f"{STUDY}: 2 reproduced, 2 not reproduced, 0 depends, 0 inconclusive" in said
     assert "9 of 9 audits, which need no run, contradict the article" in said
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
-        "3 of 3 testable claims have the same verdict in both",
+        "4 of 4 testable claims have the same verdict in both",
     )
     import benchlab
 
@@ -134,7 +134,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
     assert "); there: reproduced (4.50 (" in said
-    assert "benchlab: the two reruns differ: 33% of the verdicts are the same" in said
+    assert "benchlab: the two reruns differ: 50% of the verdicts are the same" in said
 
 
 def test_noise_is_that_of_the_trials(measured):
