@@ -5,7 +5,8 @@ The verdicts:
 - *reproduced*: the test holds;
 - *not reproduced*: it does not hold;
 - *inconclusive*: there are too few trials to decide, and the verdict says how many would be enough; or
-  nothing run here contradicts the claim, and the far end of its range was not run;
+  nothing run here contradicts the claim, and the far end of its range was not run, or clients at
+  which a curve may be as high as at its peak;
 - *depends*: the test holds in one envelope and not in another, or by one of the metrics that the
   article may have meant and not by another; both findings are given. A claim about several numbers of
   clients depends on the envelope, too, if it fails at one of them in one envelope and holds there and

@@ -219,11 +219,11 @@ def seconds(store: Store, run_ids: dict[str, str]) -> pl.DataFrame:
 def not_counted(rerun: Rerun) -> pl.DataFrame:
     """Return the curves that lack runs, with the reason and the number of such runs.
 
-    The ``status`` is *failed*, *refused*, *not run*, or *failed the gate* for runs with single writes,
-    which no chart of points shows.
+    The ``status`` is *failed*, *refused*, *not run* if planned runs are missing, or *failed the gate*
+    for runs with single writes, which no chart of points shows.
     """
-    stopped = pl.lit("the sweep was stopped before its end")
-    not_run = rerun.not_run.select("engine", "variant", status=pl.lit("not run"), error=stopped)
+    missing = pl.lit("the sweep was stopped, is still running, or left it out")
+    not_run = rerun.not_run.select("engine", "variant", status=pl.lit("not run"), error=missing)
     columns = not_run.columns
     first_found = rerun.invalid_single_writes.unique("run_id", keep="first", maintain_order=True)
     invalid = rerun.last.join(first_found, on="run_id").select(

@@ -44,6 +44,8 @@ class Until:
             return
         second, tps = found
         with self._lock:
+            if self._is_cancelled:
+                return
             reported = self._seconds[second]
             reported[number] = tps
             if len(reported) < self._processes:
@@ -54,8 +56,9 @@ class Until:
                 self._decided = self._thread.submit(self._decide)
 
     def cancel(self) -> None:
-        """Do not call ``stop`` from now on; no line comes any more."""
-        self._is_cancelled = True
+        """Do not call ``stop`` from now on, whatever is still printed."""
+        with self._lock:
+            self._is_cancelled = True
         self._thread.shutdown(wait=False)
 
     def finish(self) -> None:

@@ -132,11 +132,12 @@ def _replace(folder: Path, table: str, frames: Mapping[str, pl.DataFrame]) -> No
     """Replace a table's rows in segments, by name. A file whose rows did not change is not written."""
     found = catalogue.read(folder)
     segments = {one.name: one for one in found.segments}
+    gone = []
     for name, rows in frames.items():
         path = folder / table / f"{name}.parquet"
         before = segments[name]
         if rows.is_empty():
-            path.unlink(missing_ok=True)
+            gone.append(path)
             counts = {one: count for one, count in before.rows.items() if one != table}
             segments[name] = before.model_copy(update={"rows": counts})
             continue
@@ -151,6 +152,8 @@ def _replace(folder: Path, table: str, frames: Mapping[str, pl.DataFrame]) -> No
             written.replace(path)
         segments[name] = before.model_copy(update={"rows": {**before.rows, table: rows.height}})
     catalogue.replace(folder, found.model_copy(update={"segments": tuple(segments.values())}))
+    for path in gone:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -26,8 +26,9 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
     findings = [_on(on, node, _root(node)) for node in on.nodes]
     if not all(finding.usable for finding in findings):
         return findings
+    findings += [_on(on, node, _system(node)) for node in on.nodes]
     for node in on.databases:
-        found = [_system(node), _cgroup(node), _loop(node), _perf(node)]
+        found = [_cgroup(node), _loop(node), _perf(node)]
         found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
         findings += [_on(on, node, one) for one in found]
     for node in on.load:

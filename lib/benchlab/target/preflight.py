@@ -17,7 +17,7 @@ _PYTHON = (3, 11)
 
 #: Prints a system's name, where its tool for packages of Debian is, and the version of its Python.
 _SYSTEM = """
-. /etc/os-release 2>/dev/null
+[ ! -r /etc/os-release ] || . /etc/os-release
 echo "${PRETTY_NAME:-this system}"
 command -v apt-get || echo
 python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 0
@@ -65,9 +65,9 @@ def system(deployment: Deployment) -> None:
     Raises:
         TargetError: one is not.
     """
-    if deployment.is_lab:
-        return  # of this machine, which makes it
-    for node in deployment.nodes:
+    # the hosts of a lab have this machine's files
+    nodes = (Host(name="this machine"),) if deployment.is_lab else deployment.nodes
+    for node in nodes:
         if lack := lacks(node):
             raise TargetError(f"{node.name}: {lack}")
 

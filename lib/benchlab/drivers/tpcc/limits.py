@@ -1,4 +1,4 @@
-"""The limits that the standard sets for a run (TPC-C 5.11)."""
+"""The limits that the standard sets for a run (TPC-C 5.11), and names of its rules."""
 
 from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS, ITEMS, TYPES, UNDELIVERED
 

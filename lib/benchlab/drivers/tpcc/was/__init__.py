@@ -12,7 +12,7 @@ as JSON; people use HTML screens for the same.
 ``pool``      connections to the database, and their recovery after it was lost
 ``null``      no database: made-up answers, to measure everything else alone
 ``metrics``   counters, as Prometheus' text
-``serve``     sockets and processes
+``serve``     the socket, the event loop, the end
 
 ``python -m benchlab.drivers.tpcc.was --help`` describes how it is started.
 """

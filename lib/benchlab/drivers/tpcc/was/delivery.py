@@ -51,7 +51,7 @@ class Deliveries:
 
         Args:
             execute: function that executes a delivery.
-            results: result file; lines are added to an existing file; other processes may do so, too.
+            results: result file; lines are added to an existing file.
             workers: number of deliveries that are executed at a time.
             drain_s: seconds for which the queue is worked on at the end, before the rest is given up.
             metrics: metrics in which deliveries are counted.
@@ -68,7 +68,7 @@ class Deliveries:
             BenchlabError: the result file cannot be written.
         """
         try:
-            # unbuffered appends: a line stays whole if others write too, or a process is killed
+            # unbuffered appends: a line stays whole if the process is killed
             self._file = self._path.open("ab", buffering=0)
         except OSError as error:
             raise BenchlabError(f"delivery results {self._path}: {error.strerror}") from error
