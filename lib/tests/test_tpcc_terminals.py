@@ -77,7 +77,7 @@ class World:
             draws=Draws(1),
             inputs=Inputs(Constants(1, 2, 3), 10),
             pacing=Pacing(pacing),
-            messages=Messages(Server("was", 80, "")),
+            messages=Messages(Server("was", 80)),
             timers=Timers(self, lambda: self.now),
             now=lambda: self.now,
             connect=self.connect,
@@ -579,9 +579,9 @@ def test_a_connection_that_breaks_within_an_answer_is_broken():
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("http://127.0.0.1:8080", Server("127.0.0.1", 8080, "")),
-        ("http://was/", Server("was", 80, "")),
-        ("http://[::1]:81/tpcc/", Server("::1", 81, "/tpcc")),
+        ("http://127.0.0.1:8080", Server("127.0.0.1", 8080)),
+        ("http://was/", Server("was", 80)),
+        ("http://[::1]:81/", Server("::1", 81)),
     ],
 )
 def test_a_server_s_url(url, expected):
@@ -589,7 +589,7 @@ def test_a_server_s_url(url, expected):
 
 
 @pytest.mark.parametrize(
-    "url", ["was:8080", "https://was", "http://", "http://was:x", "http://a?b"]
+    "url", ["was:8080", "https://was", "http://", "http://was:x", "http://a?b", "http://was/tpcc"]
 )
 def test_a_url_that_is_none_is_named(url):
     with pytest.raises(RunFailed, match=re.escape(url)):

@@ -141,11 +141,13 @@ def improvements(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     found = points.ratios(runs, "qps", "cached", "plain")
     names = [_named_as_published(rerun, name) for name in found["workload"]]
     named = {"kind": pl.String, "rows_per_table": pl.Int64, "workload": pl.String}
-    here = found.select(
-        *pl.DataFrame(names, schema=named, orient="row"),
-        "concurrency",
-        (100 * (pl.col("ratio", "low", "high") - 1)).name.replace("ratio", "here"),
-        "valid",
+    gains = ((pl.col("ratio", "low", "high") - 1) * 100).name.replace("ratio", "here")
+    here = pl.concat(
+        [
+            pl.DataFrame(names, schema=named, orient="row"),
+            found.select("concurrency", gains, "valid"),
+        ],
+        how="horizontal",
     )
     point = ["kind", "rows_per_table", "workload", "concurrency"]
     selects = pl.col("workload").str.extract(r"^(\d+) ").cast(pl.Int64)  # of a mix

@@ -22,6 +22,8 @@ for file in "$draft"/fetched/var/cache/apt/archives/lib*.deb \
     dpkg-deb --extract "$file" "$draft"
 done
 rm -rf "$draft/fetched"
+set -- "$draft"/usr/lib/*/ld-linux-*
+[ -x "$1" ] && [ -x "$draft/usr/sbin/mysqld" ] || { echo "$package of $suite is no server with its libraries" >&2; exit 1; }
 cat > "$draft/run-mysqld" << EOF
 #!/bin/sh
 # the loader of the suite that the server is built for
