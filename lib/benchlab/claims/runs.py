@@ -64,7 +64,6 @@ class Runs:
             for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
             if (spec := rerun.study.engines.get(engine)) and spec.differs_from_article(version)
         }
-        self._priors: dict[str, dict[str, Spread | None]] = {}
         self._attribution = rerun.store.sql(
             # an export of an older benchlab has no confidence
             "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id)"
@@ -75,6 +74,7 @@ class Runs:
         # many claims are about the same curves, and each is judged with several confidences
         self.curve, self.relative = cache(self.curve), cache(self.relative)
         self.bound, self.not_counted = cache(self.bound), cache(self.not_counted)
+        self._spreads = cache(self._spreads)
 
     @property
     def is_of_the_instance_type(self) -> bool:
@@ -232,12 +232,13 @@ class Runs:
 
     def _prior(self, series: Series) -> Spread | None:
         """Return the common spread of trials over the points of a series' engine, if it is known."""
-        metric = series.metric
-        if metric in OF_SINGLE_WRITES:
+        if series.metric in OF_SINGLE_WRITES:
             return None
-        if metric not in self._priors:
-            self._priors[metric] = results.spreads(results.trials(self._runs, metric), metric)
-        return self._priors[metric].get(series.engine)
+        return self._spreads(series.metric).get(series.engine)
+
+    def _spreads(self, metric: str) -> dict[str, Spread | None]:
+        """Return engine → the common spread of a metric's trials over its points."""
+        return results.spreads(results.trials(self._runs, metric), metric)
 
     def _with(self, series: Series) -> pl.DataFrame:
         """Return the runs of a series that have its metric, or their single writes.

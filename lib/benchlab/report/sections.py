@@ -230,10 +230,8 @@ def _verdicts(source: Source, judged: list[Judgement], made: Content) -> None:
     made.context["verdicts"] = Counter(one.verdict for one in of_runs)
     # one confidence for the whole family of verdicts; 0 if no claim is testable
     made.context["confidence"] = max((one.confidence or 0 for one in of_runs), default=0)
-    every_claim, untested = (
-        verdicts.table(of_runs).drop("id"),
-        pl.col("verdict") == "not testable here",
-    )
+    every_claim = verdicts.table(of_runs).drop("id")
+    untested = pl.col("verdict") == "not testable here"
     made.tables["verdicts"] = every_claim.filter(~untested)
     made.tables["not-testable"] = every_claim.filter(untested).select("claim", "article", "why")
     ratios = verdicts.ratios(of_runs)

@@ -113,11 +113,7 @@ def _published(repo: Repo, rerun: Rerun) -> pl.DataFrame:
     theirs = published.points(repo, rerun.study.study).filter(metric="tps")
     sync, not_sync = (theirs.filter(variant=one) for one in (SYNCHRONOUS, ASYNCHRONOUS))
     both = sync.join(not_sync, on=["engine", "workload", "concurrency"], suffix="_async")
-    here = Evidence.of(rerun).here
-    clients = both["concurrency"].map_elements(here, return_dtype=pl.Float64)
+    here = pl.col("concurrency").map_elements(Evidence.of(rerun).here, return_dtype=pl.Float64)
+    ours = both.select("workload", here, article=pl.col("value_async") / pl.col("value"))
     # a fraction of a client is run nowhere
-    return both.filter(clients == clients.floor()).select(
-        "workload",
-        clients.filter(clients == clients.floor()).cast(pl.Int64).alias("concurrency"),
-        article=pl.col("value_async") / pl.col("value"),
-    )
+    return ours.filter(pl.col("concurrency") % 1 == 0).cast({"concurrency": pl.Int64})
