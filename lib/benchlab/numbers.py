@@ -9,9 +9,9 @@ import polars as pl
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 
-#: A cell such as `1,663 [1,580–1,702]`, `±3 %` or `≥ 0.9`: no letter but the `e` of an exponent.
-NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d[\d\s.,:e+−–\-±×%\[\]()/…*†]*")
-
+#: A cell such as `1,663 (1,580 to 1,702)`, `±3 %` or `≥ 0.9`: no letters but `to` and the `e` of
+#: an exponent.
+NUMERAL = re.compile(r"[<>≤≥≈~=±+−-]?\s*\d(?:[\d\s.,:e+−–\-±×%\[\]()/…*†]|\bto\b)*")
 
 #: Significant digits that ratios and correlations are shown with.
 DIGITS = 3
@@ -49,9 +49,9 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def with_interval(value: float, low: float | None, high: float | None) -> str:
-    """Text of a number and its interval, if it has one: `1.23 [1.10–1.38]`."""
-    interval = "" if low is None or high is None else f" [{number(low)}–{number(high)}]"
-    return number(value) + interval
+    """Text of a number and its interval, if it has one: `1.23 (1.10 to 1.38)`."""
+    has_interval = low is not None and high is not None and low != high
+    return number(value) + (f" ({number(low)} to {number(high)})" if has_interval else "")
 
 
 def percent(value: float | None, decimals: int = 0) -> str:

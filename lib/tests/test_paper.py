@@ -338,7 +338,7 @@ def test_floats_of_a_column_share_their_decimals():
 @pytest.mark.parametrize(
     ("texts", "numeric"),
     [
-        (["1,663 [1,580–1,702]", "–"], True),
+        (["1,663 (1,580 to 1,702)", "–"], True),
         (["±3 %", "≥ 0.9"], True),
         (["128MB", "64MB"], False),
         (["–", ""], False),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from benchlab.numbers import number
+from benchlab.numbers import number, with_interval
 from benchlab.stats import Estimate
 from benchlab.study.claims import (
     Above,
@@ -109,9 +109,7 @@ def audited(test: Audit, value: float | bool, more_digits: int = 0) -> str:
 
 def estimated(estimate: Estimate, unit: str = "") -> str:
     """Write a number with its interval, if it has one."""
-    text = number(estimate.value)
-    if estimate.low is not None and estimate.low != estimate.high:
-        text += f" ({number(estimate.low)} to {number(estimate.high)})"
+    text = with_interval(estimate.value, estimate.low, estimate.high)
     return f"{text} {unit}".rstrip()
 
 

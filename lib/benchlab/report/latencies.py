@@ -62,7 +62,7 @@ def of_runs(study: Study, per_run: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return :func:`latencies` for reading: one row per point, ``1.23 [1.10–1.38]`` per percentile.
+    """Return :func:`latencies` for reading: one row per point, ``1.23 (1.10 to 1.38)`` per percentile.
 
     The last column, ``gate passed``, says whether the point passed the gate.
     """

@@ -177,14 +177,15 @@ def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
     """Return :func:`improvements` as text: a row per workload and size, a column per thread count.
 
     A cell is ``article / here``, in percent, with the 95 % interval of ours if there are several
-    trials. Values that did not pass the gate are in brackets; a dash is a point that was not run.
+    trials. Values that did not pass the gate are in square brackets. A dash is a point that was not
+    run.
     """
     value, low, high = (pl.col(name).round(0).cast(pl.Int64) for name in ("here", "low", "high"))
-    interval = pl.format(" [{} to {}]", low, high).fill_null("")
+    interval = pl.format(" ({} to {})", low, high).fill_null("")
     here = pl.format("{} %{}", value, interval)
     cell = pl.concat_str(
         pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null("–"),
-        pl.when("valid").then(here).otherwise(pl.format("({})", here)).fill_null("–"),
+        pl.when("valid").then(here).otherwise(pl.format("[{}]", here)).fill_null("–"),
         separator=" / ",
     )
     return improvements.with_columns(cell.alias("cell")).pivot(

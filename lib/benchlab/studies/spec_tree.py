@@ -47,7 +47,7 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
 
     A cell is ``p99 / p99.9 / throughput``, in ms and queries per second. The article reports its third
     trial, with the greatest throughput in it; the values here are medians over all trials. Values that
-    did not pass the gate are in brackets.
+    did not pass the gate are in square brackets.
     """
     theirs = published.read(repo, STUDY, "results").select(
         "engine",
@@ -222,7 +222,7 @@ def _cell(row: dict[str, float | None]) -> str:
     if row["tps"] is None:
         return "N/A"
     cell = f"{row['p99']:.3f} / {row['p999']:.3f} / {row['tps']:,.0f}"
-    return cell if row["valid"] else f"({cell})"
+    return cell if row["valid"] else f"[{cell}]"
 
 
 def _layout(rerun: Rerun) -> pl.Expr:
