@@ -8,7 +8,7 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.claims import published
-from benchlab.numbers import rounded
+from benchlab.numbers import MINUS, NOTHING, rounded
 from benchlab.repo import Repo
 from benchlab.report import (
     article_charts,
@@ -184,10 +184,10 @@ def improvement_table(improvements: pl.DataFrame) -> pl.DataFrame:
     interval = pl.format(" ({} to {})", low, high).fill_null("")
     here = pl.format("{} %{}", value, interval)
     cell = pl.concat_str(
-        pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null("–"),
-        pl.when("valid").then(here).otherwise(pl.format("[{}]", here)).fill_null("–"),
+        pl.format("{} %", pl.col("article").round(0).cast(pl.Int64)).fill_null(NOTHING),
+        pl.when("valid").then(here).otherwise(pl.format("[{}]", here)).fill_null(NOTHING),
         separator=" / ",
-    )
+    ).str.replace_all("-", MINUS)
     return improvements.with_columns(cell.alias("cell")).pivot(
         on="concurrency",
         index=["rows_per_table", "workload"],
