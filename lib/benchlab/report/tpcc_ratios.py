@@ -39,7 +39,7 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
     """Return what each mechanism changes, as ratios with their 95 % intervals.
 
     Columns: ``curve``, ``mechanism`` (numerator : denominator), ``pacing``, ``terminals``, one column
-    per metric (``0.81 [0.74–0.89]``, without an interval if a point has one trial), ``gate passed``.
+    per metric (``0.81 (0.74 to 0.89)``, without an interval if a point has one trial), ``gate passed``.
     """
     study = rerun.study
     rows = []
