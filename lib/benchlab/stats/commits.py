@@ -23,6 +23,11 @@ import numpy as np
 #: Least number of points of a fit: one more than there are parameters.
 LEAST_POINTS = 5
 
+#: Where the fit stops, relative; and the significant digits of what it finds. The digits after them
+#: depend on the last ones of a double, and these differ from CPU to CPU.
+_TOLERANCE = 1e-14
+_DIGITS = 5
+
 #: Lower and upper bound of each parameter. No transaction of a benchmark takes less than 1 µs or more
 #: than 1 s of CPU time; the other bounds follow from the meaning of the model.
 _BOUNDS = {
@@ -119,5 +124,15 @@ def fit_commits(
     low[0], high[0] = np.log(low[0]), np.log(high[0])
     # the point with the highest throughput is nearest to the asymptote of all cores
     begin = np.clip([np.log(cores / measured.max()), 1.5, 1e-4, 3.0], low, high)
-    found = least_squares(errors, begin, bounds=(low, high), x_scale=[1.0, 0.5, 1e-3, 3.0])
-    return model(found.x)
+    found = least_squares(
+        errors,
+        begin,
+        jac="3-point",
+        bounds=(low, high),
+        x_scale=[1.0, 0.5, 1e-3, 3.0],
+        ftol=_TOLERANCE,
+        xtol=_TOLERANCE,
+        gtol=_TOLERANCE,
+    )
+    fitted = np.exp(found.x[0]), *found.x[1:]
+    return CommitModel(cores, *(float(f"{one:.{_DIGITS}g}") for one in fitted))
