@@ -474,6 +474,41 @@ def test_the_node_whose_resource_is_used_up_is_named(node, resource, sessions):
     assert rows["commit latency"] == 1
 
 
+@pytest.mark.parametrize(
+    ("machines", "engine", "client", "binds"),
+    [
+        ("lab", 0.3, 0.45, [("CPU of the client", "load1")]),
+        ("lab", 0.6, 0.15, [("CPU of the engine", "db1")]),
+        ("db1 db2 load1 load2", 0.6, 0.15, []),
+    ],
+    ids=["a lab's clients", "a lab's engine", "separate machines"],
+)
+def test_the_largest_user_of_a_machine_with_several_nodes_binds(machines, engine, client, binds):
+    """Together they use up the two cores of the lab, and each much less than them."""
+    nodes = {
+        "db1": ENGINE | {"CPU of the engine": engine},
+        "db2": ENGINE | {"CPU of the engine": 0.15},
+        "load1": {"CPU of the client": client},
+        "load2": {"CPU of the client": 0.1},
+    }
+    boots = dict(zip(nodes, machines.split(), strict=False))
+    facts = [
+        {"node": node, "fact": fact, "value": value}
+        for node in nodes
+        for fact, value in (("cores", "2"), ("boot_id", boots.get(node, "lab")))
+    ]
+    of_hosts = [
+        sample(
+            "host", "cpu_us_per_s", [2e6 if "lab" in machines else 1.3e6] * SECONDS
+        ).with_columns(pl.col("t") + (0.0 if node == "db1" else 0.3), node=pl.lit(node))
+        for node in nodes
+    ]
+    used = pl.concat([*(on(node, of_node) for node, of_node in nodes.items()), *of_hosts])
+    tables = {"run": run(), "host": pl.DataFrame(facts), "os_sample": used}
+    frame = attribute(tables, MANY).filter("binds")
+    assert frame.select("resource", "node").rows() == binds
+
+
 def test_what_binds_on_two_nodes_in_turn_binds_for_the_time_of_both():
     def busy(first: int, last: int) -> list[float]:
         return [1.0 if first <= second < last else 0.8 for second in range(SECONDS)]

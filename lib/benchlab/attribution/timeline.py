@@ -173,9 +173,12 @@ def build(tables: dict[str, pl.DataFrame], is_served: bool) -> Timeline:
         pause_s=_pause_s(tables.get("time_bucket", pl.DataFrame()), run),
     )
     facts = _facts(tables)
+    outdone = _outdone(signals, {node: facts.get((node, "boot_id"), node) for node in signals})
     for node, of_node in signals.items():
         cores = float(facts[node, "cores"]) if (node, "cores") in facts else None
-        if (busy := of_node.get("host cpu_us_per_s")) is not None:
+        if node in outdone:
+            busy = None
+        elif (busy := of_node.get("host cpu_us_per_s")) is not None:
             busy = busy / 1e6
         elif cores:
             busy = _busy(samples.filter(node=node), t, interval, cores)
@@ -292,6 +295,27 @@ def _disk(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None
             timeline.queueing[place] = stalled / 1e6
 
 
+def _outdone(signals: dict[str, dict[str, np.ndarray]], machines: dict[str, str]) -> set[str]:
+    """Return the nodes of which another on the same machine uses more CPU; a lab has such nodes.
+
+    Their CPU binds only at their own limit: if the machine has none left, the largest user binds. That
+    is the one that uses most among the engines, or among the clients, whichever together use more.
+    """
+    found: set[str] = set()
+    for machine in set(machines.values()):
+        nodes = [node for node, its in machines.items() if its == machine]
+        used = {
+            subject: {
+                node: float(np.nansum(signals[node].get(f"{subject} cpu_us_per_s", 0.0)))
+                for node in nodes
+            }
+            for subject in ("engine", "client")
+        }
+        larger = max(used.values(), key=lambda of_nodes: sum(of_nodes.values()))
+        found.update(node for node in nodes if node != max(larger, key=larger.get))
+    return found
+
+
 def _cpu(
     timeline: Timeline,
     node: str,
@@ -301,7 +325,7 @@ def _cpu(
 ) -> None:
     """Compare the CPU use of engine and client with the CPU that is available to them.
 
-    A client on its own node has all cores of that node.
+    A client on its own node has no limit but the cores of that node.
     """
     engine, client = (_used_cores(signals, subject) for subject in ("engine", "client"))
     for name, used in ((ENGINE_CPU, engine), (CLIENT_CPU, client)):
@@ -310,12 +334,12 @@ def _cpu(
     if any(map(is_database, timeline.nodes[node])):
         if engine is None:
             return
-        _shared_cpu(
-            timeline, node, signals, engine, client, _room(timeline, engine, client, cores, busy)
-        )
+        ours = engine if client is None else engine + client
+        room = _room(ours, timeline.run["limit_cores"], cores, busy)
+        _shared_cpu(timeline, node, signals, engine, client, room)
     elif client is not None and cores is not None:
         timeline.limits[CLIENT_CPU, node] = cores
-        timeline.pressure[CLIENT_CPU, node] = client / cores
+        timeline.pressure[CLIENT_CPU, node] = client / _room(client, cores, cores, busy)
     if client is not None:
         _client_quota(timeline, node, signals)
 
@@ -326,17 +350,12 @@ def _used_cores(signals: dict[str, np.ndarray], subject: str) -> np.ndarray | No
 
 
 def _room(
-    timeline: Timeline,
-    engine: np.ndarray,
-    client: np.ndarray | None,
-    cores: float | None,
-    busy: np.ndarray | None,
+    ours: np.ndarray, limit: float, cores: float | None, busy: np.ndarray | None
 ) -> np.ndarray:
-    """Return the cores for engine and client: the limit, or what others leave of the node's."""
-    room = np.full_like(engine, timeline.run["limit_cores"])
+    """Return the cores for those who use ``ours``: the limit, or what others leave of the node's."""
+    room = np.full_like(ours, limit)
     if busy is None or cores is None:
         return room
-    ours = engine if client is None else engine + client
     others = np.clip(np.nan_to_num(busy - ours), 0, 0.9 * cores)
     return np.minimum(room, cores - others)
 
