@@ -35,6 +35,8 @@ POSTGRES = [
     (("walwriter", None, "LWLock", "WALWrite"), None),
     (("checkpointer", None, "Activity", "CheckpointerMain"), None),
 ]
+# 13.4 under spec_tree
+POSTGRES += [((CLIENT, "active", "LWLock", "BufferIO"), Wait.DATA)]
 # and 17.5 and 18.1 under pgbench's tpcb-like, which write names otherwise
 POSTGRES += [
     ((CLIENT, "active", "IO", "WalSync"), Wait.LOG),

@@ -33,6 +33,7 @@ _OTHER_WAITS = {
     "lwlock:walwrite": Wait.LOG,
     "lwlock:walbufmapping": Wait.LOG,
     "ipc:bufferio": Wait.DATA,
+    "lwlock:bufferio": Wait.DATA,  # before version 14
     "ipc:syncrep": Wait.LOG,
     "ipc:procarraygroupupdate": Wait.LATCH,
     "ipc:xactgroupupdate": Wait.LATCH,
