@@ -48,7 +48,7 @@ class EngineError(BenchlabError):
 
 
 class DatasetError(BenchlabError):
-    """A dataset that cannot be made, or on which engines answer differently."""
+    """A dataset that cannot be made, or on which an engine's answers are not the expected ones."""
 
 
 class DatasetTooLarge(DatasetError):

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from benchlab import study, target
 from benchlab.engines import EngineSetting
-from benchlab.errors import DatasetTooLarge, EngineError, NotebookError
+from benchlab.errors import DatasetError, DatasetTooLarge, EngineError, NotebookError
 from benchlab.plan import Batch, Plan, Trial
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
@@ -308,7 +308,8 @@ def test_a_variant_whose_setting_is_unknown_leaves_the_rest_of_its_batch(both, m
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(EngineError, "failed"), (DatasetTooLarge, "refused")]
+    ("error", "status"),
+    [(EngineError, "failed"), (DatasetError, "failed"), (DatasetTooLarge, "refused")],
 )
 def test_a_dataset_that_cannot_be_loaded_ends_the_runs_on_it_alone(
     both, monkeypatch, error, status

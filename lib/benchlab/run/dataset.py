@@ -33,7 +33,7 @@ def ensure(
     Raises:
         DatasetTooLarge: the engine's disk has no space for it.
         EngineError: the load failed; no snapshot is left.
-        DatasetError: the dataset cannot be made, or the engine's answers differ from other engines'.
+        DatasetError: the dataset cannot be made, or the engine's answers are not the expected ones.
     """
     key = point.dataset_key
     if key in session.snapshots():

@@ -13,7 +13,6 @@ from benchlab import notebooks, study, target
 from benchlab.engines import EngineSetting, without_effect
 from benchlab.errors import (
     BenchlabError,
-    DatasetError,
     DatasetTooLarge,
     NoRuns,
     NotebookError,
@@ -243,9 +242,7 @@ class Sweep:
                 dataset.ensure(session, point, variant, self.repo.answers, self.bar.step)
             except DatasetTooLarge as error:
                 self.too_large[key] = str(error)
-            except DatasetError:
-                raise  # no engine is timed if engines answer differently or cannot be compared
-            except BenchlabError as error:
+            except BenchlabError as error:  # an engine whose answers are wrong is not timed
                 self.broken[key] = str(error)
 
     def _obstacle(self, session: Session, trial: Trial) -> str | None:
