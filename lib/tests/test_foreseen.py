@@ -4,7 +4,7 @@ import pytest
 from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
-from benchlab.gate.steady import WRITEBACK_S
+from benchlab.gate.steady import LEAST_S, WRITEBACK_S
 from benchlab.run import estimate
 from benchlab.study.claims import ABSOLUTE
 from conftest import (
@@ -83,12 +83,12 @@ FORESEEN = {
 
 @pytest.fixture
 def of_claim(checkout):
-    """Return the study with one claim that has the given test, and another warm-up in `quick`."""
+    """Return the study with one claim that has the given test, and other lengths in `quick`."""
 
-    def load(test: dict, warmup_s: int = WRITEBACK_S) -> study.Study:
+    def load(test: dict, **lengths: int) -> study.Study:
         set_claims(checkout, [test if test["test"] == "none" else {"of": SERIES} | test])
         with edited_study(checkout) as spec:
-            spec["profiles"]["quick"]["warmup_s"] = warmup_s
+            spec["profiles"]["quick"] |= {"warmup_s": WRITEBACK_S} | lengths
         return study.load(checkout, STUDY)
 
     return load
@@ -122,6 +122,19 @@ def test_a_warm_up_too_short_for_writes_decides_nothing_about_them(
     found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
     reason = "profile quick warms up for 39 s, where a workload that writes takes 40 s"
     assert found == ([reason] if is_foreseen else [])
+
+
+@pytest.mark.parametrize(("measure_s", "is_foreseen"), [(LEAST_S - 1, True), (LEAST_S, False)])
+def test_runs_too_short_to_tell_whether_they_are_steady_decide_nothing(
+    checkout, of_claim, measure_s, is_foreseen
+):
+    series = SERIES | {"workload": "oltp_point_select"}
+    spec = of_claim(
+        {"test": "ratio", "of": series, "over": series, "at": 64, "value": 1}, measure_s=measure_s
+    )
+    instance = target.instance_type(checkout, spec.instance)
+    found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
+    assert [f"measures for {measure_s} s" in reason for reason in found] == [True] * is_foreseen
 
 
 def test_one_number_of_clients_is_no_whole_curve(checkout, of_claim):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from benchlab.gate.steady import WRITEBACK_S
+from benchlab.gate.steady import LEAST_S, WRITEBACK_S
 from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
 from benchlab.study.claims import (
@@ -34,7 +34,7 @@ from benchlab.study.claims import (
     of_other_load,
 )
 from benchlab.study.intervention import LimitBlocks, OutcomeChecks, SingleWrites
-from benchlab.study.vocabulary import OF_CLAIMS, OF_SINGLE_WRITES
+from benchlab.study.vocabulary import OF_CLAIMS
 from benchlab.workloads import tables_of
 
 #: Engine, variant, workload, and type of what is done in the run (``type(None)``: nothing).
@@ -43,13 +43,14 @@ _Key = tuple[str, str, str, type]
 
 @dataclass
 class _CurveRuns:
-    """The runs of a curve in a plan: numbers of clients, and lengths of warm-ups in seconds.
+    """The runs of a curve in a plan: numbers of clients, lengths of warm-ups and measured parts.
 
-    A run that goes on until it is steady warms up for as long as it takes.
+    A run that goes on until it is steady warms up and is measured for as long as it takes.
     """
 
     clients: set[int] = field(default_factory=set)
     warmups_s: set[float] = field(default_factory=set)
+    measured_s: set[float] = field(default_factory=set)
 
 
 def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
@@ -104,6 +105,7 @@ def _by_curve(plan: Plan) -> dict[_Key, _CurveRuns]:
                         of_curve = found.setdefault((*curve, done), _CurveRuns())
                         of_curve.clients.add(point.concurrency)
                         of_curve.warmups_s.add(inf if point.longest_s else point.warmup_s)
+                        of_curve.measured_s.add(inf if point.longest_s else point.measure_s)
     return found
 
 
@@ -135,8 +137,16 @@ def _reason_of_part(
     for series in test.sides:
         if _key(series, done) not in run:
             return f"profile {profile} does not run {series}"
-        warmup_s = max(run[_key(series, done)].warmups_s)
-        if warmup_s < WRITEBACK_S and _needs_steady_writes(study, test, series, done):
+        if not _needs_steady(test, series, done):
+            continue
+        curve = run[_key(series, done)]
+        if (measured_s := max(curve.measured_s)) < LEAST_S:
+            return (
+                f"profile {profile} measures for {measured_s} s, which are too short to tell whether a"
+                f" run was steady: that takes {LEAST_S} s"
+            )
+        warmup_s = max(curve.warmups_s)
+        if warmup_s < WRITEBACK_S and study.workloads[series.workload].writes:
             return (
                 f"profile {profile} warms up for {warmup_s} s, where a workload that writes takes"
                 f" {WRITEBACK_S} s"
@@ -150,14 +160,13 @@ def _reason_of_part(
     return None
 
 
-def _needs_steady_writes(study: Study, test: OfCurves, series: Series, done: type) -> bool:
-    """Whether only steady runs count for a series, and its workload writes."""
-    of_any_run = (
+def _needs_steady(test: OfCurves, series: Series, done: type) -> bool:
+    """Whether only steady runs count for a series."""
+    return not (
         isinstance(test, OutOfMemory)
         or done is not type(None)
         or OF_CLAIMS[series.metric].is_of_the_dataset
     )
-    return study.workloads[series.workload].writes and not of_any_run
 
 
 def _is_of_a_whole_curve(test: OfCurves) -> bool:
@@ -221,8 +230,7 @@ def _done_in(claim: Claim) -> type:
     """Return the type of what is done in the runs that a claim's test uses."""
     if isinstance(claim.decided_by, Outcome):
         return OutcomeChecks
-    of_writes = any(series.metric in OF_SINGLE_WRITES for _, series in claim.series)
-    return SingleWrites if of_writes else type(None)
+    return SingleWrites if claim.is_of_single_writes else type(None)
 
 
 def _key(series: Series, done: type) -> _Key:

@@ -152,6 +152,8 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     if finding.is_open_for_one_trial:
         reasons.append("a single trial has no interval")
     reasons += evidence.runs.other_versions(claim)
+    # a trial has several single writes, and the number needed would be of these
+    plans_trials = finding.answer is Answer.OPEN and not claim.is_of_single_writes
     return Judgement(
         study_name,
         claim,
@@ -159,7 +161,7 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
         found,
         finding.number,
         "; ".join(reasons),
-        finding.trials_needed if finding.answer is Answer.OPEN else None,
+        finding.trials_needed if plans_trials else None,
         None if finding.is_exact else evidence.confidence,
     )
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchlab.study.strict import StrictModel, Unresolved
+from benchlab.study.vocabulary import OF_SINGLE_WRITES
 
 #: What a claim is about. A scaled machine can decide the first five kinds and mechanisms. An absolute
 #: claim is judged on the article's instance type only; an audit needs no run.
@@ -327,6 +328,11 @@ class Claim(StrictModel):
             if isinstance(value, Series)
             for one in value.each
         ]
+
+    @property
+    def is_of_single_writes(self) -> bool:
+        """Whether it says something about single writes, of which a run has several."""
+        return any(series.metric in OF_SINGLE_WRITES for _, series in self.series)
 
     @property
     def is_along_clients(self) -> bool:
