@@ -97,6 +97,12 @@ def test_a_single_trial_gets_others(added):
     assert found == {(*TUNED, 16): [4, 5, 6, 7, 8], (*DEFAULT, 16): [4, 5, 6, 7, 8]}
 
 
+def test_a_point_with_a_single_trial_gets_others_if_another_point_has_several(added):
+    sides = {TUNED: times(1.2) | {16: [240]}, DEFAULT: times(1)}
+    found = added(ABOVE | {"at": [16, 64]}, sides, most=30)
+    assert set(found) == {(*curve, at) for curve in sides for at in (4, 16)}
+
+
 def test_a_profile_without_them_has_none(added):
     assert not added(ABOVE, {TUNED: times(1.2), DEFAULT: times(1)}, most=None)
 
@@ -138,4 +144,3 @@ def test_trials_to_narrow_an_interval():
     assert trials_to_narrow(Estimate(1.2, 1.0, 1.44, 3), [1.1, 9]) == 14
     assert trials_to_narrow(Estimate(1.2, 1.19, 1.21, 3), [1.1]) == 4
     assert trials_to_narrow(Estimate(1.1, 1.0, 1.2, 3), [1.1]) is None
-    assert trials_to_narrow(Estimate(1.1, None, None, 1), [1.2]) is None

@@ -138,9 +138,14 @@ def test_what_other_points_tell_of_the_spread_makes_fewer_trials_do(freedom):
 
 
 def test_where_nothing_can_be_planned_no_number_is_given():
-    assert stats.trials_to_tell([1.0], [2.0, 2.1]) is None
+    assert stats.trials_to_tell([0.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([0.0, 1.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([1.0, 2.0], [1.0, 2.0]) is None
+
+
+def test_a_single_trial_needs_a_second_one():
+    assert stats.trials_to_tell([1.0], [2.0, 2.1]) == 2
+    assert stats.trials_to_narrow(stats.Estimate(1.1, None, None, 1), [1.2]) == 2
 
 
 def test_an_interval_without_an_end_plans_nothing():

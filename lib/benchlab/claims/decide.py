@@ -83,7 +83,11 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
     if missing and not any(one.answer is Answer.FAILS for one in found):
         raise missing
     # among equal answers the one least in favour of the claim
-    return min(found, key=lambda one: (_PRECEDENCE.index(one.answer), _margin(test, one)))
+    least = min(found, key=lambda one: (_PRECEDENCE.index(one.answer), _margin(test, one)))
+    if least.answer is not Answer.OPEN:
+        return least
+    needed = _most_trials(one.trials_needed for one in found if one.answer is Answer.OPEN)
+    return replace(least, trials_needed=needed)
 
 
 def _named(part: OfCurves, evidence: Evidence) -> Finding:
@@ -181,7 +185,8 @@ def _extreme(
         number = _inverse(inverse)
         falls_short = number.value > test.value
     answer, where = answer_to(number), _clients(evidence, at)
-    if rest := evidence.not_run(above):
+    # less than one client cannot be run
+    if rest := [one for one in evidence.not_run(above) if evidence.here(one) >= 1]:
         where = f"{where}; {_not_run(rest)}"
         beyond = answer is Answer.HOLDS and evidence.here(rest[-1]) > max(above)
         if beyond or (answer is Answer.FAILS and falls_short):

@@ -97,10 +97,11 @@ def _point(trial: Trial) -> Point:
 
 def _is_worth_it(one: Judgement, most: int) -> bool:
     """Whether ``most`` trials of each point would probably decide an open claim."""
-    if one.verdict != "inconclusive":
-        return False
-    has_one_trial = one.number is not None and one.number.n < 2
-    return has_one_trial or (one.trials_needed is not None and one.trials_needed <= most)
+    return (
+        one.verdict == "inconclusive"
+        and one.trials_needed is not None
+        and one.trials_needed <= most
+    )
 
 
 def _of_claim(claim: Claim, scale: float, run: Collection[Point]) -> Iterator[Point]:

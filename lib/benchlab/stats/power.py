@@ -89,8 +89,9 @@ def trials_to_tell(
     """Trials of each of two points that would decide their ratio, which is open so far.
 
     So many trials exclude the nearest of ``bounds`` in 80 % of cases, if ratio and spread are as seen
-    so far. It is a plan, not a promise: both are known from few trials. None: nothing can be planned,
-    since the ratio seen is one of the bounds, or a spread is unknown (a single trial, or a zero).
+    so far. It is a plan, not a promise: both are known from few trials. If a point has a single trial,
+    two, which show a spread. None: nothing can be planned, since the ratio seen is one of the bounds,
+    or a value is zero.
 
     Args:
         above: throughput of the trials so far.
@@ -99,8 +100,10 @@ def trials_to_tell(
         confidence: confidence of the interval; higher if several must hold at once.
     """
     samples = (above, below)
-    if any(len(sample) < 2 or min(sample) <= 0 for sample in samples):
+    if any(min(sample) <= 0 for sample in samples):
         return None
+    if any(len(sample) < 2 for sample in samples):
+        return 2
     seen = log(np.median(above) / np.median(below))
     distance = min(abs(seen - log(bound)) for bound in bounds)
     if not distance:
@@ -116,15 +119,19 @@ def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
     """Trials of each point that would separate a number from some bounds, which is open so far.
 
     For any kind of number, for example one of several points: the width of its interval is assumed to
-    fall with the square root of the number of trials. It is a plan, as in :func:`trials_to_tell`. None:
-    nothing can be planned, since the number is one of the bounds, has no finite interval, or is not
-    positive.
+    fall with the square root of the number of trials. It is a plan, as in :func:`trials_to_tell`; so
+    are the two trials if there was one. None: nothing can be planned, since the number is one of the
+    bounds, has no finite interval, or is not positive.
 
     Args:
         number: estimate from the trials so far.
         bounds: positive numbers.
     """
-    if not number.low or not number.high or isinf(number.high) or number.value <= 0:
+    if number.value <= 0:
+        return None
+    if number.n < 2:
+        return 2
+    if not number.low or not number.high or isinf(number.high):
         return None
     distance = min(abs(log(number.value / bound)) for bound in bounds)
     if not distance:
