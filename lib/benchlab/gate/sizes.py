@@ -63,10 +63,12 @@ def memory(rerun: "Rerun") -> Sides:
 def settings(rerun: "Rerun") -> list[Setting]:
     """Return every size that depends on the scale, and the buffer pools, of all variants that ran."""
     memory, reported = rerun.instance.memory_bytes, _reported(rerun)
+    overrides = rerun.study.profile(rerun.profile).overrides
     found = []
     for engine, spec in rerun.study.engines.items():
+        of_profile = overrides.get(engine, {}).get("settings", {})
         for variant in [name for name in spec.variants if (engine, name) in reported]:
-            for name, value in (spec.settings | spec.variants[variant]).items():
+            for name, value in (spec.settings | spec.variants[variant] | of_profile).items():
                 if not isinstance(value, Scalar):
                     theirs = value.in_article(memory)
                 elif name == pool(rerun.study, engine):
