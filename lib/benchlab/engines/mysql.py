@@ -128,7 +128,7 @@ class InnoDB(MySQLProtocol):
 
 
 class MySQL(InnoDB):
-    """MySQL, any version from 8.0."""
+    """MySQL from 8.0.30 on, whose redo log has a capacity."""
 
     name = "mysql"
     waits_query = sessions_of("performance_schema.processlist")

@@ -8,6 +8,7 @@ mkdir -p "$draft"
 trap 'rm -rf "$draft"' EXIT
 tar -xf "$1" -C "$draft" --strip-components=1 --no-same-owner
 [ -x "$draft/bin/mysqld" ] || { echo "$1 holds no bin/mysqld" >&2; exit 1; }
+"$draft/bin/mysqld" --no-defaults --version > /dev/null # or the loader says which library it lacks
 cat > "$draft/run-mysqld" << EOF
 #!/bin/sh
 exec "$2/bin/mysqld" "\$@" --basedir="$2" --secure-file-priv=NULL
