@@ -10,8 +10,9 @@ trap 'rm -rf "$draft"' EXIT
 case $tarball in
     /*) ;;
     *)
+        # a transfer that stands for a minute has failed
         curl --fail --silent --show-error --location --connect-timeout 30 \
-            --output "$draft/components/all" "$tarball"
+            --speed-limit 1024 --speed-time 60 --output "$draft/components/all" "$tarball"
         tarball=$draft/components/all
         ;;
 esac
