@@ -338,7 +338,8 @@ def _ended_well(process: Process) -> Process:
     return replace(
         process,
         argv=["sh", "-c", _NUMBERED, "sh", str(number), *process.argv],
-        stop=["sh", "-c", f'kill "$(cat {number})"'],
+        # it may have ended by itself
+        stop=["sh", "-c", f'kill "$(cat {number})" 2>/dev/null || true'],
     )
 
 
