@@ -1,5 +1,6 @@
 """The doctor: what a target can run, and why it cannot run the other engines."""
 
+import json
 from dataclasses import dataclass, replace
 
 from benchlab import study, target
@@ -28,7 +29,7 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
         return findings
     findings += [_on(on, node, _system(node)) for node in on.nodes]
     for node in on.databases:
-        found = [_cgroup(node), _loop(node), _perf(node)]
+        found = [*_envelope(repo, node), _perf(node)]
         found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
         findings += [_on(on, node, one) for one in found]
     for node in on.load:
@@ -62,20 +63,23 @@ def _ask(node: Node, script: str) -> str:
     return node.run("sh", "-c", script).decode().strip()
 
 
-def _cgroup(node: Node) -> Finding:
-    version = _ask(
-        node,
-        "if [ -f /sys/fs/cgroup/cgroup.controllers ]; then echo v2;"
-        " elif [ -d /sys/fs/cgroup/blkio ]; then echo v1; fi",
-    )
-    if not version:
-        return Finding("cgroup", False, "neither v2 nor v1 with blkio: no envelope can be enforced")
-    return Finding("cgroup", True, version)
-
-
-def _loop(node: Node) -> Finding:
-    there = _ask(node, "test -e /dev/loop-control && echo yes || true")
-    return Finding("loop device", bool(there), "/dev/loop-control" if there else "no module loop")
+def _envelope(repo: Repo, node: Node) -> list[Finding]:
+    """Ask what the role of the envelope asks before it makes one."""
+    asks = repo.playbooks.parent / "roles/envelope/files/preflight.py"
+    image = f"{preflight.HOME}/disk.img"
+    try:
+        said = node.run("python3", "-I", "-", preflight.HOME, image, stdin=asks.read_bytes())
+    except TargetError as error:
+        return [Finding("cgroup", False, str(error))]
+    found = json.loads(said)
+    missing, loop = found["missing_controllers"], found["loop"]
+    lack = f"without {', '.join(missing)}: no envelope can be enforced"
+    return [
+        Finding(
+            "cgroup", not missing, f"{found['cgroup']}, {lack}" if missing else found["cgroup"]
+        ),
+        Finding("loop device", loop, "/dev/loop-control" if loop else "no module loop"),
+    ]
 
 
 def _perf(node: Node) -> Finding:

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
+UNIFIED = CGROUP / "cgroup.controllers"
 
 
 def missing_controllers():
     """Controllers that neither cgroup version offers, by the names of the version in use."""
-    unified = CGROUP / "cgroup.controllers"
-    if unified.exists():
-        return sorted({"cpu", "memory", "io"} - set(unified.read_text().split()))
+    if UNIFIED.exists():
+        return sorted({"cpu", "memory", "io"} - set(UNIFIED.read_text().split()))
     wanted = ("blkio", "cpu", "cpuacct", "memory")
     return [name for name in wanted if not (CGROUP / name / "cgroup.procs").exists()]
 
@@ -42,6 +42,7 @@ def main(home, image):
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "cores": os.cpu_count(),
         "loop": Path("/dev/loop-control").exists(),
+        "cgroup": "v2" if UNIFIED.exists() else "v1",
         "missing_controllers": missing_controllers(),
         "config": in_force(),
     }
