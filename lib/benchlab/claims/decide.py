@@ -185,8 +185,7 @@ def _extreme(
         number = _inverse(inverse)
         falls_short = number.value > test.value
     answer, where = answer_to(number), _clients(evidence, at)
-    # less than one client cannot be run
-    if rest := [one for one in evidence.not_run(above) if evidence.here(one) >= 1]:
+    if rest := evidence.could_run(above):
         where = f"{where}; {_not_run(rest)}"
         beyond = answer is Answer.HOLDS and evidence.here(rest[-1]) > max(above)
         if beyond or (answer is Answer.FAILS and falls_short):
@@ -270,7 +269,7 @@ def _position(
     if answer is Answer.HOLDS and (rivals := _rivals_not_run(low, high, curve, evidence)):
         where = _not_run(rivals, "which may be as high")
         return Finding(Answer.OPEN, found, where=where)
-    within = [one for one in evidence.not_run(curve) if max(low, 1) <= evidence.here(one) <= high]
+    within = [one for one in evidence.could_run(curve) if low <= evidence.here(one) <= high]
     if answer is Answer.FAILS and within:
         where = _not_run(within, "within the claimed range")
         return Finding(Answer.OPEN, found, where=where)
@@ -288,16 +287,16 @@ def _position(
 def _rivals_not_run(low: float, high: float, curve: Curve, evidence: Evidence) -> list[int]:
     """Return the article's clients at which a curve may be as high as in a range of ours.
 
-    They are between the range and what was run next to it, or beyond all that was run. Less than one
-    client cannot be run.
+    They are between the range and what was run next to it, or beyond all that was run.
     """
     below = max((one for one in curve if one < low), default=0)
     above = min((one for one in curve if one > high), default=inf)
     return [
         one
-        for one in evidence.not_run(curve)
-        if (here := evidence.here(one)) >= 1
-        and (below < here < low or high < here < above or max(high, *curve) < here)
+        for one in evidence.could_run(curve)
+        if below < (here := evidence.here(one)) < low
+        or high < here < above
+        or max(high, *curve) < here
     ]
 
 

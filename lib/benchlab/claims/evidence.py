@@ -98,6 +98,10 @@ class Evidence:
         """Return the article's numbers of clients that a curve lacks here."""
         return [one for one in self._clients_in_article if self.here(one) not in curve]
 
+    def could_run(self, curve: dict) -> list[int]:
+        """Return those of :meth:`not_run` that could be run: they are at least one client here."""
+        return [one for one in self.not_run(curve) if self.here(one) >= 1]
+
     def among(self, curve: dict, in_article: int, not_counted: Mapping[int, str]) -> int:
         """Return the concurrency of a curve that corresponds to the article's.
 
