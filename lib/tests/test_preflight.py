@@ -1,5 +1,6 @@
 """Preflight: what is missing is said before anything is started, with how much of it is needed."""
 
+import json
 import os
 import subprocess
 from unittest.mock import Mock
@@ -7,10 +8,12 @@ from unittest.mock import Mock
 import pytest
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
+from benchlab.repo import Repo
 from benchlab.run import lock
 from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host, NoRoot, kill
+from conftest import ROOT
 
 GIB = 1 << 30
 
@@ -34,7 +37,7 @@ def answer(monkeypatch, **said) -> None:
     """Give the server these answers; any other query fails the test."""
     said = ENOUGH | said
 
-    def run(self: Host, command: str, *_: str) -> bytes:
+    def run(self: Host, command: str, *_: str, stdin: bytes = b"") -> bytes:
         return said[command]
 
     monkeypatch.setattr(Host, "run", run)
@@ -138,6 +141,17 @@ def test_a_system_that_the_roles_are_not_written_for_is_refused(monkeypatch, sai
     else:
         with pytest.raises(TargetError, match=f"^db1: {lack}"):
             preflight.system(DEPLOYMENT)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"), [([], "v2"), (["io"], "v2 without io: no envelope can be enforced")]
+)
+def test_the_doctor_names_the_controllers_that_an_envelope_lacks(monkeypatch, missing, said):
+    found = {"cgroup": "v2", "missing_controllers": missing, "loop": True}
+    answer(monkeypatch, python3=json.dumps(found).encode())
+    cgroup, loop = doctor.of_envelope(Repo(ROOT), NODE)
+    assert cgroup == doctor.Finding("cgroup", not missing, said)
+    assert loop.usable
 
 
 def test_this_machines_system_is_one(monkeypatch):

@@ -29,7 +29,7 @@ def examine(repo: Repo, on: Deployment) -> list[Finding]:
         return findings
     findings += [_on(on, node, _system(node)) for node in on.nodes]
     for node in on.databases:
-        found = [*_envelope(repo, node), _perf(node)]
+        found = [*of_envelope(repo, node), _perf(node)]
         found += [_command(node, name) for name in ("iostat", "mpstat", "pidstat", "vmstat")]
         findings += [_on(on, node, one) for one in found]
     for node in on.load:
@@ -63,7 +63,7 @@ def _ask(node: Node, script: str) -> str:
     return node.run("sh", "-c", script).decode().strip()
 
 
-def _envelope(repo: Repo, node: Node) -> list[Finding]:
+def of_envelope(repo: Repo, node: Node) -> list[Finding]:
     """Ask what the role of the envelope asks before it makes one."""
     asks = repo.playbooks.parent / "roles/envelope/files/preflight.py"
     image = f"{preflight.HOME}/disk.img"
@@ -72,12 +72,11 @@ def _envelope(repo: Repo, node: Node) -> list[Finding]:
     except TargetError as error:
         return [Finding("cgroup", False, str(error))]
     found = json.loads(said)
-    missing, loop = found["missing_controllers"], found["loop"]
-    lack = f"without {', '.join(missing)}: no envelope can be enforced"
+    cgroup, missing, loop = found["cgroup"], found["missing_controllers"], found["loop"]
+    if missing:
+        cgroup += f" without {', '.join(missing)}: no envelope can be enforced"
     return [
-        Finding(
-            "cgroup", not missing, f"{found['cgroup']}, {lack}" if missing else found["cgroup"]
-        ),
+        Finding("cgroup", not missing, cgroup),
         Finding("loop device", loop, "/dev/loop-control" if loop else "no module loop"),
     ]
 
