@@ -1,4 +1,4 @@
-"""Runs during which the host was faster or slower than during the others of their study."""
+"""Runs during which the host was faster or slower than during the others of their workload."""
 
 import json
 
@@ -6,18 +6,30 @@ import polars as pl
 import pytest
 from benchlab.agent import speed as agent
 from benchlab.errors import ParseError
-from benchlab.gate.speed import uneven
+from benchlab.gate.speed import apart, uneven
 from benchlab.observers import speed
 from benchlab.run.repeats import to_repeat
-from conftest import MEASURED_PROFILE, STUDY, planned, rerun
+from conftest import MEASURED_PROFILE, STUDY, judged, planned, rerun
 
 CURVE = ("postgres", "default", "oltp_write_only")
 POINTS = {CURVE: {1: [10, 20, 30], 4: [11, 12, 13]}}
 
 
-def speeds(*rows: tuple[str, str, float], cpu: str | None = "one") -> pl.DataFrame:
+def speeds(
+    *rows: tuple[str, str, float], cpu: str | None = "one", workload: str = "inserts"
+) -> pl.DataFrame:
     found = pl.DataFrame(rows, schema=["run_id", "node", "value"], orient="row")
-    return found.with_columns(pl.lit(cpu, pl.String).alias("cpu_model"))
+    return found.with_columns(
+        pl.lit(cpu, pl.String).alias("cpu_model"), pl.lit(workload).alias("workload")
+    )
+
+
+def two_workloads(reads: float, inserts: float) -> pl.DataFrame:
+    """Three runs of two workloads each, on hosts that took so long."""
+    return pl.concat(
+        speeds(*((f"{name} {n}", "a", ns) for n in range(3)), cpu=f"{ns:g}", workload=name)
+        for name, ns in (("reads", reads), ("inserts", inserts))
+    )
 
 
 def captures(before_ns: float, after_ns: float) -> dict[str, bytes]:
@@ -56,10 +68,26 @@ def test_another_cpu_is_named():
     other = speeds(("s", "a", 180.0), cpu="slow one")
     found = uneven(pl.concat([usual, other]))["found"].item()
     assert found.endswith(
-        "1.8 times as long as is usual in the study's runs; the CPU was slow one, and fast one in most"
+        "1.8 times as long as is usual in the workload's runs; the CPU was slow one, and fast one in"
+        " most"
     )
     unknown = speeds(("s", "a", 180.0), cpu=None)
-    assert uneven(pl.concat([usual, unknown]))["found"].item().endswith("in the study's runs")
+    assert uneven(pl.concat([usual, unknown]))["found"].item().endswith("in the workload's runs")
+
+
+def test_a_run_is_held_against_those_of_its_workload():
+    assert uneven(two_workloads(100.0, 200.0)).is_empty()
+
+
+def test_workloads_on_hosts_of_other_speeds_are_apart():
+    found = two_workloads(100.0, 200.0)
+    assert apart(found, ["reads", "inserts"]) == (
+        "copying memory took 2.00 times as long in the runs of inserts as in those of reads, on 200"
+        " and on 100"
+    )
+    assert apart(found, ["reads"]) is None
+    assert apart(two_workloads(100.0, 110.0), ["reads", "inserts"]) is None
+    assert apart(two_workloads(100.0, 110.0).clear(), ["reads", "inserts"]) is None
 
 
 def test_runs_without_measurements_pass():
@@ -86,7 +114,7 @@ def test_a_run_of_another_speed_does_not_count_and_is_run_once_more(measured, ch
 
     rows = rerun(measured(POINTS, also=also))
     assert rows.gate.select("check", "found").rows() == [
-        ("speed", "copying memory took 1.4 times as long as is usual in the study's runs")
+        ("speed", "copying memory took 1.4 times as long as is usual in the workload's runs")
     ]
     assert sorted(rows.metrics["memory_copy_us"]) == [1000.0] * 5
     assert rows.metrics["valid"].all()
@@ -94,3 +122,23 @@ def test_a_run_of_another_speed_does_not_count_and_is_run_once_more(measured, ch
     batches = to_repeat(checkout, "local", plan.batches, plan)
     again = [trial for batch in batches for trial in batch.trials]
     assert [(one.point.concurrency, one.number) for one in again] == [(4, 2)]
+
+
+def test_a_claim_about_two_workloads_takes_hosts_of_one_speed(measured, checkout):
+    """The claims about each of them stay testable."""
+    writes, inserts = CURVE, ("postgres", "default", "oltp_insert")
+
+    def also(trial):
+        slow = inserts[-1] in trial.point.curve
+        return captures(*((2e6, 2e6) if slow else (1e6, 1e6)))
+
+    found = rerun(measured({writes: {16: [9, 10, 11]}, inserts: {16: [99, 100, 101]}}, also=also))
+    assert found.gate.is_empty()
+    of, over = ({"engine": "postgres", "workload": name} for name in (inserts[-1], writes[-1]))
+    compared = judged(checkout, found, {"test": "above", "of": of, "over": over, "at": [64]})
+    assert compared.verdict == "not testable here"
+    assert compared.reason.startswith(
+        "copying memory took 2.00 times as long in the runs of oltp_i"
+    )
+    alone = {"test": "limit", "of": of, "at": [64], "least": 50, "unit": "/s"}
+    assert judged(checkout, found, alone).verdict == "reproduced"

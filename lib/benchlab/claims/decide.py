@@ -50,7 +50,7 @@ def decide(test: OfCurves, evidence: Evidence) -> Finding:
         RatioToZero: a value to which others are compared is zero.
     """
     if len(test.parts) == 1:
-        return _TESTS[type(test)](test.parts[0], evidence)
+        return _part(test.parts[0], evidence)
     if test.take == "each":
         return _each([_named(part, evidence) for part in test.parts])
     return _every(test, evidence)
@@ -90,9 +90,15 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
     return replace(least, trials_needed=needed)
 
 
+def _part(part: OfCurves, evidence: Evidence) -> Finding:
+    """Decide a test of one curve, or of one pair of curves."""
+    evidence.runs.require_one_speed(*part.sides)
+    return _TESTS[type(part)](part, evidence)
+
+
 def _named(part: OfCurves, evidence: Evidence) -> Finding:
     """Decide a test of one curve of several, and name the curve."""
-    finding = _TESTS[type(part)](part, evidence)
+    finding = _part(part, evidence)
     curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
     return replace(finding, where=", ".join(filter(None, (curve, finding.where))))
 

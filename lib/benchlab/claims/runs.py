@@ -7,6 +7,7 @@ from functools import cache
 import polars as pl
 
 from benchlab.claims.words import listed
+from benchlab.gate import speed
 from benchlab.gate.similar import dissimilar
 from benchlab.raw.record import OUT_OF_MEMORY
 from benchlab.stats import Curve, Sample, Spread
@@ -59,6 +60,7 @@ class Runs:
         self.elsewhere = {name: Runs(rerun, name) for name in others if name != DEFAULT_ENVELOPE}
         self._outcomes = rerun.outcomes.filter(**within)
         self._dissimilar = dissimilar(rerun)
+        self._speeds = rerun.speeds
         self._other_versions = {
             engine: f"{spec.label} {version} for the article's {spec.in_article}"
             for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
@@ -128,6 +130,18 @@ class Runs:
             )
         ratios = both.with_columns((pl.col("above") / pl.col("below")).alias("ratio"))
         return self._by_concurrency(ratios, "ratio")
+
+    def require_one_speed(self, *several: Series) -> None:
+        """Check that the host was as fast in the workload of one curve as in that of another.
+
+        What is known of a dataset does not depend on a speed.
+
+        Raises:
+            NotTestable: it was faster in one.
+        """
+        measured = {one.workload for one in several if not OF_CLAIMS[one.metric].is_of_the_dataset}
+        if reason := speed.apart(self._speeds, measured):
+            raise NotTestable(reason)
 
     def require_whole(self, *several: Series) -> None:
         """Check that a run counts at all points of curves, since each of them may be the peak.

@@ -32,6 +32,7 @@ from benchlab.report import (
     findings,
     flame,
     gate,
+    hosts,
     intervention_charts,
     interventions,
     latencies,
@@ -50,7 +51,6 @@ from benchlab.report.paper.charts import Drawn
 from benchlab.store import Store, results
 from benchlab.store.results import POINT, Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
-from benchlab.study.roles import PRIMARY
 from benchlab.study.vocabulary import METRICS
 
 #: Column → its heading, where its name does not tell a reader enough.
@@ -184,7 +184,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
                 "subject": rerun.study.article.subject,
             },
             "clients": rerun.study.clients,
-            "host": host(rerun),
+            "host": hosts.first(rerun),
             "points": len(source.measured),
             "intervals": source.measured["tps_low"].count(),
             "gate": gate.summary(rerun),
@@ -203,6 +203,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
     made.tables = {
         "overview": points.overview(rerun),
         "not-counted": points.not_counted(rerun),
+        "hosts": hosts.table(rerun),
         "gate": gate.table(rerun),
         "noise": noise.table(rerun),
         # ratios of different sizes: three digits each, not the same decimals for all
@@ -283,24 +284,6 @@ def default(source: Source) -> Content:
     return made
 
 
-def host(rerun: Rerun) -> dict[str, Any]:
-    """Return the facts that the first counted run recorded of the server's host; memory in GiB.
-
-    If somebody else runs the server, they are those of a host of the load.
-    """
-    run_id = rerun.counted["run_id"][0]
-    facts, nodes = (rerun.store.table(name, run_id) for name in ("host", "node"))
-    primary = nodes.filter(role=PRIMARY)["node"].to_list()
-    of_server = facts.filter(pl.col("node").is_in(primary))
-    found = dict((facts if of_server.is_empty() else of_server).select("fact", "value").iter_rows())
-    return {
-        "cpu_model": found["cpu_model"],
-        "cores": int(found["cores"]),
-        "memory_gib": int(found["memory_bytes"]) / GIB,
-        "kernel": found["kernel"],
-    }
-
-
 def digits(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Write numbers with three significant digits each, from 100 on as whole numbers."""
 
@@ -375,7 +358,7 @@ def _reference(source: Source, made: Content) -> dict[str, str] | None:
     if not (shipped := source.shipped):
         return None
     made.tables["beside"] = _beside(source.rerun.study, points.points(shipped), source.measured)
-    return {"profile": shipped.profile, "cpu_model": host(shipped)["cpu_model"]}
+    return {"profile": shipped.profile, "cpu_model": hosts.first(shipped)["cpu_model"]}
 
 
 def _beside(study: Study, reference: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:

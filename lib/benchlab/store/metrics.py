@@ -56,10 +56,10 @@ _SAMPLED = """
 """
 
 #: Query for the time that the host of each node took for the same work before and after the load of
-#: each run: ``run_id``, ``node``, ``value`` in ns, ``cpu_model``.
+#: each run: ``run_id``, ``workload``, ``node``, ``value`` in ns, ``cpu_model``.
 SPEEDS = f"""
-    SELECT run_id, node, sample.value AS value, host.value AS cpu_model
-    FROM os_sample AS sample SEMI JOIN chosen USING (run_id)
+    SELECT run_id, workload, node, sample.value AS value, host.value AS cpu_model
+    FROM os_sample AS sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
     LEFT JOIN (FROM host WHERE fact = 'cpu_model') AS host USING (run_id, node)
     WHERE observer = '{speed.OBSERVER}' ORDER BY ALL
 """

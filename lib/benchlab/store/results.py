@@ -172,11 +172,15 @@ class Rerun:
 
     def _failed(self, runs: pl.DataFrame) -> pl.DataFrame:
         """Return the checks that runs failed, with that of the host's speed, which takes all runs."""
-        speeds = self.of_runs(metrics.SPEEDS, self.last.filter(status="ok"))
-        of_speed = uneven(speeds).join(runs, on="run_id", how="semi")
+        of_speed = uneven(self.speeds).join(runs, on="run_id", how="semi")
         return pl.concat([self.of_runs(_FAILED, runs), of_speed]).sort(
             "run_id", maintain_order=True
         )
+
+    @cached_property
+    def speeds(self) -> pl.DataFrame:
+        """How fast the hosts were around each last run that ended well; see ``metrics.SPEEDS``."""
+        return self.of_runs(metrics.SPEEDS, self.last.filter(status="ok"))
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
