@@ -41,6 +41,8 @@ function event(...)
   if now == looked then return false end
   looked = now -- each thread looks once a second
   local found = io.open(stop)
-  if found then found:close() end
-  return found ~= nil
+  if not found then return false end
+  found:close()
+  ffi.C.sb_event_stop((...)) -- sysbench counts an event only if its thread goes on
+  return true
 end
