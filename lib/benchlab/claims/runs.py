@@ -132,12 +132,12 @@ class Runs:
         return self._by_concurrency(ratios, "ratio")
 
     def require_one_speed(self, *several: Series) -> None:
-        """Check that the host was as fast in the workload of one curve as in that of another.
+        """Check that the hosts of the workloads of some curves are equally fast.
 
         What is known of a dataset does not depend on a speed.
 
         Raises:
-            NotTestable: it was faster in one.
+            NotTestable: one is faster than another.
         """
         measured = {one.workload for one in several if not OF_CLAIMS[one.metric].is_of_the_dataset}
         if reason := speed.apart(self._speeds, measured):

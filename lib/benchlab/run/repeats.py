@@ -36,7 +36,7 @@ _NOT_PASSED = """
 def to_repeat(repo: Repo, target: str, batches: Iterable[Batch], plan: Plan) -> list[Batch]:
     """Return batches of a plan with only the trials that are to be run once more.
 
-    The speed of the host is compared with that during all runs of a workload, as the gate does.
+    The speed of the host is compared with that during all runs of the plan, as the gate does.
     """
     planned = [trial.key for trial in plan.trials]
     with open_store(repo.store) as store:

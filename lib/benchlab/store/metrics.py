@@ -56,11 +56,12 @@ _SAMPLED = """
 """
 
 #: Query for the time that the host of each node took for the same work before and after the load of
-#: each run: ``run_id``, ``workload``, ``node``, ``value`` in ns, ``cpu_model``.
+#: each run: ``run_id``, ``workload``, ``node``, ``value`` in ns, ``cpu_model``, ``boot_id``.
 SPEEDS = f"""
-    SELECT run_id, workload, node, sample.value AS value, host.value AS cpu_model
+    SELECT run_id, workload, node, sample.value AS value, cpu.value AS cpu_model, boot.value AS boot_id
     FROM os_sample AS sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
-    LEFT JOIN (FROM host WHERE fact = 'cpu_model') AS host USING (run_id, node)
+    LEFT JOIN (FROM host WHERE fact = 'cpu_model') AS cpu USING (run_id, node)
+    LEFT JOIN (FROM host WHERE fact = 'boot_id') AS boot USING (run_id, node)
     WHERE observer = '{speed.OBSERVER}' ORDER BY ALL
 """
 
