@@ -75,6 +75,7 @@ _THRESHOLDS = {
     "writeback_s": steady.WRITEBACK_S,
     "similar_within": similar.WITHIN,
     "speed_within": speed.WITHIN,
+    "hosts_within": speed.ALIKE,
     "exhausted": EXHAUSTED,
     "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
     "most_foreign": checks.MOST_FOREIGN,

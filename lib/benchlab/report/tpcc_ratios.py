@@ -8,6 +8,7 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
+from benchlab.gate.speed import apart
 from benchlab.numbers import NOTHING, with_interval
 from benchlab.report import points, tpcc
 from benchlab.report.points import with_curve
@@ -39,12 +40,13 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
     """Return what each mechanism changes, as ratios with their 95 % intervals.
 
     Columns: ``curve``, ``mechanism`` (numerator : denominator), ``pacing``, ``terminals``, one column
-    per metric (``0.81 (0.74 to 0.89)``, without an interval if a point has one trial), ``gate passed``.
+    per metric (``0.81 (0.74 to 0.89)``, without an interval if a point has one trial), ``gate passed``
+    (by the runs of both, on hosts that are alike).
     """
     study = rerun.study
     rows = []
     for name, over, under in _pairs(study):
-        both = _points(rerun, over).join(_points(rerun, under), on=_CURVE, suffix=" under")
+        both = _both(rerun, over, under)
         ratios = {
             column: _ratios(rerun, both.select(_CURVE), metric, over, under)
             for metric, column in _METRICS.items()
@@ -58,7 +60,7 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
                     "pacing": tpcc.paced(tpcc.pacing(study, over)),
                     "terminals": row["concurrency"],
                     **{column: texts[place] for column, texts in ratios.items()},
-                    "gate passed": row["valid"] and row["valid under"],
+                    "gate passed": row["valid"],
                 }
             )
     text = ("engine", "variant", "mechanism", "pacing", *_METRICS.values())
@@ -88,11 +90,11 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
             text = _text(stats.median(sample), PER_WAREHOUSE[1]) if sample else NOTHING
             rows.append((*_point(row), most, text, row["valid"]))
         for other in tpcc.plain(study):
-            both = found.join(_points(rerun, other), on=_CURVE, suffix=" under")
+            both = _both(rerun, workload, other)
             over = tpcc.paced(tpcc.pacing(study, other))
             texts = _ratios(rerun, both.select(_CURVE), _PER_WAREHOUSE, workload, other)
             for row, text in zip(both.iter_rows(named=True), texts, strict=True):
-                rows.append((*_point(row), over, text, row["valid"] and row["valid under"]))
+                rows.append((*_point(row), over, text, row["valid"]))
     schema = {
         "engine": pl.String,
         "variant": pl.String,
@@ -156,6 +158,13 @@ def _pairs(study: Study) -> Iterator[tuple[str, str, str]]:
         if mechanism := _MECHANISMS.get(next(iter(added))):
             name, is_above = mechanism
             yield (name, more, less) if is_above else (name, less, more)
+
+
+def _both(rerun: Rerun, over: str, under: str) -> pl.DataFrame:
+    """Return the points that two workloads share: :data:`_CURVE`, ``valid`` (their ratio is)."""
+    alike = apart(rerun.speeds, (over, under)) is None
+    both = _points(rerun, over).join(_points(rerun, under), on=_CURVE, suffix=" under")
+    return both.select(*_CURVE, valid=pl.col("valid") & pl.col("valid under") & alike)
 
 
 def _points(rerun: Rerun, workload: str) -> pl.DataFrame:
