@@ -398,6 +398,20 @@ def test_a_point_of_which_every_run_failed_decides_nothing(judged, test, verdict
 
 
 @pytest.mark.parametrize(
+    "test", [{"test": "above", "at": "overall"}, {"test": "ratio", "at": "greatest", "value": 2}]
+)
+def test_a_point_that_only_one_side_was_to_have_does_not_matter(judged, test):
+    """Whether it failed or was not run."""
+    above, below = (
+        {at: values for at, values in curve.items() if at != 16} for curve in (HIGH, LOW)
+    )
+    test = {"of": ONE, "over": OTHER, **test}
+    failed = judged(test, {TUNED: HIGH, DEFAULT: below}, failed=AT_16)
+    not_run = judged(test, {TUNED: above, DEFAULT: below})
+    assert (failed.verdict, failed.reason) == (not_run.verdict, not_run.reason)
+
+
+@pytest.mark.parametrize(
     ("test", "kind"),
     [
         ({"test": "peak", "first": 64, "last": 64}, "peak"),
@@ -1009,6 +1023,33 @@ def test_what_holds_for_one_and_fails_for_another_depends_though_a_third_is_open
         judged(test | {"of": test["of"] | {"variant": ["tuned", "no_full_pages"]}}, runs).verdict
         == "inconclusive"
     )
+
+
+def test_two_of_which_one_holds_and_one_fails_depend_though_a_third_did_not_pass(judged):
+    test = {
+        "test": "limit",
+        "of": ONE | {"variant": ["no_full_pages", "tuned", "default"]},
+        "at": [64],
+        "least": 100,
+        "unit": "/s",
+        "take": "each",
+    }
+    runs = {TUNED: {16: around(200)}, DEFAULT: {16: around(50)}}
+    assert judged(test, runs).verdict == "depends"
+    assert judged(test, runs | {DEFAULT: {16: around(300)}}).verdict == "not testable here"
+
+
+def test_what_each_curve_is_compared_with_is_named_where_it_varies(judged):
+    runs = {TUNED: HIGH, DEFAULT: LOW}
+    test = {"test": "above", "of": ONE, "over": OTHER, "at": [64]}
+    assert " over " not in judged(test, runs).reason
+    several = test | {"over": OTHER | {"variant": ["default", "tuned"]}}
+    assert "tuned oltp_write_only over postgres " in judged(several, runs).reason
+
+
+def test_a_value_of_zero_is_never_above_a_limit(judged):
+    test = {"test": "limit", "of": ONE, "at": [64], "most": 450, "unit": "/s"}
+    assert judged(test, {TUNED: {16: [0.0, 100.0, 101.0]}}).verdict == "reproduced"
 
 
 def test_what_one_of_the_metrics_that_may_be_meant_turns_round_depends(checkout, judged):

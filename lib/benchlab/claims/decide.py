@@ -16,7 +16,7 @@ from benchlab.claims.evidence import Covered, Evidence
 from benchlab.claims.finding import OPPOSITE, Finding
 from benchlab.claims.runs import NotTestable
 from benchlab.observers.outcomes import UNDECIDED
-from benchlab.stats import Answer, Curve, Estimate
+from benchlab.stats import Answer, Curve, Estimate, Sample
 from benchlab.study.claims import (
     Above,
     Bound,
@@ -51,9 +51,7 @@ def decide(test: OfCurves, evidence: Evidence) -> Finding:
     """
     if len(test.parts) == 1:
         return _part(test.parts[0], evidence)
-    if test.take == "each":
-        return _each([_named(part, evidence) for part in test.parts])
-    return _every(test, evidence)
+    return (_each if test.take == "each" else _every)(test, evidence)
 
 
 def _every(test: OfCurves, evidence: Evidence) -> Finding:
@@ -67,9 +65,9 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
     missing: NotTestable | None = None
     for part in test.parts:
         try:
-            finding = _named(part, evidence)
+            finding = _named(test, part, evidence)
             if finding.answer is Answer.FAILS:
-                wider = _named(part, at_once)
+                wider = _named(test, part, at_once)
                 if wider.answer is not Answer.FAILS:
                     # open, as by the wider interval, which says how many trials would decide it
                     needed = wider.trials_needed
@@ -96,18 +94,30 @@ def _part(part: OfCurves, evidence: Evidence) -> Finding:
     return _TESTS[type(part)](part, evidence)
 
 
-def _named(part: OfCurves, evidence: Evidence) -> Finding:
-    """Decide a test of one curve of several, and name the curve."""
+def _named(test: OfCurves, part: OfCurves, evidence: Evidence) -> Finding:
+    """Decide a test of one curve of several, or one pair, and name what varies."""
     finding = _part(part, evidence)
     curve = f"{part.of} {part.of.metric}" if part.of.metric != _THROUGHPUT else f"{part.of}"
+    compared = {str(one.sides[-1]) for one in test.parts if one.of == part.of}
+    if len(compared) > 1:
+        curve = f"{curve} over {part.over}"
     return replace(finding, where=", ".join(filter(None, (curve, finding.where))))
 
 
-def _each(found: list[Finding]) -> Finding:
+def _each(test: OfCurves, evidence: Evidence) -> Finding:
     """Return the first finding with an opposite one; without any the first open one, or the first."""
+    found: list[Finding] = []
+    missing: NotTestable | None = None
+    for part in test.parts:
+        try:
+            found.append(_named(test, part, evidence))
+        except NotTestable as reason:
+            missing = missing or reason
     for one, other in combinations(found, 2):
         if {one.answer, other.answer} == OPPOSITE:
             return replace(one, opposite=f"{other.found} for {other.where}")
+    if missing:
+        raise missing
     return next((one for one in found if one.answer is Answer.OPEN), found[0])
 
 
@@ -331,6 +341,8 @@ def _of_values(
 ) -> Finding:
     """Decide a test of one curve's values, at every concurrency that it names."""
     curve = evidence.runs.curve(test.of)
+    if isinstance(test, Limit) and test.most is not None:
+        curve = {at: _without_zeros(sample) for at, sample in curve.items()}
     if test.at == "peak":
         covered = Covered([_highest(test.of, evidence, curve)])
     else:
@@ -351,6 +363,12 @@ def _of_values(
     needed = _most_trials(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
     finding = Finding(decision.answer, found, number, where, needed)
     return finding.within(covered, decision.at)
+
+
+def _without_zeros(sample: Sample) -> Sample:
+    """Count zeros as the least positive value: they are as far below a limit, and have a logarithm."""
+    least = min(filter(None, sample), default=0)
+    return Sample([value or least for value in sample], sample.prior, sample.is_exact)
 
 
 def _share(test: Share, evidence: Evidence) -> Finding:

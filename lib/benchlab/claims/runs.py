@@ -144,22 +144,25 @@ class Runs:
             raise NotTestable(reason)
 
     def require_whole(self, *several: Series) -> None:
-        """Check that a run counts at all points of curves, since each of them may be the peak.
+        """Check that a run counts at all points of a curve, since each of them may be the peak.
+
+        Args:
+            several: the curve, or the two of which the ratio is a curve.
 
         Raises:
             NotTestable: at one none counts.
         """
-        for series in several:
-            if reasons := self.not_counted(series):
-                at = max(reasons)
-                raise NotTestable(
-                    f"{series}: any point may be the peak, and {at:,} clients {reasons[at]}"
-                )
+        if reasons := self.not_counted(*several):
+            at, curves = max(reasons), " over ".join(map(str, several))
+            raise NotTestable(
+                f"{curves}: any point may be the peak, and {at:,} clients {reasons[at]}"
+            )
 
     def not_counted(self, *several: Series, bound: bool = False) -> dict[int, str]:
         """Return our concurrencies at which curves were run and no run counts → the reason.
 
-        The reason continues a sentence about the clients: *did not pass the gate: …*.
+        Of several curves these are only concurrencies at which all were run. The reason continues a
+        sentence about the clients: *did not pass the gate: …*.
 
         Args:
             several: curves. A metric of the dataset is known without its clients, and single writes
@@ -187,7 +190,16 @@ class Runs:
             for at, reason in reasons:
                 if at not in counted["concurrency"]:
                     found.setdefault(at, reason)
-        return dict(sorted(found.items()))
+        by_all = set.intersection(*map(self._clients, several))
+        return {at: found[at] for at in sorted(found) if at in by_all}
+
+    def _clients(self, series: Series) -> set[int]:
+        """Return the concurrencies at which a curve was run, however the runs ended."""
+        return {
+            at
+            for runs in (self._ok, self._not_ok)
+            for at in runs.filter(**_key(series))["concurrency"]
+        }
 
     def _failed_gate(self, series: Series) -> dict[int, str]:
         """Return the concurrencies at which runs ended well and none passed the gate → the reason."""
