@@ -430,3 +430,14 @@ def test_a_stage_that_cannot_be_ended_is_an_error():
     until.line(0, b"1 10")
     with pytest.raises(OSError, match="no such process"):
         until.finish()
+
+
+def test_a_run_in_which_nothing_ended_is_not_steady():
+    assert unsteady([0.0] * 20, **READS) == "no transaction ended in 20 s"
+
+
+@pytest.mark.parametrize(("tps", "enough"), [(3.0, False), (4.0, True)])
+def test_a_run_of_few_transactions_goes_on(tps, enough):
+    """30 s are too few for 100 of them, or enough."""
+    assert steady.unsteady([tps] * 30, **READS) is None
+    assert steady.may_end([tps] * 30, **READS) is enough
