@@ -30,7 +30,7 @@ from pydantic import (
 
 from benchlab.engines.plans import Access
 from benchlab.engines.waits import Wait
-from benchlab.errors import EngineError
+from benchlab.errors import DatasetError, EngineError
 from benchlab.study import Dataset, Scalar
 from benchlab.study.roles import PRIMARY
 
@@ -527,6 +527,18 @@ class MySQLProtocol(Engine):
         # the rows that it left out, too
         if taken != len(rows):
             raise EngineError(f"{self.name}: {table} took {taken} of {len(rows)} rows")
+
+
+def require_sysbench(dataset: Dataset) -> None:
+    """Check that a dataset has sysbench's tables, whose names and columns a prewarm needs to know.
+
+    Raises:
+        DatasetError: it has others.
+    """
+    if dataset.kind != "sysbench_oltp":
+        raise DatasetError(
+            f"this engine prewarms the tables of sysbench only, not of {dataset.kind}"
+        )
 
 
 def _lines(rows: pl.DataFrame) -> bytes:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages, require_sysbench
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
@@ -166,6 +166,7 @@ class OceanBase(MySQLProtocol):
 
         A scan would be faster, but leaves nothing in the block cache.
         """
+        require_sysbench(dataset)
         ids = ",".join(map(str, range(1, dataset.rows_per_table + 1, _ROWS_PER_BLOCK)))
         for number in range(1, dataset.tables + 1):
             self.query(f"SELECT COUNT(c) FROM sbtest{number} WHERE id IN ({ids})")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pymysql
 
-from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages
+from benchlab.engines.base import Ask, EngineSetting, MySQLProtocol, Pages, require_sysbench
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
 from benchlab.study import Dataset, Scalar
@@ -358,6 +358,7 @@ class TiDB(MySQLProtocol):
 
     def prewarm(self, dataset: Dataset) -> None:
         """See :meth:`Engine.prewarm`: a scan of every table and of its index on k."""
+        require_sysbench(dataset)
         for number in range(1, dataset.tables + 1):
             self.query(f"SELECT COUNT(c), COUNT(pad) FROM sbtest{number}")
             self.query(f"SELECT SUM(k) FROM sbtest{number} USE INDEX (k_{number})")

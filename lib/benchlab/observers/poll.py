@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _STOP_TIMEOUT_S = 15
 
+#: Of the server, of the way to it, or an answer that is not of the expected form.
+_PROBLEMS = (BenchlabError, ArithmeticError, LookupError, TypeError, ValueError)
 
 AnswerT = TypeVar("AnswerT")
 
@@ -59,8 +61,8 @@ class Poll:
                         self.latest = self._read(ask)
                         self._keep(**self.latest)
                         self._stopping.wait(self._until_next(begin))
-            except BenchlabError as error:  # of the server, or of the way to it
-                self._keep(error=str(error))
+            except _PROBLEMS as error:
+                self._keep(error=str(error) or type(error).__name__)
                 self._stopping.wait(self._until_next(begin))
 
     def _until_next(self, begin: float) -> float:

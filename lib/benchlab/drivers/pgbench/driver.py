@@ -171,6 +171,8 @@ class Pgbench(Driver):
                 f"pgbench: the log has {counted[0]} transactions and {counted[1]} that failed,"
                 f" pgbench counted {results['transactions']:.0f} and {results['failed']:.0f}"
             )
+        if not counted[0]:
+            raise ParseError("pgbench: no transaction ended well")
         totals = Totals(
             transactions=counted[0],
             errors=counted[1],

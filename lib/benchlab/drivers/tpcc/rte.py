@@ -68,8 +68,9 @@ from benchlab.workloads.tpcc.rules import C_ID_A, C_LAST_A, OL_I_ID_A, Constants
 _LAST_ANSWERS_S = max(limits.RESPONSE.values())
 _CHECK_S = 0.05
 
-#: Longest time that an application server takes to start: it fills its pool before it listens.
-_START_S = 60
+#: Longest time that an application server takes to start. It first fills its pool, which may take a
+#: minute.
+_START_S = 75
 
 #: Connections that are opened at the same time.
 _CONNECTING = 100

@@ -209,20 +209,25 @@ class MySQLDatabase(Database):
     async def open(self) -> None:
         """See :meth:`Database.open`."""
         try:
-            self._pool = await aiomysql.create_pool(
-                minsize=1,  # with more, the first request after a loss would wait for all of them
-                maxsize=self._size,
-                host=self._address.host,
-                port=self._address.port,
-                user=self._address.user,
-                password=self._address.password,
-                db=self._address.database,
-                charset="utf8mb4",
-                autocommit=True,
-                init_command=f"SET SESSION TRANSACTION ISOLATION LEVEL {self._level}",
-                connect_timeout=_CONNECT_S,
-            )
-            taken = [await self._pool.acquire() for _ in range(self._size)]
+            async with asyncio.timeout(_FILL_S):
+                self._pool = await aiomysql.create_pool(
+                    minsize=1,  # with more, the first request after a loss would wait for all of them
+                    maxsize=self._size,
+                    host=self._address.host,
+                    port=self._address.port,
+                    user=self._address.user,
+                    password=self._address.password,
+                    db=self._address.database,
+                    charset="utf8mb4",
+                    autocommit=True,
+                    init_command=f"SET SESSION TRANSACTION ISOLATION LEVEL {self._level}",
+                    connect_timeout=_CONNECT_S,
+                )
+                taken = [await self._pool.acquire() for _ in range(self._size)]
+        except TimeoutError:
+            raise EngineError(
+                f"{self._address}: no {self._size} connections within {_FILL_S} s"
+            ) from None
         except (pymysql.MySQLError, OSError) as error:
             raise EngineError(f"{self._address}: {_line(error)}") from error
         for connection in taken:

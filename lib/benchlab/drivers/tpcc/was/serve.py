@@ -82,10 +82,10 @@ def serve(options: Options, address: Address | None) -> None:
     """
     _allow_many_sockets()
     with (
-        _listen(options) as listening,
+        _bound(options) as bound,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(options, address, listening))
+        runner.run(_serve(options, address, bound))
 
 
 def _allow_many_sockets() -> None:
@@ -94,11 +94,14 @@ def _allow_many_sockets() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _listen(options: Options) -> socket.socket:
-    """Return the socket; connections wait until they are served."""
+def _bound(options: Options) -> socket.socket:
+    """Return a socket that does not listen yet: terminals begin as soon as it does."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return socket.create_server((options.host, options.port), backlog=_BACKLOG)
+        bound.bind((options.host, options.port))
     except OSError as error:
+        bound.close()
         said = os.strerror(error.errno) if error.errno > 0 else error.strerror
         raise BenchlabError(f"cannot listen on {options.host}:{options.port}: {said}") from error
 
@@ -134,8 +137,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _serve(options: Options, address: Address | None, listening: socket.socket) -> None:
-    host, port = listening.getsockname()
+async def _serve(options: Options, address: Address | None, bound: socket.socket) -> None:
+    host, port = bound.getsockname()
 
     def say_ready() -> None:
         print(f"ready {time.time():.6f} http://{host}:{port}", flush=True)
@@ -155,7 +158,7 @@ async def _serve(options: Options, address: Address | None, listening: socket.so
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_ANSWERS_S,
         )
-        await _Server(config, say_ready, options.until_left).serve([listening])
+        await _Server(config, say_ready, options.until_left).serve([bound])
 
 
 @asynccontextmanager
