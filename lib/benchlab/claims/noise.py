@@ -23,7 +23,7 @@ _SCHEMA = {
 
 
 def table(rerun: Rerun) -> pl.DataFrame:
-    """Return the noise of every curve that has a point with at least two trials.
+    """Return the noise of every curve that has a point with at least two trials that passed the gate.
 
     Columns: engine, variant, workload, ``pairs`` (number of pairs of runs of the same point),
     ``noise`` (bound of the ratio of two such runs in 95 % of cases) with its interval ``low`` to
@@ -31,7 +31,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     between them in 80 % of cases).
     """
     rows = []
-    main = rerun.metrics.sort("concurrency", "trial")
+    main = rerun.metrics.filter("valid").sort("concurrency", "trial")
     key = ["engine", "variant", "workload"]
     for names, runs in main.sort(key, maintain_order=True).group_by(key, maintain_order=True):
         points = runs.group_by("envelope", "concurrency", maintain_order=True).agg("tps")

@@ -242,7 +242,7 @@ _STAYS = """
 """
 
 # Each write lease: how long it lasted, and the throughput in it and in the time after it in which the
-# cache may be read again, in % of the last such time before it.
+# cache may be read again, in % of the last such time before it. Each such time comes after one lease.
 _WRITE_LEASES = f"""
     SELECT run_id, table_name, begin_s, end_s, end_s - begin_s AS write_lease_s,
         100 * tps / tps_before AS reads_in_write_lease_percent,
@@ -253,9 +253,13 @@ _WRITE_LEASES = f"""
                 of_table ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS tps_before,
             first_value(tps_read IGNORE NULLS) OVER (
-                of_table ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+                PARTITION BY run_id, table_name, leases ORDER BY begin_s
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
             ) AS tps_after
-        FROM ({_STAYS}) WINDOW of_table AS (PARTITION BY run_id, table_name ORDER BY begin_s)
+        FROM (
+            SELECT *, count(*) FILTER (state = 'WRITE') OVER of_table AS leases
+            FROM ({_STAYS}) WINDOW of_table AS (PARTITION BY run_id, table_name ORDER BY begin_s)
+        ) WINDOW of_table AS (PARTITION BY run_id, table_name ORDER BY begin_s)
     ) WHERE state = 'WRITE'
 """
 
