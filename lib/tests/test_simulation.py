@@ -116,7 +116,7 @@ def test_runs_may_be_as_short_and_as_long_as_the_profile_has_them():
 
 def test_a_rule_that_stops_on_luck_is_seen_to_be_biased(monkeypatch):
     def lucky(tps, *_):
-        return None if tps.mean() > 1.05 else "not lucky yet"
+        return None if tps.mean() > 1.05 * stopping.LEVEL_TPS else "not lucky yet"
 
     monkeypatch.setattr(steady, "unsteady", lucky)
     (one,) = stopping.stopping("level, parts counted", 0.2, 0.8, runs=60).to_dicts()

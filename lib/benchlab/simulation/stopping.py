@@ -29,6 +29,9 @@ VARIATIONS, DEPENDENCES = (0.05, 0.2, 0.4), (0.0, 0.4, 0.8)
 #: recorded runs a cycle can hardly be distinguished from noise. A bias grows with the share.
 CYCLE_S, WORK, DIP = (10, 40), 1 / 3, 0.4
 
+#: Transactions per second, so many that their number does not keep a run from ending.
+LEVEL_TPS = 1000
+
 #: Relative change of the level in the time of a case, up or down; and the change in the measured part
 #: above which a run should not pass.
 DRIFT, TOO_FAR = 0.2, 0.1
@@ -115,7 +118,7 @@ def _run(
     def seen(end: int) -> tuple[np.ndarray, bool, float, float]:
         counts = (phase, phase + end / cycle_s)
         cycles = steady.cycles_between(*(counts if case.counts_parts else map(floor, counts)))
-        return tps[:end], True, cycles, steady.WRITEBACK_S
+        return LEVEL_TPS * tps[:end], True, cycles, steady.WRITEBACK_S
 
     early = range(SHORTEST_S, LONGEST_S) if case.ends_early else ()
     measured = next((end for end in early if steady.may_end(*seen(end))), LONGEST_S)

@@ -104,6 +104,7 @@ def _bound(options: Options) -> socket.socket:
         bound.close()
         said = os.strerror(error.errno) if error.errno > 0 else error.strerror
         raise BenchlabError(f"cannot listen on {options.host}:{options.port}: {said}") from error
+    return bound
 
 
 class _Server(uvicorn.Server):
