@@ -1006,15 +1006,12 @@ def test_several_metrics_are_compared_one_by_one(checkout, judged):
     assert one.reason.startswith("postgres tuned oltp_write_only latency_mean_us, ")
 
 
+#: Test of several curves, of which the article may mean any.
+EACH_AT_LEAST_100 = {"test": "limit", "at": [64], "least": 100, "unit": "/s", "take": "each"}
+
+
 def test_what_holds_for_one_and_fails_for_another_depends_though_a_third_is_open(judged):
-    test = {
-        "test": "limit",
-        "of": ONE | {"variant": ["tuned", "no_full_pages", "default"]},
-        "at": [64],
-        "least": 100,
-        "unit": "/s",
-        "take": "each",
-    }
+    test = EACH_AT_LEAST_100 | {"of": ONE | {"variant": ["tuned", "no_full_pages", "default"]}}
     third = (TUNED[0], "no_full_pages", TUNED[2])
     runs = {TUNED: {16: around(200)}, third: {16: [100.0]}, DEFAULT: {16: around(50)}}
     assert judged(test, runs).verdict == "depends"
@@ -1026,14 +1023,7 @@ def test_what_holds_for_one_and_fails_for_another_depends_though_a_third_is_open
 
 
 def test_two_of_which_one_holds_and_one_fails_depend_though_a_third_did_not_pass(judged):
-    test = {
-        "test": "limit",
-        "of": ONE | {"variant": ["no_full_pages", "tuned", "default"]},
-        "at": [64],
-        "least": 100,
-        "unit": "/s",
-        "take": "each",
-    }
+    test = EACH_AT_LEAST_100 | {"of": ONE | {"variant": ["no_full_pages", "tuned", "default"]}}
     runs = {TUNED: {16: around(200)}, DEFAULT: {16: around(50)}}
     assert judged(test, runs).verdict == "depends"
     assert judged(test, runs | {DEFAULT: {16: around(300)}}).verdict == "not testable here"

@@ -61,23 +61,20 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
     there are curves, so it must fail with an interval that holds for all of them at once.
     """
     at_once = evidence.with_confidence(1 - (1 - evidence.confidence) / len(test.parts))
-    found: list[Finding] = []
-    missing: NotTestable | None = None
-    for part in test.parts:
-        try:
-            finding = _named(test, part, evidence)
-            if finding.answer is Answer.FAILS:
-                wider = _named(test, part, at_once)
-                if wider.answer is not Answer.FAILS:
-                    # open, as by the wider interval, which says how many trials would decide it
-                    needed = wider.trials_needed
-                    finding = replace(
-                        finding, answer=Answer.OPEN, trials_needed=needed, fails_at=frozenset()
-                    )
-        except NotTestable as reason:
-            missing = missing or reason
-        else:
-            found.append(finding)
+
+    def decided(part: OfCurves) -> Finding:
+        finding = _named(test, part, evidence)
+        if finding.answer is Answer.FAILS:
+            wider = _named(test, part, at_once)
+            if wider.answer is not Answer.FAILS:
+                # open, as by the wider interval, which says how many trials would decide it
+                needed = wider.trials_needed
+                finding = replace(
+                    finding, answer=Answer.OPEN, trials_needed=needed, fails_at=frozenset()
+                )
+        return finding
+
+    found, missing = _of_parts(test, decided)
     if missing and not any(one.answer is Answer.FAILS for one in found):
         raise missing
     # among equal answers the one least in favour of the claim
@@ -86,6 +83,20 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
         return least
     needed = _most_trials(one.trials_needed for one in found if one.answer is Answer.OPEN)
     return replace(least, trials_needed=needed)
+
+
+def _of_parts(
+    test: OfCurves, decided: Callable[[OfCurves], Finding]
+) -> tuple[list[Finding], NotTestable | None]:
+    """Return the findings on the parts that are testable, and why the first other one is not."""
+    found: list[Finding] = []
+    missing: NotTestable | None = None
+    for part in test.parts:
+        try:
+            found.append(decided(part))
+        except NotTestable as reason:
+            missing = missing or reason
+    return found, missing
 
 
 def _part(part: OfCurves, evidence: Evidence) -> Finding:
@@ -106,13 +117,7 @@ def _named(test: OfCurves, part: OfCurves, evidence: Evidence) -> Finding:
 
 def _each(test: OfCurves, evidence: Evidence) -> Finding:
     """Return the first finding with an opposite one; without any the first open one, or the first."""
-    found: list[Finding] = []
-    missing: NotTestable | None = None
-    for part in test.parts:
-        try:
-            found.append(_named(test, part, evidence))
-        except NotTestable as reason:
-            missing = missing or reason
+    found, missing = _of_parts(test, lambda part: _named(test, part, evidence))
     for one, other in combinations(found, 2):
         if {one.answer, other.answer} == OPPOSITE:
             return replace(one, opposite=f"{other.found} for {other.where}")

@@ -60,7 +60,6 @@ class Runs:
         self.elsewhere = {name: Runs(rerun, name) for name in others if name != DEFAULT_ENVELOPE}
         self._outcomes = rerun.outcomes.filter(**within)
         self._dissimilar = dissimilar(rerun)
-        self._speeds = rerun.speeds
         self._other_versions = {
             engine: f"{spec.label} {version} for the article's {spec.in_article}"
             for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
@@ -77,6 +76,7 @@ class Runs:
         self.curve, self.relative = cache(self.curve), cache(self.relative)
         self.bound, self.not_counted = cache(self.bound), cache(self.not_counted)
         self._spreads = cache(self._spreads)
+        self._apart = cache(lambda workloads: speed.apart(rerun.speeds, workloads))
 
     @property
     def is_of_the_instance_type(self) -> bool:
@@ -139,8 +139,10 @@ class Runs:
         Raises:
             NotTestable: one is faster than another.
         """
-        measured = {one.workload for one in several if not OF_CLAIMS[one.metric].is_of_the_dataset}
-        if reason := speed.apart(self._speeds, measured):
+        measured = frozenset(
+            one.workload for one in several if not OF_CLAIMS[one.metric].is_of_the_dataset
+        )
+        if reason := self._apart(measured):
             raise NotTestable(reason)
 
     def require_whole(self, *several: Series) -> None:
