@@ -288,6 +288,14 @@ def test_a_failure_begins_with_the_service_that_died(
     assert run.explained("it failed") == explained.replace("E ", f"{engine} ")
 
 
+def test_a_service_that_is_still_ending_has_died(under_way):
+    run = under_way()
+    run.services = {"a": ONE}
+    lives, died = {"services": ONE, "ended": {}}, {"services": {}, "ended": {"server": []}}
+    run.session.status = Mock(side_effect=[lives, lives, died])
+    assert run.explained("it failed") == f"{run.trial.point.engine} died: it failed"
+
+
 def test_a_failure_is_told_as_it_is_if_the_host_is_gone_too(under_way):
     run = under_way()
     run.services = {"a": ONE}

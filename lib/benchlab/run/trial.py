@@ -49,6 +49,11 @@ from benchlab.workloads.base import Tables
 #: took up to 10 s to reach full speed (a recursive query on 10 to 80 connections, on 2 cores).
 CONNECTIONS_S = 10
 
+#: Seconds in which a killed service ends. Its connections close first: a load ended up to 13 ms before
+#: PostgreSQL's main process (SIGKILL, idle on 2 cores).
+_DYING_S = 2.0
+_DYING_POLL_S = 0.05
+
 #: Last lines of a dead service's log that a run's error has.
 _LAST_LINES = 3
 
@@ -387,8 +392,10 @@ class _Run:
 
         A load generator may crash on a lost connection without a word, or wait in vain.
         """
+        finish = time.monotonic() + _DYING_S
         try:
-            lost = self._server_lost()
+            while (lost := self._server_lost()) is None and time.monotonic() < finish:
+                time.sleep(_DYING_POLL_S)
         except BenchlabError:  # its host is gone, too
             return failure
         if lost is None:
