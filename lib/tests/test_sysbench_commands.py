@@ -4,6 +4,7 @@ import pytest
 from benchlab import study
 from benchlab.drivers.sysbench import driver as sysbench
 from benchlab.engines import ENGINES, Endpoint
+from benchlab.errors import EngineError
 from benchlab.study import DatasetModel, Workload
 from benchlab.workloads import tables_of
 from benchlab.workloads.spec_tree import query
@@ -144,5 +145,21 @@ def test_the_password_is_in_no_process_list(engine, spec):
     ):
         assert not any("password" in word or PASSWORD in word for word in command)
         assert "--config-file=/dev/stdin" in command
-    expected = f"{PROTOCOLS[engine.protocol]}-password={PASSWORD}\n"
+    expected = f"{PROTOCOLS[engine.protocol]}-password='{PASSWORD}'\n"
     assert sysbench.config_file(engine).decode() == expected
+
+
+@pytest.mark.parametrize("password", ["it's, so", 'a "b"', "a,b #c", ""])
+def test_a_password_is_quoted_by_what_it_does_not_contain(password):
+    engine = ENGINES["postgres"](Endpoint(host="192.0.2.1", port=1, user="a", password=password))
+    _, _, value = sysbench.config_file(engine).decode().removesuffix("\n").partition("=")
+    quote = value[0]
+    assert value == f"{quote}{password}{quote}"
+    assert quote in "'\"" and quote not in password
+
+
+@pytest.mark.parametrize("password", ["""both ' and \"""", "two\nlines"])
+def test_a_password_that_sysbench_cannot_read_is_refused(password):
+    engine = ENGINES["postgres"](Endpoint(host="192.0.2.1", port=1, user="a", password=password))
+    with pytest.raises(EngineError, match="sysbench cannot be given a password"):
+        sysbench.config_file(engine)

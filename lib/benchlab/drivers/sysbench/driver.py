@@ -30,6 +30,7 @@ from benchlab.drivers.base import (
 from benchlab.drivers.sysbench import output
 from benchlab.engines import Engine
 from benchlab.engines.base import MySQLProtocol
+from benchlab.errors import EngineError
 from benchlab.raw import text
 from benchlab.study import Scalar, Workload
 
@@ -307,8 +308,21 @@ def run(
 
 
 def config_file(engine: Engine) -> bytes:
-    """Content of the configuration file with the password."""
-    return f"{_PROTOCOLS[engine.protocol]}-password={engine.endpoint.password}\n".encode()
+    """Return the content of the configuration file with the password.
+
+    sysbench ends a value at a comma or a space unless it is quoted, and knows no escapes (sb_options.c,
+    ``read_config``).
+
+    Raises:
+        EngineError: the password cannot be quoted.
+    """
+    password = engine.endpoint.password
+    quote = next((one for one in "'\"" if one not in password), None)
+    if quote is None or "\n" in password:
+        raise EngineError(
+            f"{engine.name}: sysbench cannot be given a password of several lines or with both quotes"
+        )
+    return f"{_PROTOCOLS[engine.protocol]}-password={quote}{password}{quote}\n".encode()
 
 
 def _connection(engine: Engine) -> dict[str, Scalar]:
