@@ -54,7 +54,7 @@ def intervals(rerun: Rerun, trials: int, reruns: int = RERUNS) -> pl.DataFrame:
         reruns: number of simulated reruns.
     """
     random = np.random.default_rng([SEED, trials])
-    points = results.trials(rerun.metrics, "tps").filter(pl.col("tps").list.len() > 1)
+    points = _trials(rerun, "tps").filter(pl.col("tps").list.len() > 1)
     points = _with_deviations(points, "tps")
     deviations = points["tps deviation"].to_numpy()
     engines = points["engine"].to_list()
@@ -296,13 +296,19 @@ def _truth(rerun: Rerun, has_effects: bool) -> pl.DataFrame:
     """
     truth = rerun.metrics
     for name in METRICS:
-        points = _with_deviations(results.trials(rerun.metrics, name), name).select(
+        points = _with_deviations(_trials(rerun, name), name).select(
             *POINT,
             (pl.col(name).list.median() if has_effects else pl.lit(1.0)).alias(f"{name} true"),
             f"{name} deviation",
         )
         truth = truth.join(points, on=POINT, how="left", maintain_order="left")
     return truth
+
+
+def _trials(rerun: Rerun, metric: str) -> pl.DataFrame:
+    """Return the values of a metric by point, of the runs that verdicts use."""
+    runs = rerun.metrics if METRICS[metric].is_of_the_dataset else rerun.metrics.filter("valid")
+    return results.trials(runs, metric)
 
 
 def _with_deviations(points: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -342,7 +348,8 @@ def _drawn(
     found = truth
     if trials:
         numbers = pl.DataFrame({"trial": range(1, trials + 1)}, schema={"trial": pl.Int32})
-        one_each = found.unique(POINT, keep="first", maintain_order=True).drop("trial")
+        passed_first = found.sort("valid", descending=True, maintain_order=True)
+        one_each = passed_first.unique(POINT, keep="first", maintain_order=True).drop("trial")
         found = one_each.join(numbers, how="cross").select(found.columns)
     noise = random.normal(size=(len(METRICS), found.height))
     found = found.with_columns(
