@@ -65,6 +65,19 @@ def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout
     assert "PostgreSQL" not in chart
 
 
+@pytest.mark.parametrize(("high", "top"), [(120.0, None), (900.0, 120.0)])
+def test_an_interval_far_above_all_points_is_cut_and_marked(measured, checkout, high, top):
+    store = measured({DEFAULT: {1: [50.0]}, TUNED: {1: [60.0]}})
+    wide = pl.when(pl.col("tps") == 50).then(high).alias("tps_high")
+    found = points.points(rerun(store)).with_columns(wide, tps_low=20.0)
+    spec = study.load(checkout, STUDY)
+    lines = charts.throughput(spec, found, "oltp_write_only").to_dict()["vconcat"][0]
+    marks = [one for one in lines["layer"] if one["mark"].get("shape") == "triangle-up"]
+    assert [one["encoding"]["y"]["datum"] for one in marks] == ([] if top is None else [top])
+    domain = lines["layer"][0]["encoding"]["y"]["scale"].get("domain")
+    assert domain == (None if top is None else [0, top])
+
+
 def test_a_point_is_the_median_of_the_trials_that_count(measured):
     store = measured({DEFAULT: {1: [50.0], 4: [300.0, 100.0, 110.0], 16: [7.0, None, 9.0]}})
     found = points.points(rerun(store)).rows_by_key("concurrency", named=True, unique=True)

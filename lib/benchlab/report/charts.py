@@ -12,6 +12,10 @@ from benchlab.study import Study
 _WIDTH, _HEIGHT = 560, 260
 _SMALL_WIDTH = 250
 
+#: The axis of throughput ends at this many times the highest point if intervals reach further: an
+#: interval of two trials may be many times as long as the curves are high.
+_HEADROOM = 2
+
 #: Pixels between the points of two curves at one concurrency.
 _DODGE = 4
 
@@ -66,6 +70,8 @@ def throughput(
     study: Study, points: pl.DataFrame, workload: str, variants: list[str] | None = None
 ) -> alt.VConcatChart:
     """Throughput against clients, one curve per engine and variant, with 95 % intervals.
+
+    A triangle marks an interval that goes on beyond the axis.
 
     Args:
         study: whose labels and styles the curves have.
@@ -124,9 +130,15 @@ def _throughput_lines(
     study: Study, shown: pl.DataFrame, legend: alt.Legend | None = None
 ) -> alt.LayerChart:
     clients, interval = study.clients, ("tps_low", "tps_high")
-    base = alt.Chart(shown).encode(
+    top = _HEADROOM * (shown["tps"].max() or 0)
+    is_cut = pl.col("tps_high") > top
+    cut = shown.filter(is_cut)
+    scale = alt.Scale(zero=True) if cut.is_empty() else alt.Scale(domain=[0, top], nice=False)
+    # cut here: the ids of a chart's clip paths differ from build to build
+    drawn = shown.with_columns(pl.when(is_cut).then(top).otherwise("tps_high").alias("drawn_high"))
+    base = alt.Chart(drawn).encode(
         x=concurrency(shown["concurrency"], clients, "at"),
-        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True)),
+        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=scale),
         tooltip=[
             *estimate_tooltips(clients, "tps", interval, ",.0f"),
             alt.Tooltip("binding:N", title="bound by"),
@@ -135,7 +147,12 @@ def _throughput_lines(
         ],
     )
     styles, crossed = theme.styles_of(study, shown), not shown["valid"].all()
-    return theme.curves(base, styles, interval=interval, legend=legend, crossed=crossed)
+    ends = ("tps_low", "drawn_high")
+    curves = theme.curves(base, styles, interval=ends, legend=legend, crossed=crossed)
+    if cut.is_empty():
+        return curves
+    goes_on = base.mark_point(shape="triangle-up", filled=True, size=50, color="#333333")
+    return curves + goes_on.properties(data=cut).encode(y=alt.datum(top))
 
 
 def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
