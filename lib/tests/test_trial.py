@@ -292,7 +292,7 @@ def test_a_service_that_is_still_ending_has_died(under_way):
     run = under_way()
     run.services = {"a": ONE}
     lives, died = {"services": ONE, "ended": {}}, {"services": {}, "ended": {"server": []}}
-    run.session.status = Mock(side_effect=[lives, lives, died])
+    run.session.status = Mock(side_effect=[lives, lives, died, died])
     assert run.explained("it failed") == f"{run.trial.point.engine} died: it failed"
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from benchlab import drivers
+from benchlab.agent.system import wait_until
 from benchlab.drivers.base import Driver, Job, Phase, Stage
 from benchlab.engines import without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
@@ -52,7 +53,6 @@ CONNECTIONS_S = 10
 #: Seconds in which a killed service ends. Its connections close first: a load ended up to 13 ms before
 #: PostgreSQL's main process (SIGKILL, idle on 2 cores).
 _DYING_S = 2.0
-_DYING_POLL_S = 0.05
 
 #: Last lines of a dead service's log that a run's error has.
 _LAST_LINES = 3
@@ -392,10 +392,9 @@ class _Run:
 
         A load generator may crash on a lost connection without a word, or wait in vain.
         """
-        finish = time.monotonic() + _DYING_S
         try:
-            while (lost := self._server_lost()) is None and time.monotonic() < finish:
-                time.sleep(_DYING_POLL_S)
+            wait_until(lambda: self._server_lost() is not None, _DYING_S)
+            lost = self._server_lost()
         except BenchlabError:  # its host is gone, too
             return failure
         if lost is None:
