@@ -348,8 +348,7 @@ def _drawn(
     found = truth
     if trials:
         numbers = pl.DataFrame({"trial": range(1, trials + 1)}, schema={"trial": pl.Int32})
-        passed_first = found.sort("valid", descending=True, maintain_order=True)
-        one_each = passed_first.unique(POINT, keep="first", maintain_order=True).drop("trial")
+        one_each = found.unique(POINT, keep="first", maintain_order=True).drop("trial")
         found = one_each.join(numbers, how="cross").select(found.columns)
     noise = random.normal(size=(len(METRICS), found.height))
     found = found.with_columns(
