@@ -55,6 +55,16 @@ def test_equal_trials_are_exact_only_if_they_cannot_differ():
     assert not stats.ratio(measured, equal).is_exact
 
 
+def test_equal_trials_that_could_differ_have_no_interval():
+    equal, other = [2.0, 2.0], [1.0, 1.1]
+    for found in (stats.median(equal), stats.ratio(equal, other), stats.mean_ratio([other], [equal])):
+        assert (found.low, found.high) == (None, None)
+    known = stats.Sample(equal, stats.Spread(0.01, 2))
+    assert stats.median(known).low < 2 < stats.median(known).high
+    exact = stats.Sample(equal, None, is_exact=True)
+    assert stats.ratio(other, exact).low == pytest.approx(stats.median(other).low / 2)
+
+
 def test_what_holds_everywhere_is_by_chance_if_it_is_anywhere():
     exact, chance = Estimate(2, 2, 2, 2, is_exact=True), Estimate(3, 2.5, 3.5, 2)
     numbers = {1: exact, 4: chance, 16: exact}

@@ -49,7 +49,8 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Median with its interval.
 
     Args:
-        values: one per trial, n ≥ 1. A zero leaves no interval: it has no logarithm.
+        values: one per trial, n ≥ 1. A zero leaves no interval: it has no logarithm. Nor do equal values
+            without a prior: trials that read the same on a coarse scale may differ.
         confidence: confidence of the interval, below 1.
 
     Raises:
@@ -136,9 +137,9 @@ def _estimate(
     """
     samples = [sample for _, sample in terms]
     n = min(len(sample) for sample in samples)
-    if all(isinstance(sample, Sample) and sample.is_exact for sample in samples):
+    if all(map(_is_exact, samples)):
         return Estimate(value, value, value, n, is_exact=True)
-    if n < 2 or any(min(sample) <= 0 for sample in samples):
+    if n < 2 or any(min(sample) <= 0 for sample in samples) or not all(map(_shows_spread, samples)):
         return Estimate(value, None, None, n)
     spreads = [spread(sample) for sample in samples]
     parts = [
@@ -147,13 +148,18 @@ def _estimate(
     ]
     centre = sum(weight * float(np.sort(np.log(sample)).mean()) for weight, sample in terms)
     variance = sum(parts)
-    half = 0.0
-    if variance:
-        moderated = any(map(prior_of, samples))
-        half = _quantile(confidence, parts, spreads, moderated) * np.sqrt(variance)
+    half = _quantile(confidence, parts, spreads, any(map(prior_of, samples))) * np.sqrt(variance)
     with np.errstate(over="ignore"):  # two trials that far apart allow any ratio
         low, high = float(np.exp(centre - half)), float(np.exp(centre + half))
     return Estimate(value, min(low, value), max(high, value), n)
+
+
+def _is_exact(sample: Sequence[float]) -> bool:
+    return isinstance(sample, Sample) and sample.is_exact
+
+
+def _shows_spread(sample: Sequence[float]) -> bool:
+    return _is_exact(sample) or prior_of(sample) is not None or min(sample) < max(sample)
 
 
 def _quantile(
