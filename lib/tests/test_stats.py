@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 SIMULATIONS = 300
 
 throughput = st.floats(1, 1e6)
-samples = st.lists(throughput, min_size=2, max_size=12).filter(lambda values: min(values) < max(values))
+samples = st.lists(throughput, min_size=2, max_size=12).filter(
+    lambda values: min(values) < max(values)
+)
 scales = st.floats(1e-3, 1e3)
 
 

@@ -57,7 +57,11 @@ def test_equal_trials_are_exact_only_if_they_cannot_differ():
 
 def test_equal_trials_that_could_differ_have_no_interval():
     equal, other = [2.0, 2.0], [1.0, 1.1]
-    for found in (stats.median(equal), stats.ratio(equal, other), stats.mean_ratio([other], [equal])):
+    for found in (
+        stats.median(equal),
+        stats.ratio(equal, other),
+        stats.mean_ratio([other], [equal]),
+    ):
         assert (found.low, found.high) == (None, None)
     known = stats.Sample(equal, stats.Spread(0.01, 2))
     assert stats.median(known).low < 2 < stats.median(known).high

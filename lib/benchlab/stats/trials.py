@@ -49,8 +49,8 @@ def median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Median with its interval.
 
     Args:
-        values: one per trial, n ≥ 1. A zero leaves no interval: it has no logarithm. Nor do equal values
-            without a prior: trials that read the same on a coarse scale may differ.
+        values: one per trial, n ≥ 1. A zero leaves no interval: it has no logarithm. Nor do equal
+            values without a prior: trials that read the same on a coarse scale may differ.
         confidence: confidence of the interval, below 1.
 
     Raises:
