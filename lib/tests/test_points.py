@@ -65,13 +65,20 @@ def test_a_curve_has_the_name_that_the_study_gives_its_engine(measured, checkout
     assert "PostgreSQL" not in chart
 
 
+@pytest.mark.parametrize(
+    "chart",
+    [lambda *drawn: charts.throughput(*drawn, "oltp_write_only"), charts.envelopes],
+    ids=["throughput", "envelopes"],
+)
 @pytest.mark.parametrize(("high", "top"), [(120.0, None), (900.0, 120.0)])
-def test_an_interval_far_above_all_points_is_cut_and_marked(measured, checkout, high, top):
+def test_an_interval_far_above_all_points_is_cut_and_marked(measured, checkout, chart, high, top):
     store = measured({DEFAULT: {1: [50.0]}, TUNED: {1: [60.0]}})
     wide = pl.when(pl.col("tps") == 50).then(high).alias("tps_high")
     found = points.points(rerun(store)).with_columns(wide, tps_low=20.0)
     spec = study.load(checkout, STUDY)
-    lines = charts.throughput(spec, found, "oltp_write_only").to_dict()["vconcat"][0]
+    lines = chart(spec, found).to_dict()["vconcat"][0]
+    assert lines["layer"][1]["encoding"]["y"]["field"] == "tps_low"
+    assert lines["layer"][1]["encoding"]["y2"]["field"] == "drawn_high"
     marks = [one for one in lines["layer"] if one["mark"].get("shape") == "triangle-up"]
     assert [one["encoding"]["y"]["datum"] for one in marks] == ([] if top is None else [top])
     domain = lines["layer"][0]["encoding"]["y"]["scale"].get("domain")

@@ -16,6 +16,9 @@ _SMALL_WIDTH = 250
 #: interval of two trials may be many times as long as the curves are high.
 _HEADROOM = 2
 
+#: Columns of the ends of the intervals of throughput as drawn.
+_DRAWN = ("tps_low", "drawn_high")
+
 #: Pixels between the points of two curves at one concurrency.
 _DODGE = 4
 
@@ -130,12 +133,7 @@ def _throughput_lines(
     study: Study, shown: pl.DataFrame, legend: alt.Legend | None = None
 ) -> alt.LayerChart:
     clients, interval = study.clients, ("tps_low", "tps_high")
-    top = _HEADROOM * (shown["tps"].max() or 0)
-    is_cut = pl.col("tps_high") > top
-    cut = shown.filter(is_cut)
-    scale = alt.Scale(zero=True) if cut.is_empty() else alt.Scale(domain=[0, top], nice=False)
-    # cut here: the ids of a chart's clip paths differ from build to build
-    drawn = shown.with_columns(pl.when(is_cut).then(top).otherwise("tps_high").alias("drawn_high"))
+    drawn, scale, top = _cut(shown)
     base = alt.Chart(drawn).encode(
         x=concurrency(shown["concurrency"], clients, "at"),
         y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=scale),
@@ -147,12 +145,29 @@ def _throughput_lines(
         ],
     )
     styles, crossed = theme.styles_of(study, shown), not shown["valid"].all()
-    ends = ("tps_low", "drawn_high")
-    curves = theme.curves(base, styles, interval=ends, legend=legend, crossed=crossed)
+    curves = theme.curves(base, styles, interval=_DRAWN, legend=legend, crossed=crossed)
+    return sum(_going_on(base, drawn, top), start=curves)
+
+
+def _cut(shown: pl.DataFrame) -> tuple[pl.DataFrame, alt.Scale, float]:
+    """Return the points with ``drawn_high``, the scale of throughput and its end.
+
+    Intervals are cut in the data: the ids of a chart's clip paths differ from build to build.
+    """
+    top = _HEADROOM * (shown["tps"].max() or 0)
+    is_cut = pl.col("tps_high") > top
+    drawn = shown.with_columns(pl.when(is_cut).then(top).otherwise("tps_high").alias("drawn_high"))
+    has_cut = not drawn.filter(is_cut).is_empty()
+    return drawn, alt.Scale(domain=[0, top], nice=False) if has_cut else alt.Scale(zero=True), top
+
+
+def _going_on(base: alt.Chart, drawn: pl.DataFrame, top: float) -> list[alt.Chart]:
+    """Return the layer of triangles that mark the cut intervals; none if none is cut."""
+    cut = drawn.filter(pl.col("tps_high") > top)
     if cut.is_empty():
-        return curves
-    goes_on = base.mark_point(shape="triangle-up", filled=True, size=50, color="#333333")
-    return curves + goes_on.properties(data=cut).encode(y=alt.datum(top))
+        return []
+    mark = base.mark_point(shape="triangle-up", filled=True, size=50, color="#333333")
+    return [mark.properties(data=cut).encode(y=alt.datum(top))]
 
 
 def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
@@ -187,20 +202,25 @@ def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
 def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
     """One curve under different envelope rules, with 95 % intervals and what bound each point.
 
+    A triangle marks an interval that goes on beyond the axis.
+
     Args:
         study: the study of the points.
         points: points of one engine, variant and workload.
     """
-    shown = points.with_columns(pl.col("envelope").alias("curve"))
+    shown, scale, top = _cut(points.with_columns(pl.col("envelope").alias("curve")))
+    low, high = _DRAWN
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
         x=concurrency(shown["concurrency"], study.clients),
-        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True)),
+        y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=scale),
         strokeDash=alt.StrokeDash("envelope:N", title="envelope"),
     )
+    solid = alt.value([1, 0])
     lines = alt.layer(
         base.mark_line(point=True),
-        base.mark_rule().encode(y="tps_low:Q", y2="tps_high:Q", strokeDash=alt.value([1, 0])),
-        theme.crosses(base).encode(strokeDash=alt.value([1, 0])),
+        base.mark_rule().encode(y=f"{low}:Q", y2=f"{high}:Q", strokeDash=solid),
+        theme.crosses(base).encode(strokeDash=solid),
+        *(one.encode(strokeDash=solid) for one in _going_on(base, shown, top)),
     )
     rules = sorted(set(points["envelope"]))
     strip = _strip(shown, rules, study.clients)
