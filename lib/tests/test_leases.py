@@ -8,11 +8,11 @@ import vl_convert
 from benchlab import study, target
 from benchlab.claims import words
 from benchlab.errors import BenchlabError
-from benchlab.numbers import number
+from benchlab.numbers import NOTHING, number
 from benchlab.plan import Planner
 from benchlab.raw import folders
 from benchlab.report import lease_charts, leases, points, why
-from benchlab.stats import share
+from benchlab.stats import share, spearman
 from benchlab.store import ingest, metrics, open_store
 from benchlab.studies import cached_tables
 from benchlab.study.claims import Share
@@ -172,9 +172,21 @@ def test_what_writes_waited_is_shown_by_lease(written):
         "greatest (s)": 3.4,
         "half a lease or longer": words.estimated(share([False, True, True, True])),
         "within the lease and 0.25 s": words.estimated(share([True, True, True, False])),
+        "with the wait before": "1.00",
     }
     (lasted,) = leases.write_leases(found).rows()
     assert lasted == (3.0, 1, 2.0, 2.0)
+
+
+def test_a_wait_is_compared_with_the_one_before_it(written):
+    waits = [1.0, 2.0, 1.5, 2.5, 0.5, 3.0, 0.7]
+    (row,) = leases.summary(leases.waits(written(waits))).rows(named=True)
+    assert row["with the wait before"] == words.estimated(spearman(waits[:-1], waits[1:]))
+
+
+def test_a_single_wait_has_none_before_it(written):
+    (row,) = leases.summary(leases.waits(written([1.0]))).rows(named=True)
+    assert row["with the wait before"] == NOTHING
 
 
 def test_a_write_lease_that_had_not_ended_with_the_run_is_left_out(written):

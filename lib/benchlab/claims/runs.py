@@ -271,6 +271,9 @@ class Runs:
     def _with(self, series: Series) -> pl.DataFrame:
         """Return the runs of a series that have its metric, or their single writes.
 
+        Single writes of one run count as independent trials; the report shows whether consecutive ones
+        are correlated (:func:`benchlab.report.leases.summary`).
+
         A metric of the dataset is known whether or not a run passed the gate. Single writes count even
         if the curve is not similar: how a server makes a write wait for its readers does not depend on
         its store. Metrics with ``is_of_any_store`` count for the same reason.

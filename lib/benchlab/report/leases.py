@@ -13,6 +13,7 @@ import polars as pl
 from benchlab import stats
 from benchlab.claims import words
 from benchlab.errors import BenchlabError
+from benchlab.numbers import NOTHING
 from benchlab.observers import table_states
 from benchlab.raw.record import Record
 from benchlab.report.points import with_curve
@@ -109,12 +110,13 @@ def waits(rerun: Rerun) -> pl.DataFrame:
     again; in runs with a single table, writes may meet a write lease that has not ended.
 
     Columns: ``run_id``, ``curve``, ``lease_s``, ``wait_s``, the time from sending COMMIT to its answer.
+    The writes of a run are in the order of their ends.
     """
     with_most = runs(rerun).filter(pl.col("tables") == pl.col("tables").max())
     return (
         metrics.of_single_writes(rerun.store, with_most)
         .select("run_id", "curve", "lease_s", wait_s="commit_wait_s")
-        .sort("lease_s", "wait_s")
+        .sort("lease_s", "run_id", maintain_order=True)
     )
 
 
@@ -124,11 +126,14 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
     Columns: ``lease (s)``, ``writes``, ``least (s)``, ``median (s)``, ``95th percentile (s)``,
     ``greatest (s)``; ``half a lease or longer`` and ``within the lease and 0.25 s``, shares of the
     writes with their 95 % intervals. The quarter of a second is for the commit itself, as in the claim.
+    ``with the wait before``: rank correlation of consecutive waits of a run, with its 95 % interval,
+    which contains 0 if they are independent.
     """
-    within = "within the lease and 0.25 s"
+    within, correlated = "within the lease and 0.25 s", "with the wait before"
     wait = pl.col("wait_s")
     return (
         waits.drop_nulls("lease_s")
+        .with_columns(wait.shift().over("run_id").alias("before_s"))
         .group_by(pl.col("lease_s").alias("lease (s)"), maintain_order=True)
         .agg(
             pl.len().alias("writes"),
@@ -138,14 +143,24 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
             wait.max().round_sig_figs(3).alias("greatest (s)"),
             (wait >= pl.col("lease_s") / 2).alias("half a lease or longer"),
             (wait <= pl.col("lease_s") + 0.25).alias(within),
+            pl.struct("before_s", "wait_s").alias(correlated),
         )
         .with_columns(
             pl.col("half a lease or longer", within).map_elements(
                 lambda those: words.estimated(stats.share(those.to_list())),
                 return_dtype=pl.String,
-            )
+            ),
+            pl.col(correlated).map_elements(_correlated, return_dtype=pl.String),
         )
     )
+
+
+def _correlated(pairs: pl.Series) -> str:
+    """Write the rank correlation of two fields of a struct, if it has one."""
+    known = pairs.struct.unnest().drop_nulls()
+    if min(column.n_unique() for column in known.get_columns()) < 2:
+        return NOTHING
+    return words.estimated(stats.spearman(*(column.to_list() for column in known.get_columns())))
 
 
 def by_state(rerun: Rerun) -> pl.DataFrame:
