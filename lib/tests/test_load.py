@@ -86,5 +86,5 @@ def test_a_program_of_roots_is_ended_by_sudo(tmp_path, monkeypatch):
     with pytest.raises(TimedOut) as late:
         run([Program(["sleep", "60"])], 0.2, lambda number, line: None)
     (ended,) = late.value.ended
-    assert (ended.returncode, ended.was_killed) == (-signal.SIGTERM, True)
-    assert (tmp_path / "sudo.said").read_text().startswith("kill ")
+    assert (ended.returncode, ended.was_killed) == (-signal.SIGKILL, True)
+    assert (tmp_path / "sudo.said").read_text().startswith("kill -KILL ")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +14,7 @@ from benchlab.run import lock
 from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host, NoRoot, kill
-from conftest import ROOT
+from conftest import ROOT, wait_for
 
 GIB = 1 << 30
 
@@ -186,7 +187,20 @@ def test_a_command_that_does_not_end_in_time_is_killed_also_below_sudo(tmp_path,
     monkeypatch.setattr(subprocess.Popen, "kill", Mock(side_effect=PermissionError))
     with pytest.raises(TargetError, match=r"^here: sleep: did not end within 0.2 s$"):
         Host(name="here").run("sleep", "60", timeout_s=0.2)
-    assert (tmp_path / "sudo.said").read_text().splitlines()[1].startswith("kill ")
+    assert (tmp_path / "sudo.said").read_text().splitlines()[1].startswith("kill -KILL ")
+
+
+def test_what_sudo_runs_is_killed_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    # like sudo it stays the parent, and cannot pass SIGKILL on
+    (tmp_path / "sudo").write_text('#!/bin/sh\nshift\n"$@"\nexit $?\n')
+    (tmp_path / "sudo").chmod(0o755)
+    sudo = Host(name="here").popen("sh", "-c", "echo $$; exec sleep 60", stdout=subprocess.PIPE)
+    below = Path(f"/proc/{int(sudo.stdout.readline())}/stat")
+    assert sudo.pid != int(below.parent.name)
+    kill(sudo)
+    wait_for(lambda: not below.exists() or below.read_text().split()[2] == "Z", "its end")
 
 
 def test_a_process_of_sudo_is_signalled_as_often_as_asked(tmp_path, monkeypatch):
@@ -196,7 +210,7 @@ def test_a_process_of_sudo_is_signalled_as_often_as_asked(tmp_path, monkeypatch)
     process = Mock(pid=4711, kill=Mock(side_effect=PermissionError))
     for _ in range(2):
         kill(process)
-    assert (tmp_path / "sudo.said").read_text().splitlines() == ["-n kill 4711"] * 2
+    assert (tmp_path / "sudo.said").read_text().splitlines() == ["-n kill -KILL 4711"] * 2
 
 
 def test_a_program_that_is_missing_is_named(monkeypatch):

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from benchlab.agent.system import DIE_WITH_PARENT
 from benchlab.errors import TargetError
 
 #: Run with the system's own Python, not with the first one of the user's path.
@@ -29,6 +30,9 @@ _SSH_FAILED = 255
 #: ssh's last line if the local port of a tunnel is taken (OpenSSH's ssh.c).
 _PORT_TAKEN = "Could not request local forwarding."
 _PORTS_TRIED = 5
+
+#: sudo cannot pass SIGKILL on, so what it runs is killed with it.
+_SUDO = ("sudo", "-n", *DIE_WITH_PARENT)
 
 #: ssh notices within a minute that a host is gone, and never asks for a password.
 _SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15")
@@ -61,7 +65,7 @@ class Host(BaseModel):
     def argv(self, *command: str) -> list[str]:
         """Return the argument vector that runs ``command`` as root on this host."""
         if self.connection == "local":
-            return [*_sudo(os.geteuid()), *command]
+            return [*(() if os.geteuid() == 0 else _SUDO), *command]
         # one connection for all commands: a handshake per command would cost more than most do
         shared = ("ControlMaster=auto", f"ControlPath={_sockets()}/%C", "ControlPersist=60")
         sudo = () if self.user == "root" else ("sudo", "-n")
@@ -250,11 +254,11 @@ def run_to_end(
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill a process that :meth:`Host.popen` started, and what it runs as root."""
+    """Kill a process that :meth:`Host.popen` started, and what it runs as root on this machine."""
     try:
         process.kill()
-    except PermissionError:  # sudo is root's, and passes this signal on
-        subprocess.run(["sudo", "-n", "kill", str(process.pid)], check=False)
+    except PermissionError:  # some versions of sudo are wholly root's
+        subprocess.run(["sudo", "-n", "kill", "-KILL", str(process.pid)], check=False)
 
 
 @cache
@@ -283,7 +287,3 @@ def _last_line(errors: bytes, code: int) -> str:
 def _unused_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         return unused.getsockname()[1]
-
-
-def _sudo(uid: int) -> tuple[str, ...]:
-    return () if uid == 0 else ("sudo", "-n")
