@@ -229,3 +229,13 @@ def test_the_lock_is_every_users(monkeypatch, tmp_path):
         ):
             pass
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+
+
+def test_the_lock_is_no_link_to_another_file(monkeypatch, tmp_path):
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / "lock").symlink_to(tmp_path / "other")
+    monkeypatch.setattr(lock, "PATH", tmp_path / "lock")
+    with pytest.raises(TargetError, match=r"lock cannot be used \(.*\): remove it"), lock.locked():
+        pass
+    assert lock.user() is None
+    assert (tmp_path / "other").read_text() == "kept"

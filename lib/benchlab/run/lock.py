@@ -41,7 +41,7 @@ def locked() -> Iterator[None]:
 
 def user() -> str | None:
     """Return which benchlab uses this machine now; ``None`` if none does, or it is unknown."""
-    with suppress(OSError), PATH.open() as lock:
+    with suppress(OSError), open(PATH, opener=_no_link) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,13 +63,18 @@ def opened() -> TextIO:
     """Open the file that is locked; the sweeps of all users can open it.
 
     Raises:
-        TargetError: another user has made a file of that name.
+        TargetError: another user has made a file or a link of that name.
     """
     with suppress(FileExistsError):
         PATH.touch(exist_ok=False)
         PATH.chmod(0o666)
     try:
         # not "a+": nobody may create what another user has in /tmp (sysctl fs.protected_regular)
-        return PATH.open("r+")
-    except PermissionError as error:
-        raise TargetError(f"{PATH} is another user's: remove it") from error
+        return open(PATH, "r+", opener=_no_link)
+    except OSError as error:
+        raise TargetError(f"{PATH} cannot be used ({error.strerror}): remove it") from error
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open a file, but not through a symbolic link that another user may have put there."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
