@@ -609,13 +609,15 @@ class LogOnItsOwnDisk:
     def gone(self) -> bool:
         """Return whether the disk has left nothing behind."""
         home = str(self.target.home)
-        in_use = any(
-            home in loop.backing_file and "slow" in loop.backing_file for loop in loops(SYS)
-        )
         mounted = f"{home}/log-disk" in Path("/proc/self/mountinfo").read_text()
-        return not (
-            self.servers() or in_use or mounted or any((self.target.home / "log-disk").iterdir())
-        )
+        left = self.servers() or self.loops() or mounted
+        return not (left or any((self.target.home / "log-disk").iterdir()))
+
+    def loops(self) -> list[str]:
+        """Return the names of the loop devices on its disk."""
+        home = str(self.target.home)
+        files = {loop.path.name: loop.backing_file for loop in loops(SYS)}
+        return [name for name, file in files.items() if home in file and "slow" in file]
 
 
 @pytest.fixture(scope="module")
@@ -643,6 +645,13 @@ def test_a_log_on_a_slow_disk_takes_the_delay_whatever_the_size(slow_log, target
     assert (slow_log.log / "first").read_text() == "written before"
     assert (slow_log.log / "second").stat().st_size == 256 << 10
     wait_for(slow_log.gone)
+
+
+def test_the_loop_device_of_a_slow_disk_ends_with_its_last_mount(slow_log, target):
+    """As when a lab is killed: its namespaces end, and nobody stops its engines."""
+    target.run("engine", "fake", "start", "--variant", "slow_log")
+    (name,) = slow_log.loops()
+    assert (SYS / "block" / name / "loop/autoclear").read_text() == "1\n"
 
 
 def test_the_slow_disk_of_an_engine_that_was_killed_goes_with_the_next_start(slow_log, target):

@@ -84,10 +84,18 @@ def attach(sys: Path, file: Path) -> Loop:
     return next(loop for loop in loops(sys) if loop.path == path)
 
 
+def release(loop: Loop) -> None:
+    """Let the kernel detach a loop device after its last use, at once if it is not in use."""
+    run("losetup", "--detach", loop.path)
+
+
 def detach(sys: Path, loop: Loop) -> None:
     """Detach a loop device from its file. Raises AgentError if it is still in use."""
-    run("losetup", "--detach", loop.path)
-    # losetup succeeds at once for a device in use, which is then detached after its last use
+    try:
+        release(loop)
+    except AgentError:
+        if loop in loops(sys):  # else it was released before, and is detached meanwhile
+            raise
     if not wait_until(lambda: loop not in loops(sys), DETACH_TIMEOUT_S):
         raise AgentError(f"{loop.path} is still in use")
 

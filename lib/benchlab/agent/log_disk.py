@@ -22,6 +22,7 @@ from .disk import (
     mount,
     mounts_at,
     move_tree,
+    release,
     unmount,
 )
 from .system import wait_until
@@ -99,6 +100,7 @@ class LogDisk:
         # a loop device keeps the limits of its last user
         self.envelope.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
         mount(loop.path, self.mount)
+        release(loop)  # a killed host's namespaces end without a stop
 
     def _serve(self, config: LogDiskConfig) -> None:
         """Mount the image as a slow file; the processes for it end when it is unmounted."""
