@@ -259,6 +259,15 @@ def test_psi_of_the_host_where_groups_have_none(host):
     assert sampler.sample()["psi"] is None
 
 
+def test_psi_of_the_host_where_those_of_groups_cannot_be_read(host):
+    for path in host.roots.cgroup.rglob("io.pressure"):
+        path.unlink()
+        path.mkdir()  # its read fails, as that of a kernel with psi=0
+    assert Sampler(host.envelope()).header(1.0)["header"]["psi_source"] == str(
+        host.roots.proc / "pressure"
+    )
+
+
 def test_a_whole_device_is_sampled_where_nothing_is_enforced(host):
     host.mounted(False)
     envelope = host.envelope(enforce=False)

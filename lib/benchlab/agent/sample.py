@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -109,16 +110,18 @@ class Sampler:
         }
 
     def _pressure_files(self) -> dict[str, Path]:
-        """Return the pressure files of the engine's group if the kernel has them, else the host's."""
+        """Return the pressure files of the engine's group if the kernel fills them, else the host's."""
+        host = self.envelope.roots.proc / "pressure"
+        found = [{name: host / name for name in RESOURCES}]
         if folder := self.cgroups.pressure():
-            return {name: folder / f"{name}.pressure" for name in RESOURCES}
-        files = {name: self.envelope.roots.proc / "pressure" / name for name in RESOURCES}
-        try:
-            for path in files.values():
-                path.read_text()
-        except OSError:
-            return {}  # a kernel without PSI, or with psi=0
-        return files
+            found.insert(0, {name: folder / f"{name}.pressure" for name in RESOURCES})
+        for files in found:
+            # a kernel with psi=0 may have files that cannot be read
+            with suppress(OSError):
+                for path in files.values():
+                    path.read_text()
+                return files
+        return {}
 
 
 class KernelThreads:
