@@ -521,12 +521,26 @@ def test_a_verdict_on_several_clients_depends_where_both_envelopes_were_run(
     assert judged_in_two_envelopes(test, main, elsewhere).verdict == verdict
 
 
-def test_what_is_of_the_dataset_takes_one_trial(checkout, measured):
-    """The same bytes each time: there is no chance in them, so they are none of the family."""
-    size = {"metric": "dataset_bytes"}
+@pytest.mark.parametrize(
+    ("workload", "trials", "verdict", "confidences"),
+    [
+        ("oltp_point_select", [7.0], "reproduced", (None, 0.95)),
+        ("oltp_write_only", [7.0], "inconclusive", (0.975, 0.975)),
+        ("oltp_write_only", [7.0, 7.0], "reproduced", (None, 0.95)),
+    ],
+    ids=["only read", "written once", "written twice"],
+)
+def test_equal_sizes_of_a_dataset_have_no_chance(
+    checkout, measured, workload, trials, verdict, confidences
+):
+    """So they are none of the family; but one trial does not show what another would write."""
+    size = {"metric": "dataset_bytes", "workload": workload}
     test = {"test": "ratio", "of": ONE | size, "over": OTHER | size, "at": 4, "value": 1.5}
     set_claims(checkout, [test, CLEAR])
-    runs = {TUNED: {1: [7.0], 16: around(400)}, DEFAULT: {1: [5.0], 16: around(100)}}
+    runs = {TUNED: {16: around(400)}, DEFAULT: {16: around(100)}}
+    for curve_of in list(runs):
+        of_size = (*curve_of[:2], workload)
+        runs[of_size] = runs.get(of_size, {}) | {1: trials}
     bytes_of = {"tuned": b"150.0", "default": b"100.0"}
     store = measured(
         runs,
@@ -536,8 +550,8 @@ def test_what_is_of_the_dataset_takes_one_trial(checkout, measured):
         },
     )
     size, speed = judge.judge(checkout, STUDY, rerun(store))
-    assert (size.verdict, size.found, size.confidence) == ("reproduced", "1.50", None)
-    assert (speed.verdict, speed.confidence) == ("reproduced", pytest.approx(0.95))
+    assert (size.verdict, size.found, speed.verdict) == (verdict, "1.50", "reproduced")
+    assert (size.confidence, speed.confidence) == pytest.approx(confidences)
 
 
 def test_a_ratio_of_trials_is_of_those_of_one_number(judged):

@@ -141,6 +141,9 @@ def test_where_nothing_can_be_planned_no_number_is_given():
     assert stats.trials_to_tell([0.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([0.0, 1.0], [2.0, 2.1]) is None
     assert stats.trials_to_tell([1.0, 2.0], [1.0, 2.0]) is None
+    # medians that differ by rounding
+    assert stats.trials_to_tell([2.1, 2.2], [2.0, 2.3]) is None
+    assert stats.trials_to_narrow(stats.Estimate(1 + 1e-9, 0.9, 1.1, 3), [1]) is None
 
 
 def test_a_single_trial_needs_a_second_one():
@@ -153,7 +156,7 @@ def test_an_interval_without_an_end_plans_nothing():
     number = stats.ratio([1.0, 1e9], [1.0, 1e-9], confidence=1 - 1e-6)
     assert (number.low, number.high) == (0, inf)
     assert stats.trials_to_narrow(number, (2.0,)) is None
-    assert stats.trials_to_narrow(stats.Estimate(3.0, 1e-300, 1e300, 2), (2.0,)) > 1e5
+    assert stats.trials_to_narrow(stats.Estimate(3.0, 1e-300, 1e300, 2), (2.0,)) is None
 
 
 @pytest.mark.parametrize("pairs", [[], [(0.0, 1.0)], [(1.0, -1.0), (1.0, 1.0)]])

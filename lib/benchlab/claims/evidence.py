@@ -69,8 +69,11 @@ class Evidence:
         """Return the same runs with clients counted as a claim counts them.
 
         Raises:
-            NotTestable: the claim is about the number of clients, and these are another load here.
+            NotTestable: the claim is about the number of clients, and these are another load here; or
+                no run is along the number of clients.
         """
+        if self.runs.cores is None:
+            raise NotTestable("no run is along the number of clients")
         per_core = claim.clients_per_core
         per_core = self.clients_per_core if per_core is None else per_core
         cores = self.runs.cores, self.runs.instance.cores

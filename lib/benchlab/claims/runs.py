@@ -101,11 +101,16 @@ class Runs:
                 article's.
         """
         runs, prior = self._with(series), self._prior(series)
-        of_dataset = OF_CLAIMS[series.metric].is_of_the_dataset
         return {
-            one: Sample(values, prior, is_exact=of_dataset and len(set(values)) == 1)
+            one: Sample(values, prior, is_exact=self._is_exact(series, values))
             for one, values in self._by_concurrency(runs, series.metric).items()
         }
+
+    def _is_exact(self, series: Series, values: list[float]) -> bool:
+        """Whether another trial could not differ; of a load that writes, one trial does not show it."""
+        if not OF_CLAIMS[series.metric].is_of_the_dataset or len(set(values)) > 1:
+            return False
+        return len(values) > 1 or not self.study.workloads[series.workload].writes
 
     def relative(self, above: Series, below: Series) -> Curve:
         """Return the ratio of two curves at each of our concurrencies, trial by trial.

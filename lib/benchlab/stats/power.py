@@ -16,6 +16,9 @@ _POWER = 0.8
 #: Above this many trials only the order of magnitude matters; the normal distribution is enough.
 _MANY = 1000
 
+#: Most trials that a plan may name: nobody makes more.
+_MOST = 1_000_000
+
 
 def noise_floor(pairs: Sequence[tuple[float, float]]) -> Estimate:
     """Ratio, above 1, that two identical configurations differ by in 95 % of cases on one target.
@@ -112,7 +115,7 @@ def trials_to_tell(
     priors = [prior_of(sample) for sample in samples]
     # the less certain one
     prior = min(priors, key=lambda one: one.freedom) if all(priors) else None
-    return _needed(distance, deviation, confidence, prior)
+    return _planned(_needed(distance, deviation, confidence, prior))
 
 
 def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
@@ -120,8 +123,8 @@ def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
 
     For any kind of number, for example one of several points: the width of its interval is assumed to
     fall with the square root of the number of trials. It is a plan, as in :func:`trials_to_tell`; so
-    are the two trials if there was one. None: nothing can be planned, since the number is one of the
-    bounds, has no finite interval, or is not positive.
+    are the two trials if there was one. None: nothing can be planned, since the number is as good as
+    one of the bounds, has no finite interval, or is not positive.
 
     Args:
         number: estimate from the trials so far.
@@ -137,7 +140,12 @@ def trials_to_narrow(number: Estimate, bounds: Sequence[float]) -> int | None:
     if not distance:
         return None
     half = (log(number.high) - log(number.low)) / 2
-    return max(number.n + 1, ceil(number.n * (half / distance) ** 2))
+    return _planned(max(number.n + 1, ceil(number.n * (half / distance) ** 2)))
+
+
+def _planned(trials: int) -> int | None:
+    """Return a number of trials, or ``None`` if the point is as good as on the bound."""
+    return trials if trials <= _MOST else None
 
 
 def _needed(
