@@ -398,7 +398,8 @@ def _bound(test: Bound, evidence: Evidence) -> Finding:
     """Decide whether one of the named resources bound most trials at each concurrency.
 
     It fails if at one concurrency none of them bound any trial. One trial of a concurrency decides
-    nothing.
+    nothing. An attribution may be wrong in the same way in all trials of a concurrency, so further
+    trials do not make it surer: of many concurrencies, several must fail.
     """
     bound = evidence.runs.bound(test.of)
     covered = _covered(test, bound, evidence)
