@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,11 +92,8 @@ def release(loop: Loop) -> None:
 
 def detach(sys: Path, loop: Loop) -> None:
     """Detach a loop device from its file. Raises AgentError if it is still in use."""
-    try:
+    with suppress(AgentError):  # it was released before, and may be detached right now
         release(loop)
-    except AgentError:
-        if loop in loops(sys):  # else it was released before, and is detached meanwhile
-            raise
     if not wait_until(lambda: loop not in loops(sys), DETACH_TIMEOUT_S):
         raise AgentError(f"{loop.path} is still in use")
 
