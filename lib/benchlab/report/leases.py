@@ -157,10 +157,10 @@ def summary(waits: pl.DataFrame) -> pl.DataFrame:
 
 def _correlated(pairs: pl.Series) -> str:
     """Write the rank correlation of two fields of a struct, if it has one."""
-    known = pairs.struct.unnest().drop_nulls()
-    if min(column.n_unique() for column in known.get_columns()) < 2:
+    sides = [side.to_list() for side in pairs.struct.unnest().drop_nulls().get_columns()]
+    if any(len(set(side)) < 2 for side in sides):
         return NOTHING
-    return words.estimated(stats.spearman(*(column.to_list() for column in known.get_columns())))
+    return words.estimated(stats.spearman(*sides))
 
 
 def by_state(rerun: Rerun) -> pl.DataFrame:

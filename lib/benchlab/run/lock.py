@@ -77,4 +77,4 @@ def opened() -> TextIO:
 
 def _no_link(path: str, flags: int) -> int:
     """Open a file, but not through a symbolic link that another user may have put there."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    return os.open(path, flags | os.O_NOFOLLOW)
