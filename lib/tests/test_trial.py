@@ -92,6 +92,7 @@ class Node(SimpleNamespace):
         pass
 
     def fetch(self, folder: Path, to: Path) -> list[Path]:
+        self.fetched.append(self.name)
         return sorted(self.made.iterdir())
 
     def run(self, *command: str) -> None:
@@ -112,7 +113,7 @@ def under_way(checkout, batches, tmp_path):
             load=("one node",),
             deployment=SimpleNamespace(having=lambda role: ()),
             address=lambda role: "127.0.0.1",
-            node=lambda role, number=0: Node(made=made),
+            node=lambda role, number=0: Node(name="db", made=made, fetched=[]),
             client_argv=lambda argv, role, number: argv,
             status=lambda node: {"services": {}, "ended": {}},
             metrics=dict,
@@ -242,6 +243,29 @@ def test_processes_of_a_stage_begin_with_the_last_of_them(under_way):
     assert (run.folder.path / "first-log").read_bytes() == b"kept"
     assert {"first.out", "second.out"} <= {path.name for path in run.folder.path.iterdir()}
     assert list(run.folder.phases) == ["warmup"]
+
+
+def test_files_of_each_process_are_kept_and_each_node_is_fetched_once(under_way, tmp_path):
+    run, fetched = under_way(), []
+    hosts = [Node(name=name, made=tmp_path / name, fetched=fetched) for name in ("a", "b")]
+    for host in hosts:
+        host.made.mkdir()
+        (host.made / "log").write_text(host.name)
+    # the first host has both roles, as one with the application server and terminals does
+    nodes = {("app", 0): hosts[0], ("load", 0): hosts[0], ("load", 1): hosts[1]}
+    run.session.node = lambda role, number=0: nodes[role, number]
+    makes = {"makes_files": True}
+    processes = [
+        shell("was", "", role="app", **makes),
+        shell("first", "", **makes),
+        shell("other", "", node=1, **makes),
+        shell("second", "", **makes),
+        shell("without", "", node=1),
+    ]
+    run._stages.run(Stage(processes, [Phase("measure")], 1))
+    assert fetched == ["a", "b"]
+    kept = {path.name: path.read_text() for path in run.folder.path.glob("*-log")}
+    assert kept == {"was-log": "a", "first-log": "a", "second-log": "a", "other-log": "b"}
 
 
 def test_a_process_that_fails_is_the_runs_failure(under_way):

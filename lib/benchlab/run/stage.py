@@ -4,6 +4,7 @@ import importlib
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -91,9 +92,7 @@ class Stages:
         end = time.time()
         self._keep_output(stage, ended)
         try:
-            for process in stage.processes:
-                if process.makes_files:
-                    self._keep_files(process)
+            self._keep_files(stage)
         except TargetError:  # a host that is gone ended the load, too, which says more
             self._check_ended(stage, ended)
             raise
@@ -147,12 +146,18 @@ class Stages:
             if done.stderr:
                 self.folder.write(f"{process.name}.err", done.stderr)
 
-    def _keep_files(self, process: Process) -> None:
-        """Copy the files that a process made on its node into the run's folder."""
-        # beside where they go: /tmp may be memory
-        with tempfile.TemporaryDirectory(prefix=".made-", dir=self.folder.path) as copies:
-            made = self._node(process).fetch(MADE, Path(copies))
-            self.driver.keep(process, made, self.job, self.folder.path)
+    def _keep_files(self, stage: Stage) -> None:
+        """Copy the files that processes made into the run's folder."""
+        made_on: dict[str, list[Process]] = defaultdict(list)
+        for process in stage.processes:
+            if process.makes_files:
+                made_on[self._node(process).name].append(process)
+        for processes in made_on.values():
+            # beside where they go: /tmp may be memory
+            with tempfile.TemporaryDirectory(prefix=".made-", dir=self.folder.path) as copies:
+                made = self._node(processes[0]).fetch(MADE, Path(copies))
+                for process in processes:
+                    self.driver.keep(process, made, self.job, self.folder.path)
 
     def _check_ended(self, stage: Stage, ended: Sequence[Ended]) -> None:
         """Raise RunFailed unless every process ended well, without too many errors."""
