@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from benchlab.agent import observe
+from benchlab.agent.config import DISK_LIMITS
 from conftest import wait_for
 
 LIBRARY = Path(__file__).parents[1]
@@ -34,14 +35,18 @@ def observer(file: str, *command: str, begun: str = "", then: tuple[str, ...] = 
 
 
 @pytest.fixture
-def agent(tmp_path):
-    """Start an agent that observes with these, its captures below ``tmp_path``."""
+def agent(tmp_path, tmp_path_factory):
+    """Start an agent that observes with these, its captures below ``tmp_path``, its home."""
     started = []
+    etc = tmp_path_factory.mktemp("etc")
+    unlimited = dict.fromkeys(("cores", "memory_bytes", *DISK_LIMITS))
+    envelope = {"image": "/none", "image_bytes": 1, "mount": "/none", "enforce": False, **unlimited}
+    (etc / "envelope.json").write_text(json.dumps({"home": str(tmp_path), **envelope}))
 
     def start(*observers: dict) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchlab.agent", "observe"],
-            env={**os.environ, "PYTHONPATH": str(LIBRARY), "TMPDIR": str(tmp_path)},
+            [sys.executable, "-m", "benchlab.agent", "--etc", str(etc), "observe"],
+            env={**os.environ, "PYTHONPATH": str(LIBRARY)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

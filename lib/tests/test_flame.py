@@ -1,5 +1,6 @@
 """Families of work and the flame graph, on stacks as recorded of each engine."""
 
+from io import StringIO
 from pathlib import Path
 
 import altair as alt
@@ -149,7 +150,7 @@ def test_names_that_are_not_to_be_believed_are_not_shown():
 
 
 def test_only_the_engines_own_threads_count():
-    stacks = perf.stacks(perf.fold(SCRIPT))
+    stacks = perf.stacks(perf.fold(StringIO(SCRIPT)))
     assert flame.of_engine(stacks, "postgres")["samples"].sum() == 19  # of the recorded 48
     assert flame.of_engine(stacks, "oceanbase").is_empty()
     assert flame.of_engine(stacks, "nosuchengine").is_empty()
@@ -170,7 +171,7 @@ def test_top_functions_are_those_that_decided_most():
 
 
 def test_boxes_lie_inside_the_one_above():
-    stacks = perf.stacks(perf.fold(SCRIPT))
+    stacks = perf.stacks(perf.fold(StringIO(SCRIPT)))
     chart = flame.flame(stacks, "postgres")
     boxes = chart.data
     assert boxes.filter(depth=1)["share"].sum() == pytest.approx(1)

@@ -1,6 +1,7 @@
 """perf's stacks: recorded with perf 6.1 on a virtual machine while sysbench wrote to PostgreSQL."""
 
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
@@ -13,15 +14,19 @@ from hypothesis import strategies as st
 SCRIPT = (Path(__file__).parent / "data" / "perf" / "script.txt").read_text()
 
 
+def fold(script: str, **measured: float) -> str:
+    return perf.fold(StringIO(script), **measured)
+
+
 def test_every_sample_is_counted():
-    frame = perf.stacks(perf.fold(SCRIPT))
+    frame = perf.stacks(fold(SCRIPT))
     assert frame.schema == {"comm": pl.String, "stack": pl.String, "samples": pl.Int64}
     counts = frame.group_by("comm").agg(pl.col("samples").sum())
     assert dict(counts.rows()) == {"postgres": 19, "swapper": 21, "sysbench": 7, "two words 7": 1}
 
 
 def test_the_first_samples():
-    folded = perf.fold("\n".join(SCRIPT.split("\n")[:23]) + "\n\n")
+    folded = fold("\n".join(SCRIPT.split("\n")[:23]) + "\n\n")
     assert folded.split("\n") == [
         "postgres;__libc_start_call_main;main;PostmasterMain;[postgres];PostgresMain;[postgres];"
         "[postgres];__send 1",
@@ -47,11 +52,11 @@ HEAD = "x y  1/1  [000]  1.5: cpu-clock: \n"
     ],
 )
 def test_frames(frame, name):
-    assert perf.fold(f"{HEAD}\t{frame}\n\n") == f"x y;{name} 1\n"
+    assert fold(f"{HEAD}\t{frame}\n\n") == f"x y;{name} 1\n"
 
 
 def test_a_sample_without_frames_counts_for_its_command():
-    folded = perf.fold(f"{HEAD}\n{HEAD}\n")
+    folded = fold(f"{HEAD}\n{HEAD}\n")
     assert folded == "x y 2\n"
     assert perf.stacks(folded).rows() == [("x y", "", 2)]
 
@@ -63,22 +68,26 @@ def test_only_samples_of_the_measured_part_count():
         if "cpu-clock" in line
     ]
     begin, end = times[3], times[-4]
-    folded = perf.fold(SCRIPT, begin=begin, end=end)
+    folded = fold(SCRIPT, begin=begin, end=end)
     wanted = sum(begin <= t <= end for t in times)
     assert 0 < wanted < len(times)
     assert perf.stacks(folded)["samples"].sum() == wanted
 
 
 def test_nothing_recorded():
-    assert perf.fold("") == ""
+    assert fold("") == ""
     assert perf.stacks("").is_empty()
 
 
 def test_other_text_is_refused():
     with pytest.raises(ParseError, match="perf script: line 1: no sample: 'hello'"):
-        perf.fold("hello\n")
+        fold("hello\n")
     with pytest.raises(ParseError, match="perf script: line 2: no frame"):
-        perf.fold(HEAD + "hello\n\n")
+        fold(HEAD + "hello\n\n")
+    with pytest.raises(ParseError, match="perf script: line 2: cut in the middle of the line"):
+        fold(HEAD + "\tff f (/c)")
+    with pytest.raises(ParseError, match="perf script: line 2: cut in the middle of a sample"):
+        fold(HEAD + "\tff f (/c)\n")
     with pytest.raises(ParseError, match="folded stacks: line 1: no stack"):
         perf.stacks("hello\n")
 
@@ -113,16 +122,16 @@ def counted(folded: str) -> Counter:
 @given(st.integers(0, len(SCRIPT)))
 def test_a_cut_script_gives_its_whole_samples_or_an_error(end):
     try:
-        found = counted(perf.fold(SCRIPT[:end]))
+        found = counted(fold(SCRIPT[:end]))
     except ParseError:
         return
-    assert found <= counted(perf.fold(SCRIPT))
+    assert found <= counted(fold(SCRIPT))
     assert found.total() == SCRIPT[:end].count("\n\n")
 
 
 @given(st.data())
 def test_cut_folded_stacks_give_their_whole_lines_or_an_error(data):
-    folded = perf.fold(SCRIPT)
+    folded = fold(SCRIPT)
     end = data.draw(st.integers(1, len(folded)))
     whole = perf.stacks(folded)
     try:

@@ -25,7 +25,7 @@ if not __package__:
     sys.path[:] = [path for path in sys.path if path != str(folder)] + [str(folder.parent)]
     sys.exit(importlib.import_module(f"{folder.name}.__main__").main())
 
-from .config import DISK_LIMITS, ETC, AgentError
+from .config import DISK_LIMITS, ETC, AgentError, load_envelope
 from .engine import Engine
 from .envelope import Envelope
 from .log_latency import probe, trace
@@ -197,7 +197,8 @@ def main(argv: list[str] | None = None) -> int:
             # here, since tarfile and tempfile would double the time of other calls
             from .observe import observe
 
-            observe(sys.stdin.buffer, sys.stdout.buffer)
+            home = load_envelope(options.etc).home
+            observe(home, sys.stdin.buffer, sys.stdout.buffer)
         elif options.command == "intervene":
             from .intervene import intervene  # here, like observe
 

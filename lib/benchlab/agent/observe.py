@@ -55,10 +55,13 @@ class _Observer:
         return self.begun in self.output.read_bytes()
 
 
-def observe(source: BinaryIO, target: BinaryIO) -> None:
-    """Observe until ``source`` ends, then write the archive to ``target``."""
+def observe(home: Path, source: BinaryIO, target: BinaryIO) -> None:
+    """Observe until ``source`` ends, then write the archive to ``target``.
+
+    Captures lie in ``home`` until then: /tmp may be memory, and perf's text of a long run is large.
+    """
     wanted = json.loads(source.readline())
-    folder = Path(tempfile.mkdtemp(prefix="benchlab-observe-"))
+    folder = Path(tempfile.mkdtemp(prefix="observe-", dir=home))
     report: dict[str, str] = {}
     try:
         use_realtime_scheduling()

@@ -9,6 +9,7 @@ the warm-up. perf ends itself with the signal that stopped it, so its exit statu
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -46,7 +47,7 @@ _FOLDED = re.compile(r"(?P<comm>[^;]*?)(?:;(?P<stack>.*))? (?P<samples>\d+)")
 
 
 def fold(
-    text: str,
+    lines: Iterable[str],
     begin: float = -math.inf,
     end: float = math.inf,
 ) -> str:
@@ -56,19 +57,21 @@ def fold(
     symbol is named by its file, in brackets. A sample without any frame counts for its command.
 
     Args:
-        text: what ``THEN`` prints.
+        lines: what ``THEN`` prints, each line with its newline. They are read once and not kept: those
+            of a long run have a gigabyte.
         begin: earlier samples do not count; Unix seconds, the clock that ``COMMAND`` sets for perf.
         end: later samples do not count; Unix seconds.
 
     Raises:
-        ParseError: the text is not what ``THEN`` prints.
+        ParseError: the lines are not what ``THEN`` prints.
     """
-    if not text:
-        return ""  # nothing ran
     counts: Counter[str] = Counter()
     stack: list[str] | None = None
-    t = math.nan
-    for number, line in enumerate(whole_lines("perf script", text), start=1):
+    t, number = math.nan, 0
+    for number, whole in enumerate(lines, start=1):
+        line = whole.removesuffix("\n")
+        if line == whole:
+            fail("perf script", number, "cut in the middle of the line")
         if line.startswith("#"):
             continue
         if stack is None:
@@ -82,7 +85,7 @@ def fold(
                 counts[";".join(stack)] += 1
             stack = None
     if stack is not None:
-        fail("perf script", text.count("\n"), "cut in the middle of a sample")
+        fail("perf script", number, "cut in the middle of a sample")
     return "".join(f"{name} {count}\n" for name, count in sorted(counts.items()))
 
 

@@ -7,10 +7,14 @@ benchlab itself is killed. Their command lines are in the modules of the parsers
 import io
 import json
 import math
+import os
 import select
 import subprocess
 import tarfile
+import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
 
 from benchlab.agent.observe import BEGUN, REPORT
 from benchlab.errors import ParseError
@@ -34,12 +38,15 @@ class Observers:
 
     def __init__(self, node: Node, observers: dict):
         self._node = node.name
+        self._has_begun = False
+        # no pipe: the agent would wait if it were full, as nobody reads it meanwhile
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._agent = node.popen(
             *AGENT,
             "observe",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
         )
         specification = json.dumps(_specification(observers)).encode()
         with suppress(BrokenPipeError):  # the captures then say why the agent did not start
@@ -48,15 +55,13 @@ class Observers:
 
     def wait(self) -> None:
         """Wait until all of them watch, or until the agent has given up waiting for one."""
-        output = self._agent.stdout
-        if select.select([output], [], [], _BEGIN_TIMEOUT_S)[0]:
-            output.readline()
+        with suppress(TimeoutError):
+            self._has_begun = self._sent(_BEGIN_TIMEOUT_S).read(len(BEGUN)) == BEGUN
 
     def stop(self) -> None:
         """Stop watching; return at once, while the agent still gathers the captures."""
         with suppress(BrokenPipeError):
             self._agent.stdin.close()
-        self._agent.stdin = None  # or communicate() would try to flush it
 
     def collect(self, folder: RunFolder) -> None:
         """Write every capture of stopped observers into the run's folder.
@@ -64,12 +69,60 @@ class Observers:
         If an observer failed, only its own capture is lost. Its name and its message are kept in the
         node's ``observers.json``.
         """
+        with self._agent.stdout, self._errors:
+            try:
+                captures, failed = self._received(folder)
+            except (TimeoutError, subprocess.TimeoutExpired):
+                kill(self._agent)
+                captures, failed = {}, {"agent": "observers did not end in time"}
+        for name, content in captures.items():
+            folder.write(name, content, self._node)
+        if failed:
+            folder.write_json(REPORT, failed, self._node)
+
+    def _received(self, folder: RunFolder) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return what :func:`_captures` does, once the agent has ended; nothing of a cut archive.
+
+        Raises:
+            TimeoutError, subprocess.TimeoutExpired: the agent neither sends anything nor ends.
+        """
+        sent = self._sent(_STOP_TIMEOUT_S)
+        if not self._has_begun:
+            sent.read(len(BEGUN))
         try:
-            archive, errors = self._agent.communicate(timeout=_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            kill(self._agent)
-            archive, errors = b"", b"observers did not end in time"
-        _keep(archive.removeprefix(BEGUN), errors, folder, self._node)
+            captures, failed = _captures(sent, folder)
+        except tarfile.TarError as error:
+            captures, failed = {}, {"agent": str(error)}
+        while sent.read(io.DEFAULT_BUFFER_SIZE):
+            pass  # the archive's padding, or the rest of one that is damaged
+        self._agent.wait(_STOP_TIMEOUT_S)  # only then has it said all
+        if "agent" in failed:
+            self._errors.seek(0)
+            failed["agent"] += f": {self._errors.read().decode(errors='replace')[-2000:]}"
+        return captures, failed
+
+    def _sent(self, timeout_s: float) -> "_Sent":
+        return _Sent(self._agent.stdout, timeout_s)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What an agent sends, read as it comes: perf's text of a long run has a gigabyte."""
+
+    pipe: IO[bytes]
+    timeout_s: float
+    """Longest time in which nothing may come."""
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most ``size``; none at the end.
+
+        Raises:
+            TimeoutError: nothing came.
+        """
+        if not select.select([self.pipe], [], [], self.timeout_s)[0]:
+            raise TimeoutError
+        # not by the pipe's own buffer, of which select() does not know
+        return os.read(self.pipe.fileno(), size)
 
 
 def watch(session: Session, log_latency: bool) -> list[Observers]:
@@ -111,27 +164,31 @@ def _specification(observers: dict) -> list[dict]:
     ]
 
 
-def _keep(archive: bytes, errors: bytes, folder: RunFolder, node: str) -> None:
+def _captures(sent: _Sent, folder: RunFolder) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the captures of an archive as they are kept, and observer → how it failed.
+
+    Raises:
+        TarError: the archive is cut.
+        TimeoutError: its rest does not come.
+    """
+    captures: dict[str, bytes] = {}
     failed: dict[str, str] = {}
-    try:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            for member in tar.getmembers():
-                content = tar.extractfile(member).read()
-                if member.name == REPORT:
-                    failed |= json.loads(content)
-                elif member.name == "perf.script":
-                    try:
-                        folder.write(FOLDED, _folded(content, folder), node)
-                    except ParseError as error:
-                        failed[member.name] = str(error)
-                else:
-                    folder.write(member.name, content, node)
-    except tarfile.TarError as error:
-        failed["agent"] = f"{error}: {errors.decode(errors='replace')[-2000:]}"
-    if failed:
-        folder.write_json(REPORT, failed, node)
+    with tarfile.open(fileobj=sent, mode="r|") as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            if member.name == REPORT:
+                failed |= json.load(content)
+            elif member.name == "perf.script":
+                try:
+                    captures[FOLDED] = _folded(content, folder)
+                except ParseError as error:
+                    failed[member.name] = str(error)
+            else:
+                captures[member.name] = content.read()
+    return captures, failed
 
 
-def _folded(script: bytes, folder: RunFolder) -> bytes:
+def _folded(script: IO[bytes], folder: RunFolder) -> bytes:
     begin, end = folder.phases.get("measure", (-math.inf, math.inf))
-    return perf.fold(script.decode(errors="replace"), begin=begin, end=end).encode()
+    lines = (line.decode(errors="replace") for line in script)
+    return perf.fold(lines, begin=begin, end=end).encode()
