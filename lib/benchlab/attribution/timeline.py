@@ -392,7 +392,10 @@ def _shared_cpu(
 
 
 def _client_quota(timeline: Timeline, node: str, signals: dict[str, np.ndarray]) -> None:
-    """Add what the load generator's own quota holds up, which is nothing else."""
+    """Add what the load generator's own quota holds up, which is nothing else.
+
+    Envelopes give it none; the labelled set of ``lib/benchmarks/attribution`` does.
+    """
     paused, place = _paused(signals, "client"), (CLIENT_CPU, node)
     if paused is not None and paused.any():
         timeline.queueing[place] = paused
