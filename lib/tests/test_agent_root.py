@@ -359,6 +359,13 @@ def test_an_engine_starts_answers_and_stops(target):
     assert target.run("engine", "fake", "stop")["changed"] is False
 
 
+def test_the_log_is_probed_within_the_engines_limits(target):
+    probe = ("engine", "fake", "probe-log", "--folder", ".")
+    assert "run 'envelope up' first" in target.error(*probe)
+    target.up()
+    assert target.run(*probe)["durable_write_ns"] > 0
+
+
 def test_services_that_have_ended_are_not_counted_for_the_next_engine(target):
     target.up()
     for variant, services in (("two", ["server", "store"]), ("plain", [])):

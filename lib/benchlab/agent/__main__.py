@@ -157,7 +157,7 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
             "snapshots": engine.snapshots,
             "status": engine.status,
             "metrics": engine.metrics,
-            "probe-log": lambda: probe(engine.config, options.folder),
+            "probe-log": lambda: _probe_log(engine, options.folder),
             "wipe": engine.wipe,
         }[options.verb]()
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
@@ -169,6 +169,12 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
     # Python ignores SIGPIPE, and the program would inherit that; it must end with its output's reader
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execvp(DIE_WITH_PARENT[0], [*DIE_WITH_PARENT, *argv])
+
+
+def _probe_log(engine: Engine, folder: str) -> dict[str, float]:
+    # cgroup version 2 limits the disk for the engine's group only
+    engine.envelope.enter("engine")
+    return probe(engine.config, folder)
 
 
 def _lock_for(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
