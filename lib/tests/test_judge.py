@@ -90,8 +90,8 @@ DECIDED = {
     "not by that much": ({"test": "above", "by": 3}, HIGH, LOW, "not reproduced", "2.00 ("),
     "above by the peaks": (
         {"test": "above", "at": "peak"},
-        curve(1, 300, 2),
-        curve(2, 1, 200),
+        curve(1, 300, 2) | FAR_END,
+        curve(2, 1, 200) | FAR_END,
         "reproduced",
         "1.50 (",
         "by their peaks",
@@ -100,8 +100,8 @@ DECIDED = {
     "another ratio": ({"test": "ratio", "at": 16, "value": 4}, HIGH, LOW, "not reproduced"),
     "ratio of peaks": (
         {"test": "ratio", "at": "peak", "value": 1.5},
-        curve(1, 300, 2),
-        curve(2, 1, 200),
+        curve(1, 300, 2) | FAR_END,
+        curve(2, 1, 200) | FAR_END,
         "reproduced",
         "1.50 (",
         "of their peaks",
@@ -181,7 +181,7 @@ DECIDED = {
         "at 4 clients",
     ),
     "peak on a plateau": (
-        {"test": "peak", "first": 64, "last": 64},
+        {"test": "peak", "first": 32, "last": 1024},
         curve(1, 3, 3.001),
         {},
         "inconclusive",
@@ -684,7 +684,11 @@ def test_claims_that_others_decide_together(checkout, measured, case):
             16,
             "the article's 8, 32, 128, 256, 512, 1,024 clients, which may be as high, were not run",
         ),
-        (32, 64, "the article's 32 clients, within the claimed range, were not run"),
+        (
+            32,
+            1024,
+            "the article's 32, 128, 256, 512, 1,024 clients, within the claimed range, were not run",
+        ),
     ],
 )
 def test_a_peak_is_open_where_its_range_what_is_beside_it_or_the_far_end_was_not_run(
@@ -694,6 +698,46 @@ def test_a_peak_is_open_where_its_range_what_is_beside_it_or_the_far_end_was_not
     one = judged(test, {TUNED: curve(1, 3, 2)}, "peak")
     assert (one.verdict, one.reason) == ("inconclusive", reason)
     assert one.found == "at 4 clients (the article's 16)"
+
+
+def test_a_peak_is_not_testable_where_neither_answer_can_be_sure(judged):
+    """Whatever is measured at 4 and 16, it may be as high beside the range; or higher within it."""
+    test = {"test": "peak", "first": 32, "last": 64, "of": ONE}
+    one = judged(test, {TUNED: curve(1, 3, 2)}, "peak")
+    assert one.verdict == "not testable here"
+    assert one.reason == (
+        "the article's 32, 128, 256, 512, 1,024 clients, within the claimed range and beside it,"
+        " were not run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "of", "over", "verdict"),
+    [
+        # the curve still rises at its end, which can only confirm what is above, and only refute what
+        # is not
+        ({"test": "above"}, curve(1, 2, 300), curve(1, 200, 1) | FAR_END, "reproduced"),
+        ({"test": "above"}, curve(1, 2, 100), curve(1, 200, 1) | FAR_END, "inconclusive"),
+        ({"test": "above"}, curve(1, 300, 1) | FAR_END, curve(1, 2, 200), "inconclusive"),
+        ({"test": "above"}, curve(1, 100, 1), curve(1, 2, 200), "not reproduced"),
+        ({"test": "limit", "most": 300, "unit": "/s"}, curve(1, 2, 200), {}, "inconclusive"),
+        ({"test": "limit", "least": 300, "unit": "/s"}, curve(1, 2, 400), {}, "reproduced"),
+    ],
+)
+def test_a_peak_at_the_end_of_what_was_run_may_be_higher_beyond_it(judged, test, of, over, verdict):
+    runs = {TUNED: of} | ({DEFAULT: over} if over else {})
+    sides = {"of": ONE} | ({"over": OTHER} if over else {})
+    one = judged(test | {"at": "peak"} | sides, runs)
+    assert one.verdict == verdict
+    is_said = "were not run" in one.reason and "rises" in one.reason
+    assert is_said == (verdict == "inconclusive")
+
+
+def test_equal_trials_are_told_as_the_reason(judged):
+    same = {16: [100.0, 100.0, 100.0]}
+    one = judged({"test": "limit", "at": 64, "most": 300, "unit": "/s", "of": ONE}, {TUNED: same})
+    assert one.verdict == "inconclusive"
+    assert one.reason.endswith("trials that are all equal, or zero, have no interval")
 
 
 @pytest.mark.parametrize("unknown", ["c7", "c0"])
@@ -810,7 +854,7 @@ def test_a_ratio_to_zero_decides_nothing(checkout, judged):
 
 def test_a_level_is_judged_on_the_instance_type(checkout, measured, judged):
     test = {"test": "level", "of": ONE, "at": "peak", "value": 410, "unit": "transactions/s"}
-    judged(test, {TUNED: HIGH}, "absolute")
+    judged(test, {TUNED: HIGH | FAR_END}, "absolute")
     with editable(checkout.store) as store:
         store.connection.execute(
             "UPDATE run SET envelope_enforced = false, limit_cores = 8, limit_memory_bytes = ?",

@@ -5,14 +5,14 @@ not decide the test whatever they measured.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations
 from math import inf, log
 
 from benchlab import numbers, stats
 from benchlab.claims import words
-from benchlab.claims.evidence import Covered, Evidence
+from benchlab.claims.evidence import Covered, Evidence, may_be_as_high
 from benchlab.claims.finding import OPPOSITE, Finding
 from benchlab.claims.runs import NotTestable
 from benchlab.observers.outcomes import UNDECIDED
@@ -211,7 +211,7 @@ def _extreme(
         beyond = answer is Answer.HOLDS and evidence.here(rest[-1]) > max(above)
         if beyond or (answer is Answer.FAILS and falls_short):
             return Finding(Answer.OPEN, words.estimated(number), number, where)
-    return _of_ratio(answer, number, where, (above[at], below[at]), bounds, evidence)
+    return _of_several(answer, number, where, bounds)
 
 
 def _change(test: Change, evidence: Evidence) -> Finding:
@@ -287,38 +287,27 @@ def _position(
 
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
-    if answer is Answer.HOLDS and (rivals := _rivals_not_run(low, high, curve, evidence)):
-        where = _not_run(rivals, "which may be as high")
-        return Finding(Answer.OPEN, found, where=where)
-    within = [one for one in evidence.could_run(curve) if low <= evidence.here(one) <= high]
-    if answer is Answer.FAILS and within:
-        where = _not_run(within, "within the claimed range")
-        return Finding(Answer.OPEN, found, where=where)
     inside = low <= position.value <= high
-    rivals = [one for one in position.possible if (low <= one <= high) != inside]
+    not_run = evidence.could_run(curve)
+    within = [one for one in not_run if low <= evidence.here(one) <= high]
+    rivals = [one for one in not_run if may_be_as_high(evidence.here(one), (low, high), curve)]
+    if within and rivals:
+        raise NotTestable(
+            _not_run(sorted(within + rivals), "within the claimed range and beside it")
+        )
+    # those at which it may be otherwise than the trials say, or tend to say
+    if rivals and inside:
+        return Finding(Answer.OPEN, found, where=_not_run(rivals, "which may be as high"))
+    if within and not inside:
+        return Finding(Answer.OPEN, found, where=_not_run(within, "within the claimed range"))
+    unsure = [one for one in position.possible if (low <= one <= high) != inside]
     possible = ", ".join(str(one) for one in position.possible)
     return Finding(
         answer,
         found,
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
-        trials_needed=_most_trials(map(planned, rivals)),
+        trials_needed=_most_trials(map(planned, unsure)),
     )
-
-
-def _rivals_not_run(low: float, high: float, curve: Curve, evidence: Evidence) -> list[int]:
-    """Return the article's clients at which a curve may be as high as in a range of ours.
-
-    They are between the range and what was run next to it, or beyond all that was run.
-    """
-    below = max((one for one in curve if one < low), default=0)
-    above = min((one for one in curve if one > high), default=inf)
-    return [
-        one
-        for one in evidence.could_run(curve)
-        if below < (here := evidence.here(one)) < low
-        or high < here < above
-        or max(high, *curve) < here
-    ]
 
 
 def _level(test: Level, evidence: Evidence) -> Finding:
@@ -362,11 +351,11 @@ def _of_values(
     number, where = decision.number, _clients(evidence, decision.at)
     if test.at == "peak" and (rest := evidence.not_run(curve)):
         where += f"; {_not_run(rest)}"
-    if decision.answer is Answer.OPEN and not all(curve[decision.at]):
-        where += "; a value of 0 has no interval"
     found = words.estimated(number, test.unit)
     needed = _most_trials(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
     finding = Finding(decision.answer, found, number, where, needed)
+    if test.at == "peak":
+        return _unless_higher_beyond(finding, answer_to, evidence, test.of)
     return finding.within(covered, decision.at)
 
 
@@ -541,9 +530,7 @@ def _on_the_whole(
     sides = [curve.values() for curve in (above, below)]
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
     where = f"on average over {_clients(evidence, *above)}"
-    answer = answer_to(number)
-    needed = stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
-    finding = Finding(answer, words.estimated(number), number, where, needed)
+    finding = _of_several(answer_to(number), number, where, bounds)
     covered = _whole(test, above, evidence)
     if not covered.reaches_end:  # where the ratio may be quite another
         finding = replace(finding, answer=Answer.OPEN, trials_needed=None)
@@ -568,7 +555,8 @@ def _at_peaks(
     where = f"{word} their peaks"
     if rest := sorted({*evidence.not_run(above), *evidence.not_run(below)}):
         where = f"{where}; {_not_run(rest)} by both"
-    return _of_ratio(answer_to(number), number, where, sides, bounds, evidence)
+    finding = _of_several(answer_to(number), number, where, bounds)
+    return _unless_higher_beyond(finding, answer_to, evidence, of, over)
 
 
 def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
@@ -592,17 +580,50 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
     return at
 
 
-def _of_ratio(
-    answer: Answer,
-    number: Estimate,
-    where: str,
-    sides: tuple[Sequence[float], Sequence[float]],
-    bounds: tuple[float, ...],
+def _unless_higher_beyond(
+    finding: Finding,
+    answer_to: Callable[[Estimate], Answer],
     evidence: Evidence,
+    of: Series,
+    over: Series | None = None,
 ) -> Finding:
-    needed = None
-    if answer is Answer.OPEN:
-        needed = _more_than(number.n, stats.trials_to_tell(*sides, bounds, evidence.confidence))
+    """Return a finding about peaks; it is open if a higher one beyond the clients run would change it.
+
+    Nothing bounds a peak from above that is at the last clients run, or the first, if the article has
+    more beyond. Another metric than throughput may be anything there.
+    """
+    beyond = {"of": _beyond_peak(of, evidence), "over": over and _beyond_peak(over, evidence)}
+    if not any(beyond.values()):
+        return finding
+    is_throughput = of.metric == _THROUGHPUT
+    if finding.answer is not Answer.OPEN:
+        low = 0 if beyond["over"] or not is_throughput else finding.number.low
+        high = inf if beyond["of"] or not is_throughput else finding.number.high
+        if answer_to(replace(finding.number, low=low, high=high)) is finding.answer:
+            return finding
+    rising = [
+        _not_run(rest, f"towards which {series} rises")
+        for series, rest in zip((of, over), beyond.values(), strict=True)
+        if rest
+    ]
+    where = "; ".join([finding.where, *rising])
+    return replace(finding, answer=Answer.OPEN, where=where, trials_needed=None)
+
+
+def _beyond_peak(series: Series, evidence: Evidence) -> list[int]:
+    """Return the article's clients beyond those run, if a series is highest at that end."""
+    curve = evidence.runs.curve(series.model_copy(update={"metric": _THROUGHPUT}))
+    at = stats.highest(curve)
+    return [
+        one
+        for one in evidence.could_run(curve)
+        if at == max(curve) < evidence.here(one) or evidence.here(one) < min(curve) == at
+    ]
+
+
+def _of_several(answer: Answer, number: Estimate, where: str, bounds: tuple[float, ...]) -> Finding:
+    """Return what a number of several points shows: their mean, or the highest of them."""
+    needed = stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
     return Finding(answer, words.estimated(number), number, where, needed)
 
 

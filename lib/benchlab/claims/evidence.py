@@ -6,8 +6,9 @@ study may say that clients are not scaled, and one client is always one client.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from benchlab.claims.runs import NotTestable, Runs
 from benchlab.claims.words import listed
@@ -99,7 +100,7 @@ class Evidence:
 
     def not_run(self, curve: dict) -> list[int]:
         """Return the article's numbers of clients that a curve lacks here."""
-        return [one for one in self._clients_in_article if self.here(one) not in curve]
+        return [one for one in self.runs.study.clients_in_article if self.here(one) not in curve]
 
     def could_run(self, curve: dict) -> list[int]:
         """Return those of :meth:`not_run` that could be run: they are at least one client here."""
@@ -149,10 +150,21 @@ class Evidence:
         )
 
     @property
-    def _clients_in_article(self) -> list[int]:
-        as_published = self.runs.study.profiles.get("paper")
-        return as_published.concurrency if as_published else []
-
-    @property
     def _share_of_cores(self) -> float:
         return self.runs.cores / self.runs.instance.cores if self.clients_per_core else 1.0
+
+
+def may_be_as_high(clients: float, within: tuple[float, float], run: Collection[int]) -> bool:
+    """Whether a curve may be as high at some clients as in a range, for all that was run says.
+
+    It may be between the range and what was run next to it, and beyond all that was run.
+
+    Args:
+        clients: our number, outside the range and not run.
+        within: our first and last number of the range.
+        run: our numbers that were run.
+    """
+    first, last = within
+    below = max((one for one in run if one < first), default=0)
+    above = min((one for one in run if one > last), default=inf)
+    return below < clients < first or last < clients < above or clients > max(last, *run)

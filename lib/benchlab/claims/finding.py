@@ -37,10 +37,14 @@ class Finding:
         return not self.has_chance or (self.number is not None and self.number.is_exact)
 
     @property
-    def is_open_for_one_trial(self) -> bool:
-        """Whether it is open because there is no second trial."""
+    def lacks_interval(self) -> str:
+        """Why it is open for want of an interval; empty if it is not."""
         number = self.number
-        return self.answer is Answer.OPEN and number is not None and number.n < 2
+        if self.answer is not Answer.OPEN or number is None or number.low is not None:
+            return ""
+        if number.n < 2:
+            return "a single trial has no interval"
+        return "trials that are all equal, or zero, have no interval"
 
     def within(self, covered: Covered, *decided_at: int) -> "Finding":
         """Return what the finding means for the whole claim, if only a part of it was run.

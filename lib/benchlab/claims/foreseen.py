@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
+from benchlab.claims.evidence import may_be_as_high
 from benchlab.gate.steady import LEAST_S, WRITEBACK_S
 from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
@@ -152,7 +153,7 @@ def _reason_of_part(
                 f" {WRITEBACK_S} s"
             )
     there = set.intersection(*(run[_key(one, done)].clients for one in test.sides))
-    if lacking := _lacking(test, there, scale):
+    if lacking := _lacking(study, test, there, scale):
         who = "no profile runs" if _in_none(study, test, scale) else f"{profile} does not run"
         return f"{_clients(lacking, scale)}, which {who}"
     if _is_of_a_whole_curve(test) and len(there) == 1:
@@ -175,7 +176,7 @@ def _is_of_a_whole_curve(test: OfCurves) -> bool:
     return isinstance(test, Peak | Knee) or at in ("overall", "greatest", "least")
 
 
-def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
+def _lacking(study: Study, test: OfCurves, there: set[int], scale: float) -> list[int]:
     """Return the article's concurrencies that a test needs and that are missing."""
     match test:
         case Change():
@@ -183,8 +184,16 @@ def _lacking(test: OfCurves, there: set[int], scale: float) -> list[int]:
             return lacking + _none_of(test.end, there, scale)
         case Peak() | Knee():
             first, last = (clients_here(one, scale) for one in (test.first, test.last))
-            inside = any(first <= one <= last for one in there)
-            return [] if inside else sorted({test.first, test.last})
+            if not any(first <= one <= last for one in there):
+                return sorted({test.first, test.last})
+            at_all = {one: clients_here(one, scale) for one in study.clients_in_article}
+            not_run = {one: here for one, here in at_all.items() if here >= 1 and here not in there}
+            within = [one for one, here in not_run.items() if first <= here <= last]
+            rivals = [
+                one for one, here in not_run.items() if may_be_as_high(here, (first, last), there)
+            ]
+            # a peak within the range could not be confirmed, nor one elsewhere refute the claim
+            return sorted(rivals + within) if rivals and within else []
         case OutOfMemory():
             return _none_of(test.at, there, scale)
         case Above() | Ratio() | Level() | Limit() | Share() | Bound() if not isinstance(
@@ -216,7 +225,7 @@ def _in_none(study: Study, test: OfCurves, scale: float) -> bool:
         if name in study.profiles:
             every.update(study.profiles[name].concurrency)
     every.update(one for block in study.matrix for one in block.concurrency or ())
-    return bool(_lacking(test, every, scale))
+    return bool(_lacking(study, test, every, scale))
 
 
 def _done_by(batch: Batch) -> Iterator[type]:

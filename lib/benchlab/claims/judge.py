@@ -6,7 +6,7 @@ The verdicts:
 - *not reproduced*: it does not hold;
 - *inconclusive*: there are too few trials to decide, and the verdict says how many would be enough; or
   nothing run here contradicts the claim, and the far end of its range was not run, or clients at
-  which a curve may be as high as at its peak;
+  which a curve may be as high as at its peak; or a curve still rises where it was not run further;
 - *depends*: the test holds in one envelope and not in another, or by one of the metrics that the
   article may have meant and not by another; both findings are given. A claim about several numbers of
   clients depends on the envelope, too, if it fails at one of them in one envelope and holds there and
@@ -149,8 +149,8 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
         if finding.contradicts(other):
             verdict = "depends"
     reasons = [finding.where] if finding.where else []
-    if finding.is_open_for_one_trial:
-        reasons.append("a single trial has no interval")
+    if finding.lacks_interval:
+        reasons.append(finding.lacks_interval)
     reasons += evidence.runs.other_versions(claim)
     # a trial has several single writes, and the number needed would be of these
     plans_trials = finding.answer is Answer.OPEN and not claim.is_of_single_writes

@@ -57,8 +57,7 @@ class _Both:
 
     @property
     def clients(self) -> Sides:
-        paper = self.study.profiles.get("paper")
-        return paper and max(paper.concurrency), self.counted["concurrency"].max()
+        return max(self.study.clients_in_article, default=None), self.counted["concurrency"].max()
 
     def limit(self, column: str) -> float | None:
         """A limit in force; limits of CPU and disk are the same for all runs of an envelope."""

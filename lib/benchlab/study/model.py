@@ -560,6 +560,12 @@ class Study(StrictModel):
             raise UnknownName("profile", name, self.profiles)
         return self.profiles[name]
 
+    @property
+    def clients_in_article(self) -> list[int]:
+        """The article's numbers of clients; none without a profile ``paper``."""
+        as_published = self.profiles.get("paper")
+        return as_published.concurrency if as_published else []
+
     def dataset(self, profile: Profile, workload: str) -> DatasetModel:
         """Return the dataset of a workload of this study in a profile."""
         changes = self.workloads[workload].dataset
