@@ -257,6 +257,19 @@ def test_without_runs_there_are_the_same_columns(checkout, close_run):
         assert not postgres_vs_tidb.similitude(rerun(store)).is_empty()
 
 
+def test_a_build_is_named_by_twelve_digits_of_its_commit(checkout, close_run):
+    close_run(trial=first_trials(checkout, engines="tidb", variants="default")["main"], **POSTGRES)
+    ingest.ingest_new(checkout)
+    commit = "36a9810441ca0e496cbd22064af274b3be771081"
+    with editable(checkout.store) as store:
+        store.connection.execute(
+            "UPDATE engine_setting SET requested = NULL, unit = NULL, effective = ?",
+            [f"6.0.0 {commit}"],
+        )
+        shown = settings.parameters(rerun(store), "tidb")["default"]
+    assert set(shown) == {f"6.0.0 {commit[:12]}"}
+
+
 def test_an_engine_of_which_nothing_counts_has_a_column_for_every_variant(checkout, close_run):
     for variant in ("tuned", "default"):
         trials = first_trials(checkout, engines="tidb", variants=variant)

@@ -33,6 +33,8 @@ def parameters(rerun: Rerun, engine: str) -> pl.DataFrame:
             unit,
         )
         .str.strip_chars()
+        # twelve digits of a commit name it, and forty are wider than a column
+        .str.replace_all(r"\b([0-9a-f]{12})[0-9a-f]{28}\b", "$1")
         .alias("value")
     )
     if shown.is_empty():
