@@ -165,6 +165,31 @@ def killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_of_a_run_that_an_interrupt_broke_off_nothing_is_added(checkout, close_run, monkeypatch):
+    first, second = close_run(), close_run()
+    executed, execute = [], writer.execute
+
+    def interrupted(connection, sql, *arguments):
+        is_broken_off = sum('INSERT INTO "run"' in one for one in executed) == 2
+        executed.append(sql)
+        if is_broken_off:
+            executed.clear()
+            raise KeyboardInterrupt
+        return execute(connection, sql, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(writer, "execute", interrupted)
+        ingest.ingest_new(checkout)
+    with open_store(checkout.store) as opened:
+        assert opened.runs()["run_id"].to_list() == [first.run_id]
+        assert set(opened.sql("FROM interval")["run_id"]) == {first.run_id}
+    assert ingest.ingest_new(checkout).count == 1
+    with open_store(checkout.store) as opened:
+        runs = opened.sql("SELECT run_id, count(*) AS n FROM interval GROUP BY ALL")
+        assert set(runs["run_id"]) == {first.run_id, second.run_id}
+        assert runs["n"].n_unique() == 1
+
+
 def test_a_run_is_added_whole_or_not_at_all(checkout, batches, close_run, store):
     before = everything(store)
     record = close_run(trial=batches()[1].trials[0])

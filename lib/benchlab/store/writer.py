@@ -112,9 +112,11 @@ class Writer:
                     execute(self._staged, f'INSERT INTO "{name}" BY NAME FROM incoming')
                     self._staged.unregister("incoming")
             self._staged.commit()
-        except duckdb.Error as error:
+        except BaseException as error:  # also an interrupt: half of a run must not be written
             self._staged.rollback()
-            raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
+            if isinstance(error, duckdb.Error):
+                raise StoreError(f"{name}: {str(error).splitlines()[0]}") from error
+            raise
         self.runs |= ids
         self._size += sum(frame.height for frame in tables.values())
         if self._size >= LARGEST:
