@@ -15,6 +15,7 @@ from benchlab.errors import EngineError, RunFailed, TargetError
 from benchlab.gate.steady import WRITEBACK_S
 from benchlab.observers import outcomes
 from benchlab.observers.outcomes import Outcome
+from benchlab.raw import record
 from benchlab.raw.record import RunFolder
 from benchlab.run.trial import _Run
 from conftest import ALONE, DATA, planned
@@ -333,3 +334,9 @@ def test_a_process_that_was_killed_for_another_is_not_the_runs_failure(under_way
     both = [shell("first", "exec sleep 600"), shell("second", "exit 3")]
     with pytest.raises(RunFailed, match="shell measure: second ended with 3"):
         run._stages.run(Stage(both, [Phase("measure")], 1))
+
+
+def test_without_git_a_run_is_closed_without_a_commit():
+    with patch.object(record.subprocess, "run", side_effect=FileNotFoundError("git")):
+        found = record.code.__wrapped__()
+    assert (found.commit, found.modified) == (None, None)

@@ -195,16 +195,23 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
+#: What decides a measurement, as git names it from any folder of the checkout.
+_MEASURING = (":/lib/benchlab", ":/ansible", ":/paper/studies", ":/notebooks/run")
+
+
 @cache
 def code() -> Code:
-    """Return version, commit, and whether the checkout differs from it; the last two need git."""
+    """Return version, commit, and whether what measures differs from it; the last two need git."""
     folder = Path(benchlab.__file__).parent
 
     def git(*arguments: str) -> str | None:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+        try:
+            done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+        except FileNotFoundError:
+            return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    changes = git("status", "--porcelain", "--", ".")
+    changes = git("status", "--porcelain", "--", *_MEASURING)
     return Code(
         version=benchlab.__version__,
         commit=git("rev-parse", "HEAD"),
