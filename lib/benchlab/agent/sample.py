@@ -162,7 +162,9 @@ class KernelThreads:
 
 
 def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
-    """Sample until SIGTERM or SIGINT, at start + n * interval; missed ticks are skipped.
+    """Sample until SIGTERM or SIGINT and once more then, at start + n * interval.
+
+    Missed ticks are skipped. The last sample counts what ended the load, such as a kill for memory.
 
     Raises AgentError if the envelope is taken down meanwhile; all lines until then are written.
     """
@@ -172,16 +174,18 @@ def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
     # blocked, so that sigtimedwait below receives them and they never interrupt a line
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     print(json.dumps(sampler.header(interval_s)), file=out, flush=True)
-    tick, began = 0, time.monotonic()
+    tick, began, stopped = 0, time.monotonic(), None
     while True:
         try:
             line = sampler.sample()
         except OSError as error:
             raise AgentError(f"sampling ended at tick {tick}: {error}") from None
         print(json.dumps(line), file=out, flush=True)
-        tick = int((time.monotonic() - began) / interval_s) + 1
-        if signal.sigtimedwait(_STOP, max(0.0, began + tick * interval_s - time.monotonic())):
+        if stopped:
             return
+        tick = int((time.monotonic() - began) / interval_s) + 1
+        wait_s = max(0.0, began + tick * interval_s - time.monotonic())
+        stopped = signal.sigtimedwait(_STOP, wait_s)
 
 
 def _psi(path: Path) -> dict[str, int]:
