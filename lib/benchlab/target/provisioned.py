@@ -45,8 +45,12 @@ class Provisioned(BaseModel):
 
     @property
     def known_versions(self) -> dict[str, str]:
-        """Engine → its version when it was provisioned last."""
-        return self.last_versions | {name: one.version for name, one in self.engines.items()}
+        """Engine → its version when it could be used last; ``none`` if it never could."""
+        refused, usable = (
+            {name: one.version for name, one in self.engines.items() if bool(one.refused) is which}
+            for which in (True, False)
+        )
+        return refused | self.last_versions | usable
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:
         """Return engine → version; ``unknown`` if it was never provisioned.
