@@ -12,7 +12,13 @@ from typing import ClassVar
 import pytest
 from benchlab import study, target
 from benchlab.engines import EngineSetting
-from benchlab.errors import DatasetError, DatasetTooLarge, EngineError, NotebookError
+from benchlab.errors import (
+    DatasetError,
+    DatasetTooLarge,
+    EngineError,
+    NotebookError,
+    TargetError,
+)
 from benchlab.plan import Batch, Plan, Trial
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
@@ -176,6 +182,28 @@ def test_a_sweep_runs_once_more_what_was_not_steady(sweeps):
     assert outcome == {}
     assert "none repeated" in said
     assert len(sweeps.executed) == 2 * len(keys)
+
+
+def test_an_engine_that_does_not_stop_fails_the_batch_that_needs_the_host(sweeps, monkeypatch):
+    class Held(Session):
+        def stop(self) -> None:
+            raise TargetError("mariadb: port 23306 is still held")
+
+    other = EngineFound(engine="mariadb", version="10.11")
+    provision = sweeps.provision
+
+    def with_another(version: str) -> Provisioned:
+        found = provision(version)
+        return found.model_copy(update={"engines": found.engines | {"mariadb": other}})
+
+    monkeypatch.setattr(sweeps, "provision", with_another)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "open_session", Held)
+        assert sweeps.run()[0] == {"failed": 2}
+    for trial in sweeps.trials:
+        assert sweeps.statuses(trial) == [("failed", "mariadb: port 23306 is still held")]
+    assert sweeps.executed == []
+    assert sweeps.run()[0] == {"ok": 2}
 
 
 def test_nothing_is_repeated_where_another_study_left_another_version(sweeps):

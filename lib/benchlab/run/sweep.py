@@ -219,6 +219,11 @@ class Sweep:
                 closed["refused", reason].append(trial)
             else:
                 accepted.append(trial)
+        try:
+            if accepted:
+                self._stop_others(batch.engine)
+        except BenchlabError as error:  # it says nothing about this engine's datasets
+            closed["failed", str(error)], accepted = accepted, []
         self._load(session, [trial.point for trial in accepted])
         for trial in accepted:
             if reason := self.too_large.get(trial.point.dataset_key):
@@ -235,7 +240,6 @@ class Sweep:
             if key in self.broken or key in self.too_large:
                 continue
             try:
-                self._stop_others(point.engine)
                 variant = self.spec.engines[point.engine].load_variant
                 if variant in session.found.refused_variants or point.layout:
                     variant = point.variant
