@@ -164,6 +164,8 @@ class Stage:
     phases: Sequence[Phase]
     duration_s: float
     """How long the processes are to run."""
+    grace_s: float = 120
+    """How long they may take in addition, to connect and for the last transactions."""
 
     @property
     def measured(self) -> Phase | None:

@@ -22,9 +22,6 @@ from benchlab.run.until import Until
 from benchlab.target import Node
 from benchlab.target.session import Session
 
-#: Seconds that a driver may take in addition to its run time, to connect and for the last transactions.
-_DRIVER_GRACE_S = 120
-
 #: Characters of a driver's message that are quoted: enough for a whole failed statement.
 _MESSAGE_LIMIT = 300
 
@@ -76,13 +73,13 @@ class Stages:
 
         started = time.time()
         try:
-            ended = run_programs(programs, stage.duration_s + _DRIVER_GRACE_S, on_line)
+            ended = run_programs(programs, stage.duration_s + stage.grace_s, on_line)
         except TimedOut as late:
             self._keep_output(stage, late.ended)
             self._end_servers(stage)
             self.session.require_followed()  # commits may wait for a standby that is gone
             raise RunFailed(
-                f"{self.driver.name} did not end within {_DRIVER_GRACE_S} s of its"
+                f"{self.driver.name} did not end within {stage.grace_s:g} s of its"
                 f" {stage.duration_s} s"
             ) from late
         finally:

@@ -53,6 +53,9 @@ TERMINALS = 15_000
 #: Result file of the application server: a line of JSON for each deferred delivery (clause 2.7.2.2).
 DELIVERIES = "deliveries.jsonl"
 
+#: Seconds that connecting, the last answers and the queue of deferred Deliveries may take together.
+_GRACE_S = 100 + DEFERRED
+
 #: Names of the processes; the name of a process with terminals also has its warehouses.
 _WAS, _RTE = "was", "terminals"
 
@@ -92,6 +95,7 @@ class Tpcc(Driver):
                 [_server(job), *_terminals(job)],
                 [*warmup, Phase(MEASURE)],
                 job.warmup_s + job.measure_s,
+                grace_s=_GRACE_S,
             )
         ]
 
