@@ -146,10 +146,10 @@ def _memory_bytes(meminfo: str) -> int:
 
 
 def _disk_bytes(node: Host) -> int:
-    """Return the free bytes of the disk with benchlab's files, plus the bytes of these files."""
+    """Return the free bytes of the disk with benchlab's files, plus those of its image."""
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
-        f" du -sx -D -B1 {HOME} 2>/dev/null | cut -f1"
+        f" du -B1 {HOME}/disk.img 2>/dev/null | cut -f1"
     )
     return sum(int(word) for word in node.run("sh", "-c", script).split())
