@@ -480,23 +480,23 @@ def judged_in_two_envelopes(checkout, judged):
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "verdict", "found"),
+    ("elsewhere", "verdict", "said"),
     [
-        (curve(400, 200, 100), "depends", "in the envelope as_sold"),
-        (curve(100, 200, 400), "reproduced", "4.00 ("),
-        # it cannot tell, or was not run where the claim is
-        ({1: [100.0, 50, 200], 16: [100.0, 50, 200]}, "reproduced", "4.00 ("),
-        ({4: around(100)}, "reproduced", "4.00 ("),
+        (curve(400, 200, 100), "depends", "; in the envelope as_sold, 0."),
+        (curve(100, 200, 400), "reproduced", "; in the envelope as_sold, "),
+        # it was not run where the claim is
+        ({1: [100.0, 50, 200], 16: [100.0, 50, 200]}, "reproduced", "clients"),
+        ({4: around(100)}, "reproduced", "clients"),
     ],
 )
 def test_a_verdict_that_another_envelope_turns_round_depends(
-    checkout, judged_in_two_envelopes, elsewhere, verdict, found
+    checkout, judged_in_two_envelopes, elsewhere, verdict, said
 ):
     test = {"test": "change", "of": OTHER, "start": 4, "end": 64, "direction": "rises"}
     one = judged_in_two_envelopes(test, HIGH, elsewhere)
     assert one.verdict == verdict
     assert one.found.startswith("4.00 (")
-    assert found in one.found
+    assert said in one.reason
     with open_store(checkout.store) as written:
         kept = written.sql("SELECT verdict FROM verdict WHERE claim = 'c0'")
     assert kept["verdict"].to_list() == [verdict]
@@ -648,13 +648,13 @@ TOGETHER = {
         {"test": "above", "by": 3},
         "not reproduced",
         "1 of 2 are reproduced",
-        "not reproduced: c0",
+        "not reproduced: So it is.",
     ),
     "is of clients that were not run": (
         {"test": "above", "at": [1024]},
         "not testable here",
         "1 of 2 are reproduced",
-        "not testable here: c0",
+        "not testable here: So it is.",
     ),
 }
 

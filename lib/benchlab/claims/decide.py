@@ -118,12 +118,15 @@ def _named(test: OfCurves, part: OfCurves, evidence: Evidence) -> Finding:
 def _each(test: OfCurves, evidence: Evidence) -> Finding:
     """Return the first finding with an opposite one; without any the first open one, or the first."""
     found, missing = _of_parts(test, lambda part: _named(test, part, evidence))
-    for one, other in combinations(found, 2):
-        if {one.answer, other.answer} == OPPOSITE:
-            return replace(one, opposite=f"{other.found} for {other.where}")
-    if missing:
+    opposite = next(
+        (one for one, other in combinations(found, 2) if {one.answer, other.answer} == OPPOSITE),
+        None,
+    )
+    if missing and not opposite:
         raise missing
-    return next((one for one in found if one.answer is Answer.OPEN), found[0])
+    first = opposite or next((one for one in found if one.answer is Answer.OPEN), found[0])
+    others = "; ".join(f"{one.found} for {one.where}" for one in found if one is not first)
+    return replace(first, others=others, has_opposite=opposite is not None)
 
 
 def _margin(test: OfCurves, finding: Finding) -> float:

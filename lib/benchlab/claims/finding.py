@@ -24,8 +24,10 @@ class Finding:
     """Trials of each point that would probably be enough, if open; ``None``: unknown."""
     has_chance: bool = True
     """Whether another run might have found something else by chance."""
-    opposite: str = ""
-    """Opposite finding for what the article may have meant just as well."""
+    others: str = ""
+    """What was found for the other curves that the article may have meant just as well."""
+    has_opposite: bool = False
+    """Whether one of them has the opposite answer."""
     fails_at: frozenset[int] = frozenset()
     """Our numbers of clients at which a test of several fails."""
     holds_at: frozenset[int] = frozenset()

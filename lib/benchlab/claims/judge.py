@@ -123,7 +123,7 @@ def _is_decided(one: Judgement) -> bool:
 def _together(study_name: str, claim: Claim, others: list[Judgement]) -> Judgement:
     """Judge a claim by the verdicts on others; it has no chance of its own to be wrong."""
     verdict = min((one.verdict for one in others), key=_PRECEDENCE.index)
-    named = ", ".join(one.claim.id for one in others if one.verdict == verdict)
+    named = " ".join(one.claim.claim.strip() for one in others if one.verdict == verdict)
     held = sum(one.verdict == "reproduced" for one in others)
     reason = "" if verdict == "reproduced" else f"{verdict}: {named}"
     return Judgement(
@@ -142,13 +142,17 @@ def _judged(study_name: str, claim: Claim, evidence: Evidence | None) -> Judgeme
     except NotTestable as reason:
         return Judgement(study_name, claim, "not testable here", reason=str(reason))
     verdict, found = _VERDICTS[finding.answer], finding.found
-    if finding.opposite:
-        verdict, found = "depends", f"{found}; {finding.opposite}"
+    if finding.others:
+        found = f"{found}; {finding.others}"
+    if finding.has_opposite:
+        verdict = "depends"
+    reasons = [finding.where] if finding.where else []
     for envelope, other in _elsewhere(claim, evidence).items():
-        found += f"; {other.found} in the envelope {envelope}"
+        reasons.append(
+            ": ".join(filter(None, (f"in the envelope {envelope}, {other.found}", other.where)))
+        )
         if finding.contradicts(other):
             verdict = "depends"
-    reasons = [finding.where] if finding.where else []
     if finding.lacks_interval:
         reasons.append(finding.lacks_interval)
     reasons += evidence.runs.other_versions(claim)

@@ -27,9 +27,10 @@ from benchlab.study.claims import (
 
 def condition(test: Test) -> str:
     """Write what a test requires: a bound, a number with its tolerance, clients, a resource."""
-    if isinstance(test, OfCurves) and len(test.parts) > 1:
-        return f"{_condition(test)}, {test.take} of {len(test.parts)}"
-    return _condition(test)
+    if not isinstance(test, OfCurves) or len(test.parts) == 1:
+        return _condition(test)
+    parts = f"{len(test.parts)} {'pairs' if len(test.sides) == 2 else 'curves'}"
+    return f"{_condition(test)}, {'for all' if test.take == 'every' else 'for each of'} {parts}"
 
 
 def _condition(test: Test) -> str:
@@ -47,7 +48,10 @@ def _condition(test: Test) -> str:
         case Peak() | Knee():
             return f"at {between(test.first, test.last)} clients"
         case Level():
-            return f"{_about(test.value, test.within)} {test.unit}"
+            low, high = (
+                number(one) for one in (test.value / test.within, test.value * test.within)
+            )
+            return f"{low} to {high} {test.unit}"
         case Limit():
             bound = f"≥ {test.least:,g}" if test.most is None else f"≤ {test.most:,g}"
             return f"{bound} {test.unit}"

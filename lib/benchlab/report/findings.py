@@ -74,8 +74,10 @@ def claims(judged: Iterable[Judgement]) -> list[dict[str, str]]:
 
 
 def _found(judgement: Judgement) -> str:
-    is_ratio = judgement.number and words.accepted(judgement.claim.decided_by)
-    return f"a ratio of {judgement.found}" if is_ratio else judgement.found
+    test = judgement.claim.decided_by
+    if judgement.number and words.accepted(test):
+        return f"a ratio of {judgement.found} (claimed: {words.condition(test)})"
+    return judgement.found
 
 
 def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dict[str, Any]:
