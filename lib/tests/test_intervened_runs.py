@@ -141,7 +141,7 @@ def test_evidence_and_intervention_side_by_side(
     assert row["by evidence"] == (", ".join(evidence) or "unknown")
     assert row["by intervention"] == intervention
     assert row["agree"] == agree
-    assert row["blocks"] == "4 of 4 s at 80 %"
+    assert row["blocks"] == "4 blocks of 4 s at 80 %"
 
 
 def test_used_resources_are_reported_for_baseline_blocks_and_for_lowered_ones(

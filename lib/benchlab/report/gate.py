@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from benchlab import stats
 from benchlab.gate.checks import ALONE
 from benchlab.gate.similar import SIMILAR, dissimilar
 from benchlab.report import points
@@ -25,7 +26,8 @@ def summary(rerun: Rerun) -> dict[str, int]:
     """Return how many runs and points of the curves there are, and how many of each passed.
 
     Keys: ``runs``, ``runs_passed``, ``points``, ``points_passed``; ``repeated`` (trials that were run
-    more than once); ``not_known_alone`` (runs for which it is unknown whether others used their hosts).
+    more than once); ``not_known_alone`` (runs for which it is unknown whether others used their hosts);
+    ``too_short_for_drift`` (runs whose measured part is too short to see a drift).
     A point passed if one of its runs did.
     """
     counted = rerun.counted
@@ -38,6 +40,9 @@ def summary(rerun: Rerun) -> dict[str, int]:
         "points_passed": of_points["valid"].sum(),
         "repeated": len(counted.filter(pl.col("trial_key").is_in(repeated.implode()))),
         "not_known_alone": len(counted) - len(rerun.of_runs(_CHECKED_ALONE)),
+        "too_short_for_drift": len(
+            counted.filter(pl.col("measured_s") < stats.SHORTEST_WITH_DRIFT_S)
+        ),
     }
 
 

@@ -215,7 +215,7 @@ def _intervened(tables: Mapping[str, pl.DataFrame]) -> IntervenedRun:
 
 def _blocks(intervention: LimitBlocks) -> str:
     percent = f"{intervention.factor:.0%}".replace("%", " %")
-    return f"{intervention.blocks} of {intervention.block_s} s at {percent}"
+    return f"{intervention.blocks} blocks of {intervention.block_s} s at {percent}"
 
 
 def _lowered(evidence: str) -> str:

@@ -22,7 +22,7 @@ def table(rerun: Rerun) -> pl.DataFrame:
     Columns: ``curve``, ``workload``, ``pairs`` (of runs of a point), ``noise`` with its 95 % interval
     (``× 1.09 (1.05 to 1.20)``; a value above 10 is ``> 10``), ``trials for 2 %``, … (``33``, or
     ``> 1,000``), ``do runs agree`` (*yes*: the noise is :data:`AGREEING` at most; *no*: all of its
-    interval is above that; else *too few pairs*).
+    interval is above that; else, or if there is no interval, *too few pairs*).
     """
     found = points.in_order(with_curve(noise.table(rerun), rerun.study), rerun.study)
     text = pl.struct("noise", "low", "high").map_elements(_noise, return_dtype=pl.String)
@@ -37,7 +37,9 @@ def table(rerun: Rerun) -> pl.DataFrame:
             .alias(f"trials for {round(100 * (effect - 1))} %")
             for effect in noise.EFFECTS
         ),
-        pl.when(pl.col("noise") <= AGREEING)
+        pl.when(pl.col("low").is_null())
+        .then(pl.lit("too few pairs"))
+        .when(pl.col("noise") <= AGREEING)
         .then(pl.lit("yes"))
         .when(pl.col("low") > AGREEING)
         .then(pl.lit("no"))

@@ -16,6 +16,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from benchlab import stats
 from benchlab.attribution.decide import EXHAUSTED, EXHAUSTED_WITH_QUEUE
 from benchlab.claims import reruns
 from benchlab.claims.judge import Judgement, judge
@@ -71,6 +72,7 @@ _HEADINGS = {
 _THRESHOLDS = {
     "tolerance": steady.TOLERANCE,
     "shortest_s": steady.LEAST_S,
+    "shortest_with_drift_s": stats.SHORTEST_WITH_DRIFT_S,
     "cycles": steady.CYCLES,
     "writeback_s": steady.WRITEBACK_S,
     "similar_within": similar.WITHIN,

@@ -35,7 +35,13 @@ from benchlab.stats.power import (
     trials_to_tell,
     variation,
 )
-from benchlab.stats.seconds import change_points, drift, steady_from, trend
+from benchlab.stats.seconds import (
+    SHORTEST_WITH_DRIFT_S,
+    change_points,
+    drift,
+    steady_from,
+    trend,
+)
 from benchlab.stats.spread import Sample, Spread, common_spreads, in_common, true_deviations
 from benchlab.stats.trials import (
     CONFIDENCE,
@@ -51,6 +57,7 @@ __all__ = [
     "CONFIDENCE",
     "KNEE",
     "LEAST_POINTS",
+    "SHORTEST_WITH_DRIFT_S",
     "Answer",
     "CommitModel",
     "Curve",

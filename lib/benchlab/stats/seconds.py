@@ -25,6 +25,9 @@ _LEAST_FOR_DEPENDENCE = 12
 #: A trend is fitted to the means of so many stretches at most and at least.
 _MOST_STRETCHES, _LEAST_STRETCHES = 8, 4
 
+#: Shortest series in which a drift can be seen.
+SHORTEST_WITH_DRIFT_S = _LEAST_STRETCH * _LEAST_STRETCHES
+
 #: Number of median absolute deviations at which values are clipped, so that a stall of one second does
 #: not look like a new level.
 _OUTLYING = 6 * 1.4826  # six standard deviations of a normal distribution
