@@ -147,7 +147,11 @@ class _Cgroups:
         found: set[int] = set()
         for parent in self.parents():
             for path in (parent / child).rglob("cgroup.procs"):
-                found.update(int(line) for line in path.read_text().split())
+                try:
+                    found.update(int(line) for line in path.read_text().split())
+                except OSError as error:  # a group that was removed meanwhile has none
+                    if error.errno not in (errno.ENODEV, errno.ENOENT):
+                        raise
         return sorted(found)
 
     def services(self) -> list[str]:
