@@ -364,6 +364,7 @@ class Article(StrictModel):
     """The article that a study reruns."""
 
     title: str
+    english_title: str | None = Field(None, description="if the title is in another language")
     subject: str
     file: str | None = Field(
         None, description="its text, as data/published names it; none: it has no numbers there"
