@@ -183,7 +183,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         {
             "profile": rerun.profile,
             "article": {
-                "title": rerun.study.article.title,
+                "title": rerun.study.article.english_title or rerun.study.article.title,
                 "subject": rerun.study.article.subject,
             },
             "clients": rerun.study.clients,
