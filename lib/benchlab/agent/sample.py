@@ -162,7 +162,7 @@ class KernelThreads:
 
 
 def record(envelope: Envelope, interval_s: float, out: TextIO) -> None:
-    """Sample until SIGTERM or SIGINT and once more then, at start + n * interval.
+    """Sample at start + n * interval until SIGTERM or SIGINT, and once more then.
 
     Missed ticks are skipped. The last sample counts what ended the load, such as a kill for memory.
 

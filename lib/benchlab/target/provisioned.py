@@ -46,11 +46,9 @@ class Provisioned(BaseModel):
     @property
     def known_versions(self) -> dict[str, str]:
         """Engine → its version when it could be used last; ``none`` if it never could."""
-        refused, usable = (
-            {name: one.version for name, one in self.engines.items() if bool(one.refused) is which}
-            for which in (True, False)
-        )
-        return refused | self.last_versions | usable
+        found = {name: one.version for name, one in self.engines.items()}
+        usable = {name: found[name] for name, one in self.engines.items() if not one.refused}
+        return found | self.last_versions | usable
 
     def versions(self, engines: Iterable[str]) -> dict[str, str]:
         """Return engine → version; ``unknown`` if it was never provisioned.
