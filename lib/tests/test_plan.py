@@ -30,6 +30,7 @@ from benchlab.run.planning import Selection
 from benchlab.study import PROFILES, LogDisk, OpenLoop
 from benchlab.study.intervention import LimitBlocks
 from benchlab.target import provision
+from benchlab.target.provisioned import versions_after
 from conftest import DATA, ROOT, STUDY
 from conftest import planned as plan_of
 from hypothesis import HealthCheck, given, settings
@@ -493,13 +494,10 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     # what was refused may be available by now
     retried = trials(planning.left(checkout, replace(selection, retry_refused=True), planned()))
     assert [one.key for one in retried] == [one.key for one in (failed, refused, *others)]
-    # another version of the engine is another experiment
-    found = target.Provisioned(
-        deployment=target.load(checkout, "local"),
-        hosts={},
-        engines={"postgres": target.EngineFound(engine="postgres", version="15.18")},
-    )
-    found.save(checkout)
+    # another version of the engine is another experiment, even if it was wiped since
+    software = spec.engines["postgres"].software("postgres")
+    known = {"deployment": target.load(checkout, "local"), "hosts": {}, "engines": {}}
+    target.Provisioned(**known, last_versions={software: "15.18"}).save(checkout)
     assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [ok, failed, refused, *others]
     )
@@ -513,3 +511,29 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [failed, refused, *others]
     )
+
+
+def test_an_engine_has_a_version_for_each_study_that_asks_for_another(checkout):
+    here = {name: study.load(checkout, name).engines for name in ("spec_tree", "tpcc")}
+    known = {}
+    for name, version in (("spec_tree", "13.4"), ("tpcc", "15.18")):
+        specs = {"postgres": here[name]["postgres"]}
+        found = {"postgres": target.EngineFound(engine="postgres", version=version)}
+        known = versions_after(known, specs, found)
+    # refused for the moment: its runs were of the version that it had
+    refused = {"postgres": target.EngineFound(engine="postgres", version="none", refused="down")}
+    known = versions_after(known, here["tpcc"], refused)
+    deployment = target.load(checkout, "local")
+    after = target.Provisioned(deployment=deployment, hosts={}, engines={}, last_versions=known)
+    versions = {name: after.versions(engines) for name, engines in here.items()}
+    assert versions["spec_tree"]["postgres"] == "13.4"
+    assert versions["tpcc"]["postgres"] == "15.18"
+    assert versions["tpcc"]["mysql"] == "unknown"
+
+
+def test_a_point_of_two_blocks_runs_once(checkout):
+    planner_ = planner(checkout, "quick")
+    first, *others = planner_.study.matrix
+    twice = planner_.study.model_copy(update={"matrix": [first, first, *others]})
+    once = trials(planner_.closed_loops())
+    assert trials(replace(planner_, study=twice).closed_loops()) == once

@@ -182,6 +182,13 @@ class EngineSpec(StrictModel):
     )
     load_variant: str = Field(description="the variant under which the dataset is loaded")
 
+    def software(self, name: str) -> str:
+        """Return what decides which version an engine of this name is, for example with its role's
+        variables ``postgres postgres_version=15``.
+        """
+        variables = [f"{key}={value}" for key, value in sorted(self.role_vars.items())]
+        return " ".join([self.external or self.role or name, *variables])
+
     @property
     def runs_on(self) -> tuple[str, ...]:
         """Roles of the nodes that it runs on; empty if somebody else runs it."""

@@ -29,6 +29,7 @@ from benchlab.target import (
     provisioned,
 )
 from benchlab.target.host import Host
+from benchlab.target.provisioned import versions_after
 
 ETC = Path("/etc/benchlab")
 
@@ -77,17 +78,18 @@ def provision(
     of_roles = provided(deployment, study, engines)
     requested = variables(study, profile_name, envelope, of_roles, later)
     playbook(repo, deployment.name, "provision", requested | _of_drivers(repo, study), on_task)
+    specs = {name: study.engines[name] for name in engines}
+    of_study = {
+        name: external.found(deployment, name, spec.role, spec.external)
+        if spec.external
+        else _found(deployment, name, spec.role, spec.nodes)
+        for name, spec in specs.items()
+    }
     found = Provisioned(
         deployment=deployment,
         hosts={node.name: _facts(node) for node in deployment.nodes},
-        engines=_known(repo, deployment)
-        | {
-            name: external.found(deployment, name, spec.role, spec.external)
-            if (spec := study.engines[name]).external
-            else _found(deployment, name, spec.role, spec.nodes)
-            for name in engines
-        },
-        last_versions=_last_versions(repo, deployment),
+        engines=_known(repo, deployment) | of_study,
+        last_versions=versions_after(_last_versions(repo, deployment), specs, of_study),
     )
     found.save(repo)
     return found
@@ -343,9 +345,9 @@ def _known(repo: Repo, deployment: Deployment) -> dict[str, EngineFound]:
 
 
 def _last_versions(repo: Repo, deployment: Deployment) -> dict[str, str]:
-    """Return engine → version of all that was ever provisioned on the target from this checkout."""
+    """Return the versions of all that was ever provisioned on the target from this checkout."""
     with suppress(TargetError):
-        return provisioned(repo, deployment.name).known_versions
+        return provisioned(repo, deployment.name).last_versions
     return {}
 
 

@@ -1,12 +1,13 @@
 """The result of provisioning a target: its nodes, their facts, and its engines."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from benchlab import atomic
 from benchlab.errors import TargetError
 from benchlab.repo import Repo
+from benchlab.study import EngineSpec
 from benchlab.study.roles import PRIMARY
 from benchlab.study.strict import problem
 from benchlab.target.deployment import Deployment
@@ -41,27 +42,37 @@ class Provisioned(BaseModel):
     """Node → its facts."""
     engines: dict[str, EngineFound]
     last_versions: dict[str, str] = {}
-    """Engine → its version when it was provisioned before; it may have been wiped since."""
+    """:meth:`EngineSpec.software` → its version when it could be used last; ``none`` if it never could.
+    It may have been wiped since: its finished runs still count as done."""
 
-    @property
-    def known_versions(self) -> dict[str, str]:
-        """Engine → its version when it could be used last; ``none`` if it never could."""
-        found = {name: one.version for name, one in self.engines.items()}
-        usable = {name: found[name] for name, one in self.engines.items() if not one.refused}
-        return found | self.last_versions | usable
-
-    def versions(self, engines: Iterable[str]) -> dict[str, str]:
-        """Return engine → version; ``unknown`` if it was never provisioned.
-
-        A wiped engine keeps its version, so that its finished runs still count as done.
-        """
-        return {name: self.known_versions.get(name, "unknown") for name in engines}
+    def versions(self, engines: Mapping[str, EngineSpec]) -> dict[str, str]:
+        """Return engine → version; ``unknown`` if it was never provisioned as its study has it."""
+        software = {name: spec.software(name) for name, spec in engines.items()}
+        return {name: self.last_versions.get(one, "unknown") for name, one in software.items()}
 
     def save(self, repo: Repo) -> None:
         """Write ``data/targets/<target>.json`` atomically."""
         path = repo.targets / f"{self.deployment.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.write(path, self.model_dump_json(indent=1))
+
+
+def versions_after(
+    before: Mapping[str, str], specs: Mapping[str, EngineSpec], found: Mapping[str, EngineFound]
+) -> dict[str, str]:
+    """Return :attr:`Provisioned.last_versions` after engines of a study were provisioned.
+
+    Args:
+        before: the versions known before.
+        specs: the engines in the study.
+        found: the state of these engines; one that is refused now keeps its version.
+    """
+    versions = dict(before)
+    for name, one in found.items():
+        software = specs[name].software(name)
+        if not one.refused or software not in versions:
+            versions[software] = one.version
+    return versions
 
 
 def provisioned(repo: Repo, name: str) -> Provisioned:
