@@ -501,13 +501,7 @@ def test_a_rerun_does_only_what_is_missing(checkout, close_run):
     assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [ok, failed, refused, *others]
     )
-    # one that is refused for the moment is not: its runs were of the version that it had
-    refused = target.EngineFound(engine="postgres", version="none", refused="it is down")
-    again = {"engines": {"postgres": refused}, "last_versions": {"postgres": "15.18"}}
-    assert found.model_copy(update=again).versions(["postgres"]) == {"postgres": "15.18"}
-    # nor is one that was wiped since
     close_run("ok", trial=trials(planned())[0])
-    found.model_copy(update={"engines": {}, "last_versions": {"postgres": "15.18"}}).save(checkout)
     assert len(trials(planning.left(checkout, selection, planned()))) == len(
         [failed, refused, *others]
     )

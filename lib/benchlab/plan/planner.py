@@ -240,22 +240,18 @@ class Planner:
         points: Callable[[Any], list[dict[str, Any]]],
         number: int,
     ) -> dict[str, list[Trial]]:
-        """Return engine → all its trials with a number."""
-        found: dict[str, list[Trial]] = {}
+        """Return engine → all its trials with a number; one of several blocks is there once."""
+        found: dict[str, dict[str, Trial]] = {}
         for block in blocks:
             if self.profile_name not in block.profiles:
                 continue
             for curve in itertools.product(block.engines, block.variants, block.workloads):
                 engine, *_ = curve
-                found.setdefault(engine, []).extend(
-                    Trial(
-                        point=self._point(block.envelope, curve, **one),
-                        number=number,
-                        profile=self.profile_name,
-                    )
-                    for one in points(block)
-                )
-        return found
+                for one in points(block):
+                    point = self._point(block.envelope, curve, **one)
+                    trial = Trial(point=point, number=number, profile=self.profile_name)
+                    found.setdefault(engine, {})[trial.key] = trial
+        return {engine: list(trials.values()) for engine, trials in found.items()}
 
     @property
     def _profile(self) -> Profile:
