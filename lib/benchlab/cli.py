@@ -690,10 +690,11 @@ def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
 
 
 def app() -> None:
-    """Run the command line; an error that a user can act on is one line and exit code 1."""
+    """Run the command line; an error that a user can act on is one line and its exit code."""
     # a closed terminal and a service manager end benchlab like Ctrl-C, so that it cleans up
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it to go on
+            signal.signal(number, signal.default_int_handler)
     try:
         _typer()
     except BenchlabError as error:

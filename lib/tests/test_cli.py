@@ -386,3 +386,20 @@ def test_nothing_waits_for_slow_imports_that_it_does_not_need(module):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert not {"scipy", "altair", "papermill"} & set(done.stdout.split())
+
+
+def test_a_sweep_under_nohup_outlives_its_terminal():
+    program = (
+        "import signal; from benchlab import cli;"
+        " cli._typer = lambda: print(signal.getsignal(signal.SIGHUP).name); cli.app()"
+    )
+    command = ["nohup", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "SIG_IGN\n"
+
+
+def test_a_relative_folder_for_data_is_one_in_the_checkout(checkout, monkeypatch):
+    monkeypatch.chdir("/")
+    for given, folder in (("mine", "mine"), ("", "data"), ("/srv/data", "/srv/data")):
+        monkeypatch.setenv("BENCHLAB_DATA", given)
+        assert checkout.data == checkout.root / folder
