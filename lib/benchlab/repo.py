@@ -37,8 +37,11 @@ class Repo:
 
     @property
     def data(self) -> Path:
-        """Everything measured; ``BENCHLAB_DATA`` overrides the path (tests, a larger disk)."""
-        return Path(os.environ.get("BENCHLAB_DATA", self.root / "data"))
+        """Everything measured; ``BENCHLAB_DATA`` overrides the path (tests, a larger disk).
+
+        A relative path is one in the checkout, as processes have different working directories.
+        """
+        return self.root / (os.environ.get("BENCHLAB_DATA") or "data")
 
     @property
     def raw(self) -> Path:
