@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, ProvisionError, TargetError, UnknownName
+from benchlab.errors import BenchlabError, Incomplete, ProvisionError, TargetError, UnknownName
 from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -154,7 +154,7 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     In a profile with `longest_s`, a run that was not steady, shared the CPU, or ran while the host
     had another speed is repeated once. In a profile with `most_trials`, the points of inconclusive
     claims get further trials. If several studies are selected, those that their target cannot run
-    are left out.
+    are left out. The exit code is 3 if runs failed or a study was left out.
     """
     from benchlab.claims import audit, published
 
@@ -176,7 +176,7 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
     if failed:
         reasons.append(f"{failed} runs failed; `benchlab status` says why, a rerun repeats them")
     if reasons:
-        raise BenchlabError("; ".join(reasons))
+        raise Incomplete("; ".join(reasons))
 
 
 def _run(checkout: Repo, selection: Selection, then: list[Selection]) -> int:
@@ -703,7 +703,7 @@ def app() -> None:
         Console(stderr=True).print(
             f"benchlab: {said}", style="red", highlight=False, markup=False, soft_wrap=True
         )
-        sys.exit(1)
+        sys.exit(error.exit_code)
     except SystemExit as ended:
         if ended.code == 130:  # typer's exit code for Ctrl-C
             Console(stderr=True).print("benchlab: stopped; finished runs are kept", style="red")

@@ -1,8 +1,8 @@
 """The errors that benchlab raises on purpose.
 
 A message is one line: it names the thing, the set it belongs to, and the valid choices. The command
-line prints it unchanged and exits with 1. Any other exception that escapes is a bug and keeps its
-traceback.
+line prints it unchanged and exits with its code. Any other exception that escapes is a bug and keeps
+its traceback.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,15 @@ from collections.abc import Iterable
 
 class BenchlabError(Exception):
     """Base of all errors that a user can act on."""
+
+    exit_code = 1
+    """Of the command line."""
+
+
+class Incomplete(BenchlabError):
+    """A sweep that ended without all of its runs: some failed, or a whole study was left out."""
+
+    exit_code = 3  # 2 is that of wrong arguments
 
 
 class UnknownName(BenchlabError):

@@ -159,7 +159,7 @@ def test_a_study_whose_target_cannot_run_it_is_left_out(benchlab, monkeypatch):
 
     monkeypatch.setattr("benchlab.run.sweep.run", run)
     code, out, err = benchlab("run")
-    assert code == 1
+    assert code == 3
     assert ran.index("remote_wal") < len(ran) - 1  # the others go on
     assert "\nremote_wal is left out: lab: root is needed: use sudo\n" in out
     assert err == "benchlab: remote_wal: left out for the reasons above\n"

@@ -118,7 +118,7 @@ def broken(faulty, tmp_path_factory) -> Broken:
 
 
 def test_a_sweep_with_failed_runs_goes_on_and_ends_with_one_line(broken):
-    assert broken.code == 1, broken.said
+    assert broken.code == 3, broken.said
     assert len(broken.records) == 9
     assert {"2 ok", "7 failed"} == set(outcome(broken.said))
     assert broken.said.splitlines()[-1].startswith("benchlab: 7 runs failed")
@@ -179,7 +179,7 @@ def test_a_disk_too_small_for_the_dataset_is_reported(faulty, tmp_path):
     before = agent("engine", "postgres", "snapshots")["snapshots"]
     data = tmp_path / "data"
     code, said = faulty.benchlab(data, "run", "large", "--profile", "smoke")
-    assert code == 1
+    assert code == 3
     assert said.splitlines()[-1].startswith("benchlab: 2 runs failed")
     assert {one.status for one in records(data)} == {"failed"}
     for one in records(data):
@@ -236,7 +236,7 @@ def test_a_port_in_use_is_reported_with_its_holder(interrupted, faulty):
     port = faulty.found.engines["postgres"].port
     with socket.create_server(("127.0.0.1", port)):
         code, said = faulty.benchlab(interrupted.data, *INTERRUPTED)
-    assert code == 1
+    assert code == 3
     assert interrupted.status() == {"failed": 3}
     holder = f"pid {os.getpid()} ({Path('/proc/self/comm').read_text().strip()})"
     for one in records(interrupted.data):

@@ -213,7 +213,7 @@ def test_a_load_that_was_killed_goes_on_where_it_was(broken):
 
 
 def test_broken_runs_leave_nothing_and_end_in_a_line_each(broken):
-    assert broken.code == 1, broken.said
+    assert broken.code == 3, broken.said
     assert broken.leftovers == []
     assert "Traceback" not in broken.said
     assert "5 failed" in broken.said
