@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchlab.agent.system import use_normal_scheduling
 from benchlab.drivers.base import CONTROL, MADE, Driver, Job, Process, Stage
-from benchlab.errors import RunFailed, TargetError
+from benchlab.errors import BenchlabError, RunFailed, TargetError
 from benchlab.gate import steady
 from benchlab.raw.record import RunFolder
 from benchlab.run.process import Ended, Program, TimedOut
@@ -76,6 +76,8 @@ class Stages:
             ended = run_programs(programs, stage.duration_s + stage.grace_s, on_line)
         except TimedOut as late:
             self._keep_output(stage, late.ended)
+            with suppress(BenchlabError):  # that it is late says more than what its files lack
+                self._keep_files(stage)
             self._end_servers(stage)
             self.session.require_followed()  # commits may wait for a standby that is gone
             raise RunFailed(

@@ -153,7 +153,7 @@ CREATE TABLE operation (
     run_id VARCHAR NOT NULL,
     operation VARCHAR NOT NULL,         -- type of transaction; counts are those of the measured part
     transactions BIGINT NOT NULL,       -- transactions that ended well
-    errors BIGINT NOT NULL,             -- transactions that ended in an error
+    errors BIGINT NOT NULL,             -- transactions that ended in an error; sysbench then repeats them
     retries BIGINT,                     -- null: the driver does not count them
     latency_mean_us DOUBLE,
     latency_max_us DOUBLE

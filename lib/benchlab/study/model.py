@@ -335,7 +335,8 @@ class Profile(StrictModel):
     )
     transactions_per_client: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="a run of a closed loop ends after so many per client, or after measure_s",
+        description="a run of a closed loop ends after so many per client, or after measure_s; one of"
+        " pgbench, which has no second limit, fails if it then still runs",
     )
     start: Literal["cold", "prewarm"] = Field(
         description="cold: restarted, caches dropped; prewarm: the same, then every table is read once"

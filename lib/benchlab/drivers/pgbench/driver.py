@@ -68,8 +68,8 @@ class Pgbench(Driver):
     def stages(self, job: Job) -> list[Stage]:
         """See :meth:`Driver.stages`: the warm-up, if there is one, and the measured part.
 
-        pgbench ends after a time or after a number of transactions. With a number, ``measure_s`` is
-        no limit.
+        pgbench ends after a time or after a number of transactions. With a number that takes longer
+        than ``measure_s`` and the stage's grace, the run fails.
         """
         argv = run(job, job.measure_s, job.seed, job.transactions)
         log = ["--log", f"--log-prefix={MADE / 'transactions'}", "--failures-detailed"]
