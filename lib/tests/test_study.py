@@ -457,3 +457,12 @@ def test_reading_a_study_loads_neither_polars_nor_duckdb(checkout):
         [sys.executable, "-c", code], cwd=checkout.root, capture_output=True, text=True, check=False
     )
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_an_open_loop_needs_a_driver_that_takes_a_rate(checkout):
+    block = {"concurrency": 4, "shares": [0.5], "workloads": ["tpcc_unpaced"]}
+    block |= {"engines": ["postgres"], "variants": ["default"]}
+    with edited_study(checkout, "tpcc") as spec:
+        spec["open_loops"] = [block]
+    with pytest.raises(StudyError, match="tpcc cannot start transactions at a rate"):
+        study.load(checkout, "tpcc")

@@ -557,6 +557,14 @@ class Study(StrictModel):
                     raise Unresolved(reason, (*where, "options", option))
             if reason := driver.refusal_of_scripts(workload.weights):
                 raise Unresolved(reason, (*where, "scripts"))
+        for number, block in enumerate(self.open_loops):
+            for name in block.workloads:
+                driver = self.workloads[name].driver
+                if not driver_options(driver).TAKES_RATE:
+                    raise Unresolved(
+                        f"{driver} cannot start transactions at a rate",
+                        ("open_loops", number, "workloads", name),
+                    )
         return self
 
     def profile(self, name: str) -> Profile:

@@ -25,6 +25,9 @@ _TAKEN = {
     ),
 }
 
+#: Whether it can start transactions at a rate, as open loops do.
+TAKES_RATE = True
+
 
 def refusal_of_option(option: str) -> str | None:
     """Return why a workload cannot set an option, or ``None``."""

@@ -36,6 +36,9 @@ _OF_ENGINE: Mapping[str, Mapping[str, str]] = {
     "tidb": {"form": "statements", "isolation": "repeatable-read"}
 }
 
+#: Whether it can start transactions at a rate, as open loops do; terminals send at their own times.
+TAKES_RATE = False
+
 
 def effective(
     engine: str, given: Mapping[str, str | float | bool]
