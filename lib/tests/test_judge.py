@@ -1,13 +1,15 @@
 """Verdicts, on runs whose numbers are set by hand."""
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import pytest
 from benchlab import study, target
 from benchlab.claims import judge, stored
 from benchlab.claims.foreseen import undecidable
 from benchlab.errors import ClaimError, StoreError, StudyError, UnknownName
+from benchlab.numbers import percent
 from benchlab.plan import Trial
 from benchlab.raw import record
 from benchlab.report import verdicts, why
@@ -294,7 +296,7 @@ DECIDED = {
     ),
     "knee": (
         {"test": "knee", "first": 4, "last": 32},
-        curve(50, 99, 100) | {256: around(100)},
+        {at: around(min(25 * at, 100)) for at in (1, 2, 4, 8, 16, 32, 64, 128, 256)},
         {},
         "reproduced",
         "at 4 clients",
@@ -883,7 +885,10 @@ def bound(checkout, judged):
     test = {"test": "bound", "of": ONE, "by": ["disk write bandwidth", "disk write IOPS"]}
 
     def decide(
-        found: dict[int, list[str]], at: object = "all", confidence: float = 1
+        found: dict[int, list[str]],
+        at: object = "all",
+        confidence: float = 1,
+        shares: Mapping[str, float] = MappingProxyType({}),
     ) -> judge.Judgement:
         runs = {threads: around(100)[: len(of)] for threads, of in found.items()}
         judged(test | {"at": at}, {TUNED: runs}, "mechanism")
@@ -893,6 +898,10 @@ def bound(checkout, judged):
                 store.connection.execute(
                     "UPDATE attribution SET binds = (resource = ?), confidence = ? WHERE run_id = ?",
                     [resource, confidence, run["run_id"]],
+                )
+            for resource, share in shares.items():
+                store.connection.execute(
+                    "UPDATE attribution SET share = ? WHERE resource = ?", [share, resource]
                 )
             return judge.judge(checkout, STUDY, rerun(store))[0]
 
@@ -918,6 +927,23 @@ def test_another_bottleneck_at_one_concurrency_is_reported_with_it(bound):
 @pytest.mark.parametrize("trials", [{4: [DISK, CPU, CPU], 16: [DISK] * 3}, {4: [DISK, CPU]}])
 def test_trials_that_differ_are_inconclusive(bound, trials):
     assert bound(trials).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("shares", "verdict"),
+    [
+        ({CPU: 0.4, DISK: 0.3, IOPS: 0.3}, "inconclusive"),
+        ({CPU: 0.6, DISK: 0.4}, "inconclusive"),
+        ({CPU: 0.7, DISK: 0.15, IOPS: 0.15}, "not reproduced"),
+    ],
+)
+def test_the_named_resources_count_for_the_time_in_which_they_bound(bound, shares, verdict):
+    one = bound({4: [CPU] * 3}, shares=shares)
+    assert (one.verdict, one.found) == (verdict, CPU)
+    of_time = f"{DISK} or {IOPS} bound {percent(shares[DISK] + shares.get(IOPS, 0))} of the time"
+    assert (of_time in one.reason) == (verdict == "inconclusive")
+    # what binds for the longest time need not be what mostly binds
+    assert bound({4: [DISK] * 3}, shares={DISK: 0.4, IOPS: 0.3, CPU: 0.3}).verdict == "reproduced"
 
 
 def test_a_bottleneck_counts_where_it_is_claimed(bound):
@@ -1099,6 +1125,17 @@ def test_what_each_curve_is_compared_with_is_named_where_it_varies(judged):
 def test_a_value_of_zero_is_never_above_a_limit(judged):
     test = {"test": "limit", "of": ONE, "at": [64], "most": 450, "unit": "/s"}
     assert judged(test, {TUNED: {16: [0.0, 100.0, 101.0]}}).verdict == "reproduced"
+    assert judged(test, {TUNED: {16: [0.0, 0.0]}}).verdict == "reproduced"
+    assert judged(test, {TUNED: {16: [0.0]}}).verdict == "inconclusive"
+
+
+def test_a_knee_is_open_where_a_higher_peak_would_move_it(judged):
+    """The article's 128 clients, 32 here, were not run."""
+    run = {at: around(min(25 * at, 100)) for at in (1, 2, 4, 8, 16, 64, 128, 256)}
+    for clients in (16, 64):
+        one = judged({"test": "knee", "of": ONE, "first": clients, "last": clients}, {TUNED: run})
+        assert one.verdict == "inconclusive"
+        assert "the article's 128 clients, which may be as high, were not run" in one.reason
 
 
 def test_what_one_of_the_metrics_that_may_be_meant_turns_round_depends(checkout, judged):

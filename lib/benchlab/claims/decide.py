@@ -12,7 +12,7 @@ from math import inf, log
 
 from benchlab import numbers, stats
 from benchlab.claims import words
-from benchlab.claims.evidence import Covered, Evidence, may_be_as_high
+from benchlab.claims.evidence import Covered, Evidence, not_run_about
 from benchlab.claims.finding import OPPOSITE, Finding
 from benchlab.claims.runs import NotTestable
 from benchlab.observers.outcomes import UNDECIDED
@@ -37,6 +37,10 @@ from benchlab.study.claims import (
 #: the 109 runs of the labelled set (``lib/benchmarks/attribution``), so Jeffreys' prior gives
 #: (0 + ½) / (109 + 1).
 _WRONGLY_ATTRIBUTED = 0.5 / 110
+
+#: Share of the time from which resources bound a run; up to the rest of it, they did not. In between, a
+#: bottleneck changes, and chance may decide which one bound for longer.
+_MOSTLY = 2 / 3
 
 #: Metric that defines the peak of a curve.
 _THROUGHPUT = "tps"
@@ -291,15 +295,14 @@ def _position(
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
     inside = low <= position.value <= high
-    not_run = evidence.could_run(curve)
-    within = [one for one in not_run if low <= evidence.here(one) <= high]
-    rivals = [one for one in not_run if may_be_as_high(evidence.here(one), (low, high), curve)]
+    in_article = {one: evidence.here(one) for one in evidence.runs.study.clients_in_article}
+    within, rivals = not_run_about(test, (low, high), in_article, curve)
     if within and rivals:
         raise NotTestable(
             _not_run(sorted(within + rivals), "within the claimed range and beside it")
         )
     # those at which it may be otherwise than the trials say, or tend to say
-    if rivals and inside:
+    if rivals and (inside or isinstance(test, Knee)):
         return Finding(Answer.OPEN, found, where=_not_run(rivals, "which may be as high"))
     if within and not inside:
         return Finding(Answer.OPEN, found, where=_not_run(within, "within the claimed range"))
@@ -363,9 +366,13 @@ def _of_values(
 
 
 def _without_zeros(sample: Sample) -> Sample:
-    """Count zeros as the least positive value: they are as far below a limit, and have a logarithm."""
+    """Count zeros as the least positive value: they are as far below a limit, and have a logarithm.
+
+    Nothing but zeros, in two trials or more, is below any limit without doubt.
+    """
     least = min(filter(None, sample), default=0)
-    return Sample([value or least for value in sample], sample.prior, sample.is_exact)
+    is_exact = sample.is_exact or (not least and len(sample) > 1)
+    return Sample([value or least for value in sample], sample.prior, is_exact)
 
 
 def _share(test: Share, evidence: Evidence) -> Finding:
@@ -387,18 +394,21 @@ def _share(test: Share, evidence: Evidence) -> Finding:
 
 
 def _bound(test: Bound, evidence: Evidence) -> Finding:
-    """Decide whether one of the named resources bound most trials at each concurrency.
+    """Decide whether the named resources, taken together, bound most trials at each concurrency.
 
-    It fails if at one concurrency none of them bound any trial. One trial of a concurrency decides
-    nothing. An attribution may be wrong in the same way in all trials of a concurrency, so further
-    trials do not make it surer: of many concurrencies, several must fail.
+    It fails if at one concurrency they bound no trial. One trial of a concurrency decides nothing. An
+    attribution may be wrong in the same way in all trials of a concurrency, so further trials do not
+    make it surer: of many concurrencies, several must fail.
     """
     bound = evidence.runs.bound(test.of)
     covered = _covered(test, bound, evidence)
     at = covered.here
-    held = {one: [resource in test.by for resource in bound[one]] for one in at}
+    shares = {
+        one: [sum(trial.get(name, 0.0) for name in test.by) for trial in bound[one]] for one in at
+    }
+    held = {one: [share >= _MOSTLY for share in trials] for one, trials in shares.items()}
     few = [one for one, trials in held.items() if len(trials) < 2]
-    never = [one for one, trials in held.items() if not any(trials) and one not in few]
+    never = [one for one, trials in shares.items() if max(trials) <= 1 - _MOSTLY and one not in few]
     most = all(sum(trials) > len(trials) / 2 for trials in held.values())
     # chance that the answer is wrong, corrected for several concurrencies
     # (Simes, Biometrika 73(3), 1986)
@@ -407,11 +417,15 @@ def _bound(test: Bound, evidence: Evidence) -> Finding:
     if (few and not never) or chance > (1 - evidence.confidence) / 2:
         answer = Answer.OPEN
     otherwise = [one for one in at if not all(held[one])]
-    shown = Counter(resource for one in (otherwise or at) for resource in bound[one])
+    shown = Counter(next(iter(trial)) for one in (otherwise or at) for trial in bound[one])
+    where = _clients(evidence, *(otherwise or at))
+    if otherwise and not never:
+        of_open = [share for one in otherwise for share in shares[one]]
+        where += f", where {' or '.join(test.by)} bound {words.percentages(of_open)} of the time"
     finding = Finding(
         answer,
         " or ".join(name for name, _ in shown.most_common()),
-        where=_clients(evidence, *(otherwise or at)),
+        where=where,
         trials_needed=2 if few and not never else None,
     )
     return finding.within(covered, *never)

@@ -14,7 +14,7 @@ from benchlab.claims.runs import NotTestable, Runs
 from benchlab.claims.words import listed
 from benchlab.stats import CONFIDENCE
 from benchlab.store.results import Rerun
-from benchlab.study.claims import Claim, clients_here, of_other_load
+from benchlab.study.claims import Claim, Knee, Peak, clients_here, of_other_load
 
 #: What there is to say about clients of which there is no run.
 _NOT_RUN = "were not run"
@@ -154,17 +154,35 @@ class Evidence:
         return self.runs.cores / self.runs.instance.cores if self.clients_per_core else 1.0
 
 
-def may_be_as_high(clients: float, within: tuple[float, float], run: Collection[int]) -> bool:
-    """Whether a curve may be as high at some clients as in a range, for all that was run says.
+def not_run_about(
+    test: Peak | Knee,
+    within: tuple[float, float],
+    clients: Mapping[int, float],
+    run: Collection[int],
+) -> tuple[list[int], list[int]]:
+    """Return the article's clients that were not run and may change where a peak or a knee is.
 
-    It may be between the range and what was run next to it, and beyond all that was run.
+    A peak may be within the range, between the range and what was run next to it, and beyond all that
+    was run. Where the knee is depends on how high the peak is, wherever that is.
 
     Args:
-        clients: our number, outside the range and not run.
+        test: of the range.
         within: our first and last number of the range.
+        clients: the article's numbers, with ours; one below 1 cannot be run.
         run: our numbers that were run.
+
+    Returns:
+        Those within the range, and those beside it.
     """
     first, last = within
     below = max((one for one in run if one < first), default=0)
     above = min((one for one in run if one > last), default=inf)
-    return below < clients < first or last < clients < above or clients > max(last, *run)
+    inside, beside = [], []
+    for one, here in clients.items():
+        if here < 1 or here in run:
+            continue
+        if first <= here <= last:
+            inside.append(one)
+        elif isinstance(test, Knee) or below < here < above or here > max(run):
+            beside.append(one)
+    return inside, beside

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
-from benchlab.claims.evidence import may_be_as_high
+from benchlab.claims.evidence import not_run_about
 from benchlab.gate.steady import LEAST_S, WRITEBACK_S
 from benchlab.plan import Batch, Plan
 from benchlab.study import DEFAULT_ENVELOPE, PROFILES, Instance, Study
@@ -186,12 +186,8 @@ def _lacking(study: Study, test: OfCurves, there: set[int], scale: float) -> lis
             first, last = (clients_here(one, scale) for one in (test.first, test.last))
             if not any(first <= one <= last for one in there):
                 return sorted({test.first, test.last})
-            at_all = {one: clients_here(one, scale) for one in study.clients_in_article}
-            not_run = {one: here for one, here in at_all.items() if here >= 1 and here not in there}
-            within = [one for one, here in not_run.items() if first <= here <= last]
-            rivals = [
-                one for one, here in not_run.items() if may_be_as_high(here, (first, last), there)
-            ]
+            in_article = {one: clients_here(one, scale) for one in study.clients_in_article}
+            within, rivals = not_run_about(test, (first, last), in_article, there)
             # a peak within the range could not be confirmed, nor one elsewhere refute the claim
             return sorted(rivals + within) if rivals and within else []
         case OutOfMemory():

@@ -21,6 +21,18 @@ from benchlab.study.vocabulary import METRICS, OF_CLAIMS, OF_SINGLE_WRITES
 _CONFIDENT = 0.5
 
 
+#: Run, resource and share of the sampled time in which it bound, the largest one first. An export of an
+#: older benchlab has neither confidence nor shares.
+_ATTRIBUTION = """
+    SELECT run_id, resource, sum(coalesce(share, binds::INT)) AS share
+    FROM attribution SEMI JOIN chosen USING (run_id)
+    WHERE coalesce(confidence, 1) >= ?
+    GROUP BY run_id, resource
+    QUALIFY bool_or(bool_or(binds)) OVER (PARTITION BY run_id)
+    ORDER BY run_id, bool_or(binds) DESC, share DESC, resource
+"""
+
+
 class NotTestable(Exception):
     """These runs cannot decide a claim, whatever they measured; the message says why."""
 
@@ -65,13 +77,7 @@ class Runs:
             for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
             if (spec := rerun.study.engines.get(engine)) and spec.differs_from_article(version)
         }
-        self._attribution = rerun.store.sql(
-            # an export of an older benchlab has no confidence
-            "SELECT run_id, resource FROM attribution SEMI JOIN chosen USING (run_id)"
-            " WHERE binds AND coalesce(confidence, 1) >= ?",
-            _CONFIDENT,
-            chosen=self._runs["run_id"],
-        )
+        self._attribution = rerun.store.sql(_ATTRIBUTION, _CONFIDENT, chosen=self._runs["run_id"])
         # many claims are about the same curves, and each is judged with several confidences
         self.curve, self.relative = cache(self.curve), cache(self.relative)
         self.bound, self.not_counted = cache(self.bound), cache(self.not_counted)
@@ -96,11 +102,16 @@ class Runs:
     def curve(self, series: Series) -> Curve:
         """Return the values of the trials of a series at each of our concurrencies.
 
+        Of single writes these are all writes, or each run's median if a metric depends on the run.
+
         Raises:
             NotTestable: no run counts, no run has that metric, or the curve is not similar to the
                 article's.
         """
         runs, prior = self._with(series), self._prior(series)
+        if OF_CLAIMS[series.metric].depends_on_the_run:
+            of_run = runs.group_by("run_id", "concurrency", "trial", maintain_order=True)
+            runs = of_run.agg(pl.col(series.metric).median())
         return {
             one: Sample(values, prior, is_exact=self._is_exact(series, values))
             for one, values in self._by_concurrency(runs, series.metric).items()
@@ -219,18 +230,27 @@ class Runs:
         runs = self._not_ok.filter(**_key(series))
         return runs.select("concurrency", "status", "error").rows()
 
-    def bound(self, series: Series) -> dict[int, list[str]]:
+    def bound(self, series: Series) -> dict[int, list[dict[str, float]]]:
         """Return what bound each trial at each concurrency, for trials whose captures show it.
+
+        Each trial is a resource → the share of the time in which it bound, the largest share first.
 
         Raises:
             NotTestable: no run counts, no captures show what bound it, or the curve is not similar to
                 the article's.
         """
         self._require_similar(series)
-        runs = self._of(series, self._runs).join(self._attribution, on="run_id")
+        runs = self._of(series, self._runs).join(self._attribution, on="run_id", how="semi")
         if runs.is_empty():
             raise NotTestable(f"no capture shows what bound {series}")
-        return self._by_concurrency(runs, "resource")
+        trials = {
+            key[0]: dict(of_run.select("resource", "share").iter_rows())
+            for key, of_run in self._attribution.group_by("run_id", maintain_order=True)
+        }
+        return {
+            at: [trials[run_id] for run_id in ids]
+            for at, ids in self._by_concurrency(runs, "run_id").items()
+        }
 
     def outcomes(self, series: Series) -> list[dict[str, str]]:
         """Return the answers to the checks of each run, one dictionary (check → answer) per run.
@@ -318,7 +338,7 @@ class Runs:
     def _by_concurrency(runs: pl.DataFrame, column: str) -> dict[int, list]:
         return {
             key[0]: group[column].to_list()
-            for key, group in runs.sort("concurrency", "trial").group_by(
+            for key, group in runs.sort("concurrency", "trial", maintain_order=True).group_by(
                 "concurrency", maintain_order=True
             )
         }

@@ -1,9 +1,9 @@
 """Words: what a test requires and what was found, in a few characters for a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 
-from benchlab.numbers import number, with_interval
+from benchlab.numbers import number, percent, with_interval
 from benchlab.stats import Estimate
 from benchlab.study.claims import (
     Above,
@@ -115,6 +115,12 @@ def estimated(estimate: Estimate, unit: str = "") -> str:
     """Write a number with its interval, if it has one."""
     text = with_interval(estimate.value, estimate.low, estimate.high)
     return f"{text} {unit}".rstrip()
+
+
+def percentages(shares: Collection[float]) -> str:
+    """Write the range of several shares."""
+    ends = list(dict.fromkeys(percent(one) for one in (min(shares), max(shares))))
+    return " to ".join(ends)
 
 
 def between(first: int, last: int) -> str:

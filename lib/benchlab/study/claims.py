@@ -223,7 +223,7 @@ class Bound(OfCurves):
     of: Series
     at: Literal["all"] | Range = "all"
     by: list[str]
-    """Names of resources; one of them must bind."""
+    """Names of resources; together they must bind for most of the time."""
 
 
 class Outcome(OfCurves):

@@ -15,6 +15,9 @@ class Metric:
     is_of_any_store: bool = False
     """Whether it follows from the server's own logic, whatever its storage."""
 
+    depends_on_the_run: bool = False
+    """Whether it differs from run to run, so that several single writes of a run are one trial."""
+
     @property
     def heading(self) -> str:
         """Name and unit, as heading of a column or a chart: ``mean latency (µs)``."""
@@ -81,10 +84,14 @@ OF_SINGLE_WRITES = {
     ),
     "write_lease_s": Metric("time for which a table may be written after a single write", "s"),
     "reads_in_write_lease_percent": Metric(
-        "throughput of the readers in the write lease, of that before the write", "%"
+        "throughput of the readers in the write lease, of that before the write",
+        "%",
+        depends_on_the_run=True,
     ),
     "reads_after_write_lease_percent": Metric(
-        "throughput of the readers after the write lease, of that before the write", "%"
+        "throughput of the readers after the write lease, of that before the write",
+        "%",
+        depends_on_the_run=True,
     ),
 }
 
