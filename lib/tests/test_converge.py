@@ -257,6 +257,35 @@ def test_what_cannot_be_is_reported_in_one_line(converged, folder, variables, me
     assert (ETC / "envelope.json").read_text() == before
 
 
+def test_engines_whose_password_is_lost_begin_anew(converged, folder):
+    """The system disk is a new one, the data disk is not."""
+    names = ("postgres", "oceanbase")
+    for name in names:
+        agent("engine", name, "restore", empty(converged, name))
+        agent("engine", name, "snapshot", "loaded")
+    for secret in (ETC / "secrets").iterdir():
+        secret.unlink()
+    played("provision", converged.variables, folder)
+    for name in names:
+        kept = agent("engine", name, "snapshots")["snapshots"]
+        assert [one["key"] for one in kept] == [empty(converged, name)]
+    agent("engine", "postgres", "cold", "--variant", "tuned")
+    assert postgres("SELECT 1") == "1"
+    agent("engine", "postgres", "stop")
+    agent("engine", "oceanbase", "cold", "--variant", "default")
+    assert "sbtest" in oceanbase("SHOW DATABASES").stdout
+    agent("engine", "oceanbase", "stop")
+
+
+def test_another_initialisation_keeps_the_datasets_of_the_first(converged, folder):
+    converged.converged = False
+    agent("engine", "oceanbase", "snapshot", "loaded")
+    other = requested(converged, "oceanbase") | {"init_key": "another"}
+    played("provision", converged.variables | {"benchlab_engines": [other]}, folder)
+    kept = {one["key"] for one in agent("engine", "oceanbase", "snapshots")["snapshots"]}
+    assert kept == {empty(converged, "oceanbase"), "empty-another", "loaded"}
+
+
 def test_another_envelope_takes_the_place_of_one_that_was_torn_down(converged, folder):
     """The data directories go with the former image; what they held is in the snapshots."""
     converged.converged = False

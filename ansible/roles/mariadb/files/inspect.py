@@ -1,6 +1,6 @@
 """Print, as one JSON object, what there is of MariaDB on this host.
 
-inspect.py DATA_DIR ETC_DIR PRISTINE
+inspect.py DATA_DIR ETC_DIR SECRET PRISTINE
 """
 
 import json
@@ -17,15 +17,17 @@ def server_version(program):
     return re.search(rb"Ver ([\d.]+)-MariaDB", said).group(1).decode()
 
 
-def main(data_dir, etc, pristine):
+def main(data_dir, etc, secret, pristine):
     """Print it."""
+    login = Path(secret).exists() and (Path(etc) / "client.cnf").exists()
     server = shutil.which("mariadbd", path="/usr/sbin:/usr/bin")
     found = {
         "server": server,
         "version": server_version(server) if server else None,
         "client": shutil.which("mariadb"),
         "data": Path(data_dir).is_dir(),
-        "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
+        "login": login,
+        "pristine": login and Path(pristine).is_dir(),
     }
     print(json.dumps(found))
 

@@ -1,6 +1,6 @@
 """Print, as one JSON object, what there is of MySQL on this host.
 
-inspect.py SERVER_DIR DATA_DIR ETC_DIR PRISTINE
+inspect.py SERVER_DIR DATA_DIR ETC_DIR SECRET PRISTINE
 """
 
 import json
@@ -22,14 +22,16 @@ def server_version(program):
     return found.group(1).decode() if found else None
 
 
-def main(server, data_dir, etc, pristine):
+def main(server, data_dir, etc, secret, pristine):
     """Print it."""
+    login = Path(secret).exists() and (Path(etc) / "client.cnf").exists()
     found = {
         "distribution": platform.freedesktop_os_release()["ID"],
         "version": server_version(server + "/run-mysqld"),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
         "data": Path(data_dir).is_dir(),
-        "pristine": Path(pristine).is_dir() and (Path(etc) / "client.cnf").exists(),
+        "login": login,
+        "pristine": login and Path(pristine).is_dir(),
     }
     print(json.dumps(found))
 

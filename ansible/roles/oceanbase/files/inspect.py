@@ -1,6 +1,6 @@
 """Print, as one JSON object, what there is of seekdb on this host.
 
-inspect.py SERVER_DIR DATA_DIR ETC_DIR PRISTINE
+inspect.py SERVER_DIR DATA_DIR ETC_DIR SECRET PRISTINE
 """
 
 import json
@@ -23,15 +23,17 @@ def server_version(folder):
     return found.group(1).decode() if found else None
 
 
-def main(server, data_dir, etc, pristine):
+def main(server, data_dir, etc, secret, pristine):
     """Print it."""
     defaults = Path(etc) / "defaults.json"
-    whole = defaults.exists() and (Path(etc) / "client.cnf").exists()
+    login = Path(secret).exists() and (Path(etc) / "client.cnf").exists()
+    whole = login and defaults.exists()
     found = {
         "version": server_version(Path(server)),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
         "data": Path(data_dir).is_dir(),
         "configured": Path(etc + ".json").exists(),
+        "login": login,
         "pristine": whole and Path(pristine).is_dir(),
         "defaults": json.loads(defaults.read_text()) if whole else {},
     }

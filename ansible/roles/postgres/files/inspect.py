@@ -1,6 +1,6 @@
 """Print, as one JSON object, what there is of PostgreSQL on this host.
 
-inspect.py VERSION DIR DATA_DIR PRISTINE
+inspect.py VERSION DIR DATA_DIR SECRET PRISTINE
 
 DIR is where the programs of an exact version lie; empty: the distribution's are meant.
 """
@@ -52,7 +52,7 @@ def candidates():
     return sorted((major for major in majors if major.isdigit()), key=int)
 
 
-def main(version, exact, data_dir, pristine):
+def main(version, exact, data_dir, secret, pristine):
     """Print it."""
     packaged = installed()
     if exact:
@@ -69,6 +69,7 @@ def main(version, exact, data_dir, pristine):
         "pg_isready": probe(programs),
         "major": major,
         "data": Path(data_dir).is_dir(),
+        "login": Path(secret).exists(),
         "pristine": Path(pristine).is_dir(),
     }
     print(json.dumps(found))
