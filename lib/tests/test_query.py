@@ -1,9 +1,11 @@
 """Queries to an engine's server: rows, or one line with its error. No server is needed."""
 
+import socket
+
 import psycopg
 import pymysql
 import pytest
-from benchlab.engines import ENGINES, Endpoint
+from benchlab.engines import ENGINES, Endpoint, base
 from benchlab.errors import EngineError
 
 DRIVERS = {"postgres": psycopg, "mysql": pymysql}
@@ -103,3 +105,12 @@ def test_what_the_server_says_is_one_line(connected, said, line):
         engine.query("SELEKT")
     assert str(raised.value) == f"{engine.name}: {line}"
     assert connection.closed
+
+
+def test_a_server_that_hangs_does_not_hang_its_client(monkeypatch):
+    """The kernel still accepts connections for a process that is stopped."""
+    monkeypatch.setattr(base, "_SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        endpoint = Endpoint(host="127.0.0.1", port=hung.getsockname()[1], user="u", password="p")
+        with pytest.raises(EngineError, match="timed out"):
+            ENGINES["mariadb"](endpoint).query("SELECT 1")

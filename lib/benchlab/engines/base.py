@@ -39,6 +39,10 @@ CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
 
 _CONNECT_TIMEOUT_S = 10
 
+#: How long a server may be silent. Its longest statements, such as an index of a large table, take
+#: minutes; one that hangs never answers.
+_SILENT_S = 3600
+
 #: Runs a statement on a connection that is held open, and returns its rows.
 Ask = Callable[..., list[dict[str, Any]]]
 
@@ -487,6 +491,8 @@ class MySQLProtocol(Engine):
             password=endpoint.password,
             database=endpoint.database,
             connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_SILENT_S,
+            write_timeout=_SILENT_S,
             autocommit=True,
             local_infile=True,
             init_command=self.session,
