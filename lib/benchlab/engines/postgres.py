@@ -89,7 +89,8 @@ class Postgres(PostgresProtocol):
     )
 
     standbys_query = (
-        "SELECT application_name AS standby, (sync_state <> 'async')::int AS is_synchronous, "
+        "SELECT application_name AS standby,"
+        " (sync_state IN ('sync', 'quorum'))::int AS is_synchronous, "
         + ", ".join(
             f"pg_wal_lsn_diff(pg_current_wal_lsn(), {lsn}) AS {name}" for name, lsn in _LAGS.items()
         )
