@@ -18,6 +18,7 @@ class Session:
         self.primary, self.engine = self, None
         self.kept: set[str] = set()
         self.began_with: list[str | None] = []
+        self.ends_by_itself = True
 
     def snapshots(self) -> set[str]:
         return self.kept
@@ -38,8 +39,8 @@ class Session:
     def settle(self) -> None:
         pass
 
-    def stop(self) -> None:
-        pass
+    def stop(self) -> bool:
+        return self.ends_by_itself
 
     def snapshot(self, key: str) -> None:
         self.kept_files = [path.name for path in self.data_dir.iterdir()]
@@ -97,6 +98,18 @@ def test_an_interrupted_load_is_gone_on_with_once(
     assert session.kept_files == []
     ensure()
     assert session.began_with == began_with
+
+
+def test_a_server_that_was_killed_leaves_no_dataset(monkeypatch, tmp_path):
+    session = Session(tmp_path)
+    session.ends_by_itself = False
+    monkeypatch.setattr(dataset, "tables_of", lambda _: Tables(0, True))
+    point = SimpleNamespace(
+        engine="postgres", dataset_key="k", init_key="i", dataset=SimpleNamespace(rows=1)
+    )
+    with pytest.raises(EngineError, match=r"^postgres: killed, as it did not stop; "):
+        dataset.ensure(session, point, "tuned", tmp_path, lambda text: None)
+    assert session.kept == set()
 
 
 def test_a_part_of_another_dataset_is_not_gone_on_with(monkeypatch, tmp_path):

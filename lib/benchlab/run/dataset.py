@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from benchlab.errors import EngineError
 from benchlab.plan import Point
 from benchlab.target.session import Session
 from benchlab.workloads import tables_of
@@ -54,7 +55,9 @@ def ensure(
     on_step(f"{point.engine}: settling, checking and keeping the dataset")
     session.settle()
     tables.check(session.engine, kept / f"{point.engine}-{key}.json")
-    session.stop()
+    if not session.stop():
+        # every cold start from it would begin with a crash recovery
+        raise EngineError(f"{point.engine}: killed, as it did not stop; the dataset is not kept")
     session.snapshot(key)
 
 

@@ -121,14 +121,21 @@ class Session:
         Raises:
             EngineError: it did not stop, start or answer; the message ends with its last log line.
         """
-        if len(self.nodes) > 1:
-            self.stop()  # no node may run while the others' data is replaced
+        stopped = {}
+        if len(self.nodes) > 1:  # no node may run while the others' data is replaced
+            for node in self.nodes:
+                node.agent("envelope", "limit", "off")
+            stopped = self._stop()
         options = ["--restore", restore] if restore else []
         if connections_memory_bytes:
             options += ["--more-memory", str(connections_memory_bytes)]
         done = self._at_once("cold", "--variant", variant, *options)
         self._wait_followed()
-        return done
+        first = ("was_running", "killed")  # the agent found the engine down already
+        return {
+            node: said | {key: stopped[node][key] for key in first if stopped}
+            for node, said in done.items()
+        }
 
     def require_followed(self) -> None:
         """Check that the servers on the other nodes follow the one that clients connect to.
@@ -142,9 +149,9 @@ class Session:
                 f"{self.engine_name}: {following} of {others} follow {self.primary.name}"
             )
 
-    def stop(self) -> None:
-        """Stop the engine and wait until it is down."""
-        (self._at_once if self._class.stops_at_once else self._each)("stop")
+    def stop(self) -> bool:
+        """Stop the engine and wait until it is down; return whether no node had to kill it."""
+        return not any(said["killed"] for said in self._stop().values())
 
     def status(self, node: str | None = None) -> dict:
         """Return whether the engine runs on a node, with which variant and processes.
@@ -224,6 +231,9 @@ class Session:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
+
+    def _stop(self) -> dict[str, dict]:
+        return (self._at_once if self._class.stops_at_once else self._each)("stop")
 
     def _each(self, verb: str, *options: str) -> dict[str, dict]:
         """Run a verb of the agent on the engine's nodes one after the other; return each result."""
