@@ -146,10 +146,12 @@ def _memory_bytes(meminfo: str) -> int:
 
 
 def _disk_bytes(node: Host) -> int:
-    """Return the free bytes of the disk with benchlab's files, plus those of its image."""
+    """Return the free bytes of the disk with benchlab's files, plus those of the node's image."""
+    of_image = 's/.*"image": *"\([^"]*\)".*/\1/p'
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
-        f" du -B1 {HOME}/disk.img 2>/dev/null | cut -f1"
+        f" image=$(sed -n '{of_image}' /etc/benchlab/envelope.json 2>/dev/null);"
+        f' du -B1 "${{image:-{HOME}/disk.img}}" 2>/dev/null | cut -f1'
     )
     return sum(int(word) for word in node.run("sh", "-c", script).split())
