@@ -105,7 +105,6 @@ def parser() -> argparse.ArgumentParser:
         verbs.add_parser(name, help=text).add_argument(
             "--folder", required=True, metavar="F", help="the log's folder in the data directory"
         )
-    verbs.add_parser("wipe", help="stop it, delete its data directory and snapshots")
 
     sample = commands.add_parser(
         "sample", help="one JSON line of counters a tick, until SIGTERM or SIGINT"
@@ -158,7 +157,6 @@ def call(options: argparse.Namespace) -> dict[str, Any]:
             "status": engine.status,
             "metrics": engine.metrics,
             "probe-log": lambda: _probe_log(engine, options.folder),
-            "wipe": engine.wipe,
         }[options.verb]()
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     if not argv:

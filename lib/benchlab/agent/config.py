@@ -264,8 +264,8 @@ def load_engine(etc: Path, name: str, envelope: EnvelopeConfig) -> EngineConfig:
     if not _is_argv(values["ready"]):
         raise AgentError(f"{path}: ready must be a non-empty list of strings")
     config = EngineConfig(**values)
-    # restore and wipe delete these folders, so they must be inside the folders that hold only
-    # benchlab's data
+    # restore and `envelope down --wipe` delete these folders, so they must be inside the folders that
+    # hold only benchlab's data
     if envelope.mount not in config.data_dir.parents:
         raise AgentError(
             f"{path}: data_dir {config.data_dir} must lie in the mount {envelope.mount}"

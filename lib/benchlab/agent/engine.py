@@ -212,11 +212,6 @@ class Engine:
             f"== {path.stem}\n".encode() + _end_of(path, LOG_BYTES // len(logs)) for path in logs
         )
 
-    def wipe(self) -> dict[str, Any]:
-        """Stop the engine, and delete its data directory and its snapshots. The log is kept."""
-        changed = self.stop()["changed"]
-        return {"engine": self.name, "changed": self._snapshots.wipe() or changed}
-
     def _require_down(self) -> None:
         if self._log_disk.attached:
             raise AgentError(f"engine {self.name} has its log on a disk of its own: stop it first")

@@ -61,11 +61,6 @@ class Snapshots:
         """Record that the data directory is no longer an unchanged copy of a snapshot."""
         self._restored.unlink(missing_ok=True)
 
-    def wipe(self) -> bool:
-        """Delete the data directory and all snapshots; return False if there was nothing to delete."""
-        self.touched()
-        return delete_tree(self.config.data_dir) | delete_tree(self.config.snapshot_root)
-
     @property
     def _restored(self) -> Path:
         """File with the key of the snapshot that the data directory equals; absent if there is none."""

@@ -61,7 +61,7 @@ def samples(text: str) -> pl.DataFrame:
 
     Subject is ``engine``, ``client`` or ``total`` (groups), ``engine <service>`` (of several), ``disk``
     (the envelope's), ``psi cpu``, ``psi io``, ``psi memory``, ``host``, ``kernel threads`` (of the
-    host), or ``network`` (all links of the host but loopback).
+    host), or ``network`` (the host's links with a device; if it has none, all but loopback).
 
     Raises:
         ParseError: the text is not what the agent prints; or its clock went back.
