@@ -105,7 +105,7 @@ def test_the_model_finds_what_made_the_curves(found):
     assert at_1_ms["90%"] == dict(needed.select("latency_ms", "clients").iter_rows())[1.0]
     assert at_1_ms["80%"] < at_1_ms["90%"] < at_1_ms["95%"]
     for chart in (
-        remote_wal.model_chart(slow, "threads"),
+        remote_wal.model_chart(found.study, slow, "threads"),
         remote_wal.decision_chart(slow, "threads"),
         remote_wal.needed_chart(slow, "threads"),
     ):
@@ -127,7 +127,7 @@ def test_variants_with_and_without_full_pages_stand_side_by_side(found):
         "sync_standby",
         "sync_no_full_pages",
     )
-    assert row["ratio"] == 1.5
+    assert row["without : with"] == 1.5
 
 
 def test_published_classes_add_up_to_all_writes():

@@ -177,7 +177,7 @@ def _strip(points: pl.DataFrame, rows: list[str], clients: str) -> alt.Chart:
     x.axis = None  # the chart above shows it
     return (
         alt.Chart(points, width=_WIDTH, height=alt.Step(18))
-        .mark_square(size=230, opacity=1)
+        .mark_square(size=230, opacity=1, stroke="#999999", strokeWidth=0.5)
         .encode(
             x=x,
             y=alt.Y("curve:N", title=None, sort=rows, axis=alt.Axis(domain=False, ticks=False)),

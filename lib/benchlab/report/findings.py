@@ -92,7 +92,6 @@ def of_article(spec: Study, judged: Iterable[Judgement], state: str = "") -> dic
     audits = [one for one in judged if isinstance(one.claim.decided_by, Audit)]
     return {
         "study": spec.study,
-        "title": spec.article.title,
         "subject": spec.article.subject[:1].upper() + spec.article.subject[1:],
         "state": state,
         "verdicts": Counter(one.verdict for one in verdicts.of_runs(judged)),

@@ -100,7 +100,11 @@ def waits(frame: pl.DataFrame) -> alt.LayerChart:
         alt.Chart(shares)
         .mark_line(interpolate="step-after", strokeWidth=2)
         .encode(
-            x=x, y=y, color=color, tooltip=["lease", "wait_s", alt.Tooltip("share", format=".0%")]
+            x=x,
+            y=y,
+            color=color,
+            strokeDash=theme.dashes("lease", shares, "lease"),
+            tooltip=["lease", "wait_s", alt.Tooltip("share", format=".0%")],
         )
     )
     evenly = (

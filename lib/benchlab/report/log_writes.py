@@ -9,6 +9,7 @@ import polars as pl
 from benchlab.engines.postgres import LOG_CALLS
 from benchlab.report import points, theme
 from benchlab.store.results import POINT, Rerun
+from benchlab.study import Study
 
 #: Metrics of the log's writes.
 METRICS = (
@@ -263,8 +264,14 @@ _LAGS = {
 }
 
 
-def lag_chart(lags: pl.DataFrame) -> alt.Chart:
-    """The log that the standby has not applied yet, over the measured part, one line per standby."""
+def lag_chart(study: Study, lags: pl.DataFrame) -> alt.Chart:
+    """The log that the standby has not applied yet, over the measured part, one line per standby.
+
+    Args:
+        study: whose styles the curves have.
+        lags: see :func:`lags`.
+    """
+    color, dash = theme.of_curves(study, lags)
     return (
         alt.Chart(lags)
         .mark_line(strokeWidth=1.5)
@@ -275,7 +282,8 @@ def lag_chart(lags: pl.DataFrame) -> alt.Chart:
                 axis=alt.Axis(format="d", tickMinStep=1),
             ),
             y=alt.Y("lag_mb:Q", title="log not applied by the standby (MB)"),
-            color=theme.colors("curve", lags),
+            color=color,
+            strokeDash=dash,
             detail="standby:N",
             tooltip=[
                 "curve",

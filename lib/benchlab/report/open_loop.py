@@ -1,4 +1,7 @@
-"""Latencies in the open loop: requests are due at given times, at shares of an engine's peak."""
+"""Latencies in the open loop: requests are due at given times.
+
+Their rate is a share of the throughput that the same number of clients reached in the closed loop.
+"""
 
 import altair as alt
 import polars as pl
@@ -69,7 +72,7 @@ def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:
     shares = sorted(set(shown["share_of_peak"]))
     x = alt.X(
         "share_of_peak:Q",
-        title="load (share of the peak)",
+        title="load (share of the closed loop's throughput)",
         scale=alt.Scale(domain=[min(shares) - 0.1, 1]),
         axis=alt.Axis(values=shares, format="%"),
     )

@@ -66,6 +66,12 @@ _HEADINGS = {
     "every_s": "seconds between writes",
     "write_share": "writes (share of statements)",
     "wait_s": "time of COMMIT (s)",
+    "tps_with": "TPS with",
+    "tps_without": "TPS without",
+    "wal_with": "WAL with (bytes/transaction)",
+    "wal_without": "WAL without (bytes/transaction)",
+    "sync": "synchronous (TPS)",
+    "async": "asynchronous (TPS)",
 }
 
 #: What the gate and the attribution require, as the texts name it.

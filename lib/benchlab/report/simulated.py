@@ -34,7 +34,6 @@ def content(repo: Repo) -> Content:
                 "reruns": min(found.intervals["reruns"].min(), found.verdicts["reruns"].min()),
                 "pairs": found.agreement["pairs"].min(),
                 "runs": found.stopping["runs"].min(),
-                "confidence": CONFIDENCE,
                 "noisy": coverage.NOISY,
                 "spreads": of_studies.sort("study").to_dicts(),
                 "shortest_s": stopping.SHORTEST_S,
@@ -134,13 +133,16 @@ def chart(found: Simulated) -> alt.HConcatChart:
         (pl.col("covered") + _ERRORS * pl.col("error")).alias("high"),
     ).sort("of")
     names = shown["of"].unique(maintain_order=True).to_list()
+    studies = shown["study"].unique(maintain_order=True).to_list()
     trials = [str(one) for one in coverage.TRIALS]
     y = {
         "scale": alt.Scale(domain=[min(0.85, shown["low"].min()), 1], nice=False),
         "title": "intervals that cover",
         "axis": alt.Axis(format=".0%"),
     }
-    of = {"scale": alt.Scale(domain=names), "title": None, "legend": alt.Legend(columns=2)}
+    legend = alt.Legend(columns=3, orient="bottom")
+    of = {"scale": alt.Scale(domain=studies), "title": None, "legend": legend}
+    hollow = alt.Scale(domain=["any", "noisy"], range=[1, 0])
     views = []
     for statistic in ("median", "ratio"):
         base = alt.Chart(shown.filter(statistic=statistic)).encode(
@@ -149,10 +151,12 @@ def chart(found: Simulated) -> alt.HConcatChart:
             tooltip=["of", "trials", "covered", "low", "high"],
         )
         rules = base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("low:Q", **y), y2="high:Q")
-        points = base.mark_point(filled=True, size=50, opacity=1).encode(
+        points = base.mark_point(size=50, opacity=1).encode(
             y=alt.Y("covered:Q", **y),
-            color=alt.Color("of:N", **of),
-            shape=alt.Shape("of:N", **of),
+            stroke=alt.Stroke("study:N", **of),
+            fill=alt.Fill("study:N", **of),
+            shape=alt.Shape("study:N", **of),
+            fillOpacity=alt.FillOpacity("points:N", scale=hollow, title="points"),
         )
         should = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(CONFIDENCE))
         views.append(

@@ -50,6 +50,9 @@ SPARE_ENGINES = (
 
 PALETTE = [color for _, color, _ in ENGINES.values()] + [SPARE_ENGINES[0][0]]
 
+#: Colours of series that are no engines: the two dark blues are not next to each other.
+_SERIES = sorted(PALETTE, key=lambda color: color == ENGINES["postgres15"][1])
+
 _SHAPES = [shape for _, _, shape in ENGINES.values()]
 
 #: Widths in pixels: of a chart's legend, of an entry's symbol, of a letter.
@@ -57,9 +60,10 @@ _LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 6
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
-OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
+OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6], [1, 4])
 
 #: Shades of the engine's colour for other variants in turn: the colour's share, and the grey mixed in.
+#: There are as many as no multiple of the dashes, so that no two of twenty variants look the same.
 _SHADES = ((0.66, 0), (0.7, 255), (0.4, 0), (0.5, 255))
 
 #: Resource that binds → colour of its cell in a strip, in the order of legends. The colours differ from
@@ -342,8 +346,32 @@ def curves(
 def colors(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.Color:
     """Encode each value of a column as a colour, in the order of the rows."""
     values = frame[column].unique(maintain_order=True).to_list()
-    scale = alt.Scale(domain=values, range=PALETTE[: len(values)])
+    scale = alt.Scale(domain=values, range=_SERIES[: len(values)])
     return alt.Color(f"{column}:N", title=title, sort=values, scale=scale)
+
+
+def dashes(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.StrokeDash:
+    """Encode each value of a column as a dash pattern, in the order of the rows."""
+    values = frame[column].unique(maintain_order=True).to_list()
+    patterns = [*DASHES.values(), *OTHER_DASHES]
+    scale = alt.Scale(domain=values, range=patterns[: len(values)])
+    return alt.StrokeDash(f"{column}:N", title=title, sort=values, scale=scale)
+
+
+def of_curves(study: Study, frame: pl.DataFrame) -> tuple[alt.Color, alt.StrokeDash]:
+    """Encode the column ``curve``, a label of each curve, as its colour and its dash pattern."""
+    present = set(frame["curve"])
+    shown = [one for one in styles(study).values() if one.label in present]
+    domain = [one.label for one in shown]
+
+    def channel(kind: type[Any], values: list[Any]) -> Any:
+        scale = alt.Scale(domain=domain, range=values)
+        return kind("curve:N", title=None, sort=domain, scale=scale)
+
+    return (
+        channel(alt.Color, [one.color for one in shown]),
+        channel(alt.StrokeDash, [one.dash for one in shown]),
+    )
 
 
 def log_axis(

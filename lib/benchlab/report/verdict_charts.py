@@ -7,8 +7,12 @@ import polars as pl
 
 from benchlab.report.verdicts import VERDICTS
 
-#: The colours of Okabe and Ito, as everywhere; *not testable here*, which says nothing, is grey.
-_COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#D55E00", "#CC79A7", "#E69F00", "#BBBBBB"])
+#: The colours of Okabe and Ito, as everywhere, but for a darker red, so that in greyscale it differs
+#: from the green; *not testable here*, which says nothing, is grey.
+_COLORS = alt.Scale(domain=VERDICTS, range=["#009E73", "#9C4400", "#CC79A7", "#E69F00", "#BBBBBB"])
+
+#: Shape of a ratio's point by its verdict.
+_SHAPES = alt.Scale(domain=VERDICTS, range=["circle", "square", "diamond", "triangle-up", "cross"])
 
 _WIDTH = 420
 
@@ -74,12 +78,16 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
     x = alt.Scale(type="log", domain=[least, most], nice=False)
     base = alt.Chart(shown).encode(y=y, tooltip=["claim", "verdict", "value", "low", "high"])
     decided = [name for name in VERDICTS if name in set(frame["verdict"])]
-    color = alt.Color("verdict:N", scale=_COLORS, title=None, legend=alt.Legend(values=decided))
+    legend = alt.Legend(values=decided)
+    color = alt.Color("verdict:N", scale=_COLORS, title=None, legend=legend)
+    shape = alt.Shape("verdict:N", scale=_SHAPES, title=None, legend=legend)
     band = base.mark_bar(color="#DDDDDD", height=22).encode(
         x=alt.X("from:Q", scale=x, title="ratio (grey: for which the claim holds)"), x2="to:Q"
     )
     interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", color=color)
-    point = base.mark_point(filled=True, size=80).encode(x=alt.X("value:Q"), color=color)
+    point = base.mark_point(filled=True, size=80).encode(
+        x=alt.X("value:Q"), color=color, shape=shape
+    )
     even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(1))
     return (
         alt.layer(band, even, interval, point, *_names(base, most_lines))

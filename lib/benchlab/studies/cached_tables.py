@@ -393,7 +393,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
     return alt.layer(
         even,
         _intervals(base).encode(y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_line().encode(y=y),
+        base.mark_line().encode(y=y, strokeDash=theme.dashes("table", named)),
         base.mark_point(filled=True, size=50).encode(y=y),
     ).properties(width=560, height=280)
 

@@ -48,7 +48,7 @@ def section(source: Source) -> Content:
             "envelopes": measured["envelope"].unique().to_list(),
             "cpu_ms": cpu_ms(rerun, "postgres"),
             "disk_speed": rerun.study.envelopes["faster_disk"].disk_speed,
-            "effect": _effect(main),
+            "effect": _effect(rerun, main),
         },
         _throughput(rerun.study, main),
     )
@@ -81,24 +81,23 @@ def _throughput(study: Study, main: pl.DataFrame) -> dict[str, alt.TopLevelMixin
     return figures
 
 
-def _effect(main: pl.DataFrame) -> dict[str, Any] | None:
-    valid = main.filter("valid")
-    at = valid.filter(
-        engine="postgres", workload="oltp_write_only", concurrency=_EFFECT_CONCURRENCY
-    )
-    by_variant = {row["variant"]: row for row in at.iter_rows(named=True)}
-    if not {"default", "tuned"} <= by_variant.keys():
+def _effect(rerun: Rerun, main: pl.DataFrame) -> dict[str, Any] | None:
+    """Return what the tuning does at one point; ``None`` if a side of it did not pass the gate."""
+    at = {
+        "engine": "postgres",
+        "workload": "oltp_write_only",
+        "concurrency": _EFFECT_CONCURRENCY,
+    }
+    runs = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE, **at)
+    ratio = points.ratios(runs, "tps", "tuned", "default").filter("valid")
+    if ratio.is_empty():
         return None
-    default, tuned = by_variant["default"], by_variant["tuned"]
+    bound = main.filter(pl.col("variant").is_in(["default", "tuned"]), **at)
+    known = bound.filter(pl.col("binding") != UNKNOWN)
     return {
         "concurrency": _EFFECT_CONCURRENCY,
-        "ratio": tuned["tps"] / default["tps"],
-        "bound": {
-            name: row["binding"]
-            for name, row in (("default", default), ("tuned", tuned))
-            if row["binding"] not in (None, UNKNOWN)
-        },
-    }
+        "bound": dict(known.select("variant", "binding").iter_rows()),
+    } | ratio.select("ratio", "low", "high").row(0, named=True)
 
 
 def _monitored(rerun: Rerun) -> dict[str, str]:

@@ -13,11 +13,21 @@ from benchlab.report import article_charts, log_writes, points, sections, standb
 from benchlab.report.sections import Content, Source
 from benchlab.stats import CommitModel
 from benchlab.store.results import Rerun
+from benchlab.study import Study
+from benchlab.study.vocabulary import METRICS
 
 STUDY = "remote_wal"
 
 #: PostgreSQL without a standby; its variant with the log beside the data; that with a slow log disk.
 ALONE, LOCAL, REMOTE = "remote_log", "local", "remote"
+
+#: Metric of the correlations → its name in the paper.
+_LABELS = {name: metric.label for name, metric in METRICS.items()} | {
+    "wal_bytes": "WAL of the run",
+    "wal_bytes_per_s": "WAL a second",
+    "wal_write_time_us": "time of all durable writes of the WAL",
+    "wal_writes": "durable writes of the WAL in the run",
+}
 
 #: Workload whose curves the model of a slow log is fitted to.
 MODELLED = "oltp_insert"
@@ -268,7 +278,7 @@ def slow_log(rerun: Rerun) -> SlowLog | None:
     return SlowLog(model, fitted.select(*chosen, "fitted", pl.Series("predicted", predicted)))
 
 
-def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
+def model_chart(study: Study, slow: SlowLog, clients: str) -> alt.LayerChart:
     """Return a chart of measured throughput and the model by log; points not in the fit are hollow."""
     measured = slow.points
     most = measured["concurrency"].max()
@@ -287,13 +297,13 @@ def model_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
     )
     x = theme.log_axis("concurrency", measured["concurrency"], clients)
     y = alt.Y("tps:Q", title=theme.TPS_TITLE, scale=alt.Scale(zero=True))
-    color = theme.colors("curve", measured)
+    color, dash = theme.of_curves(study, measured)
     tooltip = ["curve", "concurrency", "fitted"] + [
         alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("tps", "predicted")
     ]
     base = alt.Chart(measured).encode(x=x, color=color, tooltip=tooltip)
     return alt.layer(
-        alt.Chart(lines).mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color),
+        alt.Chart(lines).mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, strokeDash=dash),
         base.transform_filter("isValid(datum.tps_low)")
         .mark_rule(strokeWidth=1.25)
         .encode(y=alt.Y("tps_low:Q"), y2="tps_high:Q"),
@@ -334,6 +344,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
                 scale=alt.Scale(domain=[0, 1]),
             ),
             color=theme.colors("latency", rows, "latency of the log"),
+            strokeDash=theme.dashes("latency", rows, "latency of the log"),
             tooltip=["latency", "concurrency", alt.Tooltip("share:Q", format=".0%")],
         )
     )
@@ -380,6 +391,7 @@ def needed_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
             x=x,
             y=y,
             color=theme.colors("share", rows, "of the local log's throughput"),
+            strokeDash=theme.dashes("share", rows, "of the local log's throughput"),
             tooltip=["share", alt.Tooltip("latency_ms:Q", format=".2f"), "clients"],
         )
     )
@@ -398,8 +410,8 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
     """Return what full pages cost, by pair of variants that differ only in ``full_page_writes``.
 
     Columns: ``engine``, ``workload``, ``concurrency``, ``with`` and ``without`` (variants),
-    ``tps_with``, ``tps_without``, ``ratio`` (without : with), ``wal_with`` and ``wal_without`` (bytes
-    per transaction), ``gate passed`` (by both).
+    ``tps_with``, ``tps_without``, ``without : with`` (of these), ``wal_with`` and ``wal_without``
+    (bytes per transaction), ``gate passed`` (by both).
     """
     costs = rerun.metrics.group_by("engine", "variant", "workload", "concurrency").agg(
         pl.col("tps", "wal_bytes_per_transaction").median(), pl.col("valid").all()
@@ -427,11 +439,16 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
         pl.col("variant").alias("without"),
         pl.col("tps_with").round(),
         pl.col("tps").round().alias("tps_without"),
-        (pl.col("tps") / pl.col("tps_with")).round(2).alias("ratio"),
+        (pl.col("tps") / pl.col("tps_with")).round(2).alias("without : with"),
         pl.col("wal_bytes_per_transaction_with").round().alias("wal_with"),
         pl.col("wal_bytes_per_transaction").round().alias("wal_without"),
         points.gate_passed(),
     )
+
+
+def _labelled(found: pl.DataFrame) -> pl.DataFrame:
+    """Name the metrics of a table of correlations for readers; it may have no row and no column."""
+    return found.with_columns(pl.col("metric").replace(_LABELS)) if len(found) else found
 
 
 def section(source: Source) -> Content:
@@ -443,9 +460,9 @@ def section(source: Source) -> Content:
         "wal": log_writes.table(rerun),
         "traced": log_writes.traced(rerun),
         "full-pages": full_pages(rerun),
-        "correlations": correlations(rerun),
-        "correlations-published": wal_correlations(repo).select(
-            "workload", "metric", "n", "^pearson.*$"
+        "correlations": _labelled(correlations(rerun)),
+        "correlations-published": _labelled(
+            wal_correlations(repo).select("workload", "metric", "n", "^pearson.*$")
         ),
         "standbys": standbys.ratios(repo, rerun),
         "standbys-where": standbys.where(rerun),
@@ -460,9 +477,9 @@ def section(source: Source) -> Content:
         made.figures["classes"] = log_writes.class_chart(inserts, rerun.study.clients, "insert")
     lags = log_writes.lags(rerun).filter(workload=MODELLED)
     if len(lags):
-        made.figures["lags"] = log_writes.lag_chart(lags)
+        made.figures["lags"] = log_writes.lag_chart(rerun.study, lags)
     if slow:
-        made.figures["model"] = model_chart(slow, rerun.study.clients)
+        made.figures["model"] = model_chart(rerun.study, slow, rerun.study.clients)
         if slow.slower_ms:
             made.figures["decision"] = decision_chart(slow, rerun.study.clients)
         made.figures["needed-clients"] = needed_chart(slow, rerun.study.clients)
