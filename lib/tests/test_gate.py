@@ -252,12 +252,14 @@ def test_the_load_generator_may_not_bind(binds, confidence, outcome_is):
     assert found == outcome_is
 
 
-def on_nodes(cpu: dict[tuple[str, str], float], facts: dict[str, dict]) -> dict[str, pl.DataFrame]:
+def on_nodes(
+    cpu: dict[tuple[str, str], float], facts: dict[str, dict], seconds: int = 60
+) -> dict[str, pl.DataFrame]:
     """Rows of a run on hosts with these facts; cores used by node and subject."""
     samples = pl.DataFrame(
         [
             {"node": node, "t": 1000.0 + second, "subject": subject, "value": cores * 1e6}
-            for second in range(1, 60)
+            for second in range(1, seconds)
             for (node, subject), cores in cpu.items()
         ]
     ).with_columns(observer=pl.lit("sample"), metric=pl.lit("cpu_us_per_s"))
@@ -278,6 +280,12 @@ def test_nobody_else_may_use_the_host(busy, kernel, passed):
     cpu = {"host": busy, "engine": 0.7, "client": 0.3, "kernel threads": kernel}
     of_one = on_nodes({("db", name): cores for name, cores in cpu.items()}, {"db": {"cores": "2"}})
     assert outcome(of_one, ALONE)[0] is passed
+
+
+def test_a_sampler_that_ended_early_does_not_show_who_used_the_host():
+    cpu = {("db", name): 0.5 for name in ("host", "engine", "client")}
+    of_one = on_nodes(cpu, {"db": {"cores": "2"}}, seconds=40)
+    assert outcome(of_one, ALONE) == (False, "the host's CPU was sampled in 39 of 60 s")
 
 
 # Three hosts of a lab on a machine of two cores, as they were sampled: inserts by 64 clients, with a

@@ -66,6 +66,10 @@ MOST_SHORT_SD = 3
 MOST_FOREIGN = 0.25
 
 
+#: Share of the measured part that samples must span, if there are any: a sampler may end early.
+LEAST_SAMPLED = 0.8
+
+
 def of_run(tables: Mapping[str, pl.DataFrame], writes: bool) -> pl.DataFrame | None:
     """Return the checks of a run that ended well, of whatever kind; ``None``: its kind has none.
 
@@ -200,6 +204,10 @@ def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     known = {subject for _, subject in used}
     if not {"host", "engine", "client"} <= known or (len(nodes) > 1 and None in boots.values()):
         return None
+    sampled, measured = _sampled_s(tables["run"], samples)
+    if sampled < LEAST_SAMPLED * measured:
+        found = f"the host's CPU was sampled in {sampled:.0f} of {measured:.0f} s"
+        return ALONE, False, None, found
     shares = []
     for boot in set(boots.values()):
         of_machine = [node for node in nodes if boots[node] == boot]
@@ -229,6 +237,25 @@ def _used_cores(run: pl.DataFrame, samples: pl.DataFrame) -> UsedCores:
         .agg(pl.col("value").sort_by("t").mean() / 1e6)
     )
     return {row[:2]: row[2] for row in used.iter_rows()}
+
+
+def _sampled_s(run: pl.DataFrame, samples: pl.DataFrame) -> tuple[float, float]:
+    """Return the seconds from a node's first sample to its last, of the node with the fewest; and all.
+
+    A sample is of the second before it.
+    """
+    begin, end = run.select("measure_begin", "measure_end").row(0)
+    of_node = (
+        samples.filter(
+            pl.col("t").is_between(begin, end),
+            observer="sample",
+            metric="cpu_us_per_s",
+            subject="host",
+        )
+        .group_by("node")
+        .agg((pl.col("t").max() - pl.col("t").min() + 1).alias("seconds"))
+    )
+    return of_node["seconds"].min(), end - begin
 
 
 def _foreign_cores(used: UsedCores, nodes: list[str]) -> float | None:

@@ -87,6 +87,7 @@ _THRESHOLDS = {
     "exhausted": EXHAUSTED,
     "exhausted_with_queue": EXHAUSTED_WITH_QUEUE,
     "most_foreign": checks.MOST_FOREIGN,
+    "least_sampled": checks.LEAST_SAMPLED,
     "most_short_sd": checks.MOST_SHORT_SD,
     "least_cached": checks.LEAST_CACHED,
     "late_ms": LATE,
