@@ -55,7 +55,7 @@ FORESEEN = {
     ),
     "a curve that is not run": (
         {
-            "test": "knee",
+            "test": "peak",
             "of": {"engine": "oceanbase", "variant": "default", "workload": "oltp_insert"},
             "first": 4,
             "last": 64,

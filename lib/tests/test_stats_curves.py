@@ -1,4 +1,4 @@
-"""Peak and knee of curves whose peak and knee are known."""
+"""Peaks of curves whose peak is known."""
 
 import numpy as np
 import pytest
@@ -38,17 +38,8 @@ def test_the_true_peak_is_possible_as_often_as_is_said(levels, truth, trials):
     assert covered(stats.peak, truth, levels, trials=trials) >= OFTEN_ENOUGH
 
 
-@pytest.mark.parametrize("trials", [2, 3, 5])
-@pytest.mark.parametrize(
-    ("levels", "truth"), [(CLEAR, 16), (ROUND, 16), (FLAT, 1), ([1, 8.9, 9, 10, 9], 64)]
-)
-def test_the_true_knee_is_possible_as_often_as_is_said(levels, truth, trials):
-    assert covered(stats.knee, truth, levels, trials=trials) >= OFTEN_ENOUGH
-
-
 def test_many_trials_make_up_for_closeness():
-    for position in (stats.peak, stats.knee):
-        assert covered(position, 16, [1, 5, 6.5, 5.5, 5], trials=8) >= OFTEN_ENOUGH
+    assert covered(stats.peak, 16, [1, 5, 6.5, 5.5, 5], trials=8) >= OFTEN_ENOUGH
     few = np.mean([len(stats.peak(simulated(ROUND, seed)).possible) for seed in range(50)])
     many = np.mean(
         [len(stats.peak(simulated(ROUND, seed, trials=15)).possible) for seed in range(50)]
@@ -59,11 +50,6 @@ def test_many_trials_make_up_for_closeness():
 def test_what_is_clear_is_found_with_three_trials():
     peaks = [stats.peak(simulated(CLEAR, seed, spread=0.02)) for seed in range(SIMULATIONS)]
     assert np.mean([one == Position(16, (16,)) for one in peaks]) > 0.9
-    saturated = [1, 3, 9, 9, 8.8]
-    knees = [stats.knee(simulated(saturated, seed, spread=0.01)) for seed in range(SIMULATIONS)]
-    assert np.mean([one.value == 16 for one in knees]) > 0.99
-    assert np.mean([one.between(16, 16) == Answer.HOLDS for one in knees]) > 0.5
-    assert np.mean([one.between(1, 4) == Answer.FAILS for one in knees]) > 0.9
 
 
 def test_of_a_plateau_any_place_may_be_the_peak():
@@ -77,17 +63,13 @@ def test_a_place_knows_neither_order_nor_unit(curve, random, scale):
         one: random.sample(curve[one], len(curve[one]))
         for one in random.sample(sorted(curve), len(curve))
     }
-    for position in (stats.peak, stats.knee):
-        found = position(curve)
-        assert found.value in found.possible
-        assert list(found.possible) == sorted(found.possible)
-        assert set(found.possible) <= curve.keys()
-        assert position(shuffled) == found
-    knee, peak = stats.knee(curve), stats.peak(curve)
-    assert knee.value <= peak.value
+    found = stats.peak(curve)
+    assert found.value in found.possible
+    assert list(found.possible) == sorted(found.possible)
+    assert set(found.possible) <= curve.keys()
+    assert stats.peak(shuffled) == found
     doubled = {one: [2 * value for value in values] for one, values in curve.items()}
-    assert stats.peak(doubled).value == peak.value
-    assert stats.knee(doubled).value == knee.value
+    assert stats.peak(doubled).value == found.value
     highest = stats.peak_height(curve)
     assert highest.value == max(np.median(values) for values in curve.values())
     if highest.low is not None:
@@ -97,18 +79,9 @@ def test_a_place_knows_neither_order_nor_unit(curve, random, scale):
     assert stats.peak_ratio(scaled, curve).value == pytest.approx(scale)
 
 
-def test_a_lower_share_is_reached_no_later():
-    for seed in range(20):
-        curve = simulated([1, 3, 7, 9, 8], seed)
-        knees = [stats.knee(curve, share).value for share in (0.2, 0.5, 0.9, 0.99)]
-        assert knees == sorted(knees)
-    assert stats.knee({1: [1.0], 2: [8.9], 4: [9.1], 8: [10.0]}).value == 4
-
-
 def test_one_trial_each_excludes_no_place_and_no_height():
     curve = {1: [1.0], 4: [5.0], 16: [3.0]}
     assert stats.peak(curve) == Position(4, (1, 4, 16))
-    assert stats.knee(curve) == Position(4, (1, 4, 16))
     assert stats.peak_height(curve) == stats.Estimate(5.0, None, None, 1)
     assert stats.peak_ratio(curve, curve) == stats.Estimate(1.0, None, None, 1)
 
@@ -120,7 +93,7 @@ def test_the_ratio_to_a_peak_that_may_be_anything_has_no_upper_bound():
 
 
 def test_a_curve_of_one_concurrency_has_its_peak_there():
-    assert stats.peak({8: [1.0, 2.0]}) == stats.knee({8: [1.0, 2.0]}) == Position(8, (8,))
+    assert stats.peak({8: [1.0, 2.0]}) == Position(8, (8,))
 
 
 def test_a_place_between_bounds():
@@ -164,8 +137,6 @@ def test_the_ratio_of_peaks_is_covered_though_they_are_at_different_places():
     "senseless",
     [
         lambda: stats.peak({}),
-        lambda: stats.knee({}),
-        lambda: stats.knee({1: [1.0]}, share=1.5),
         lambda: stats.peak({1: [0.0], 2: [1.0]}),
         lambda: stats.peak_height({1: []}),
         lambda: stats.peak_height({}),

@@ -21,7 +21,6 @@ from benchlab.study.claims import (
     Above,
     Bound,
     Change,
-    Knee,
     Level,
     Limit,
     OfCurves,
@@ -248,61 +247,31 @@ def _peak(test: Peak, evidence: Evidence) -> Finding:
     curve = (
         evidence.runs.relative(test.of, test.over) if test.over else evidence.runs.curve(test.of)
     )
-    position = stats.peak(curve, evidence.confidence)
-
-    def needed(rival: int) -> int | None:
-        # one-sided bounds for all rivals at once, as in stats.peak
-        confidence = 1 - 2 * (1 - evidence.confidence) / (len(curve) - 1)
-        return stats.trials_to_tell(curve[position.value], curve[rival], confidence=confidence)
-
-    return _position(test, evidence, curve, position, needed)
-
-
-def _knee(test: Knee, evidence: Evidence) -> Finding:
-    curve = evidence.runs.curve(test.of)
-
-    def needed(rival: int) -> int | None:
-        # whether it reaches that share of the peak, as in stats.knee
-        confidence = 1 - (1 - evidence.confidence) / (len(curve) - 1)
-        highest = curve[stats.highest(curve)]
-        return stats.trials_to_tell(curve[rival], highest, (stats.KNEE,), confidence)
-
-    position = stats.knee(curve, confidence=evidence.confidence)
-    return _position(test, evidence, curve, position, needed)
-
-
-def _position(
-    test: Peak | Knee,
-    evidence: Evidence,
-    curve: Curve,
-    position: stats.Position,
-    needed: Callable[[int], int | None],
-) -> Finding:
-    """Decide where a peak or a knee is.
-
-    ``needed`` returns the trials that would exclude a rival, or include it for sure.
-    """
     evidence.runs.require_whole(*test.sides)
     _require_several(curve, evidence)
     low, high = evidence.here(test.first), evidence.here(test.last)
     if not any(low <= one <= high for one in curve):
         clients = words.between(test.first, test.last)
         raise NotTestable(f"no number of clients was run that stands for the article's {clients}")
+    position = stats.peak(curve, evidence.confidence)
 
-    def planned(rival: int) -> int | None:
-        return _more_than(len(curve[rival]), needed(rival))
+    def needed(rival: int) -> int | None:
+        # one-sided bounds for all rivals at once, as in stats.peak
+        confidence = 1 - 2 * (1 - evidence.confidence) / (len(curve) - 1)
+        trials = stats.trials_to_tell(curve[position.value], curve[rival], confidence=confidence)
+        return _more_than(len(curve[rival]), trials)
 
     answer = position.between(low, high)
     found = f"at {_clients(evidence, position.value)}"
     inside = low <= position.value <= high
     in_article = {one: evidence.here(one) for one in evidence.runs.study.clients_in_article}
-    within, rivals = not_run_about(test, (low, high), in_article, curve)
+    within, rivals = not_run_about((low, high), in_article, curve)
     if within and rivals:
         raise NotTestable(
             _not_run(sorted(within + rivals), "within the claimed range and beside it")
         )
     # those at which it may be otherwise than the trials say, or tend to say
-    if rivals and (inside or isinstance(test, Knee)):
+    if rivals and inside:
         return Finding(Answer.OPEN, found, where=_not_run(rivals, "which may be as high"))
     if within and not inside:
         return Finding(Answer.OPEN, found, where=_not_run(within, "within the claimed range"))
@@ -312,7 +281,7 @@ def _position(
         answer,
         found,
         where=f"cannot be distinguished from {possible}" if len(position.possible) > 1 else "",
-        trials_needed=_most_trials(map(planned, unsure)),
+        trials_needed=_most_trials(map(needed, unsure)),
     )
 
 
@@ -473,7 +442,6 @@ _TESTS: dict[type, Callable[..., Finding]] = {
     Ratio: _ratio,
     Change: _change,
     Peak: _peak,
-    Knee: _knee,
     Level: _level,
     Limit: _limit,
     Share: _share,

@@ -14,7 +14,7 @@ from benchlab.claims.runs import NotTestable, Runs
 from benchlab.claims.words import listed
 from benchlab.stats import CONFIDENCE
 from benchlab.store.results import Rerun
-from benchlab.study.claims import Claim, Knee, Peak, clients_here, of_other_load
+from benchlab.study.claims import Claim, clients_here, of_other_load
 
 #: What there is to say about clients of which there is no run.
 _NOT_RUN = "were not run"
@@ -155,18 +155,14 @@ class Evidence:
 
 
 def not_run_about(
-    test: Peak | Knee,
-    within: tuple[float, float],
-    clients: Mapping[int, float],
-    run: Collection[int],
+    within: tuple[float, float], clients: Mapping[int, float], run: Collection[int]
 ) -> tuple[list[int], list[int]]:
-    """Return the article's clients that were not run and may change where a peak or a knee is.
+    """Return the article's clients that were not run and at which a curve may be as high as in a range.
 
-    A peak may be within the range, between the range and what was run next to it, and beyond all that
-    was run. Where the knee is depends on how high the peak is, wherever that is.
+    It may be as high within the range, between the range and what was run next to it, and beyond all
+    that was run.
 
     Args:
-        test: of the range.
         within: our first and last number of the range.
         clients: the article's numbers, with ours; one below 1 cannot be run.
         run: our numbers that were run.
@@ -183,6 +179,6 @@ def not_run_about(
             continue
         if first <= here <= last:
             inside.append(one)
-        elif isinstance(test, Knee) or below < here < above or here > max(run):
+        elif below < here < above or here > max(run):
             beside.append(one)
     return inside, beside

@@ -19,7 +19,6 @@ from benchlab.study.claims import (
     Bound,
     Change,
     Claim,
-    Knee,
     Level,
     Limit,
     OfCurves,
@@ -173,7 +172,7 @@ def _needs_steady(test: OfCurves, series: Series, done: type) -> bool:
 def _is_of_a_whole_curve(test: OfCurves) -> bool:
     """Whether a test is about a curve as a whole, so that one number of clients decides nothing."""
     at = getattr(test, "at", None)
-    return isinstance(test, Peak | Knee) or at in ("overall", "greatest", "least")
+    return isinstance(test, Peak) or at in ("overall", "greatest", "least")
 
 
 def _lacking(study: Study, test: OfCurves, there: set[int], scale: float) -> list[int]:
@@ -182,12 +181,12 @@ def _lacking(study: Study, test: OfCurves, there: set[int], scale: float) -> lis
         case Change():
             lacking = [test.start] if clients_here(test.start, scale) not in there else []
             return lacking + _none_of(test.end, there, scale)
-        case Peak() | Knee():
+        case Peak():
             first, last = (clients_here(one, scale) for one in (test.first, test.last))
             if not any(first <= one <= last for one in there):
                 return sorted({test.first, test.last})
             in_article = {one: clients_here(one, scale) for one in study.clients_in_article}
-            within, rivals = not_run_about(test, (first, last), in_article, there)
+            within, rivals = not_run_about((first, last), in_article, there)
             # a peak within the range could not be confirmed, nor one elsewhere refute the claim
             return sorted(rivals + within) if rivals and within else []
         case OutOfMemory():

@@ -17,7 +17,7 @@ from benchlab.run import planning
 from benchlab.run.planning import Selection
 from benchlab.store import ingest, open_store, results
 from benchlab.study import DEFAULT_ENVELOPE, Study
-from benchlab.study.claims import Change, Claim, Knee, OfCurves, Peak, clients_here
+from benchlab.study.claims import Change, Claim, OfCurves, Peak, clients_here
 
 #: Engine, variant, workload, envelope, and number of clients.
 Point = tuple[str, str, str, str, int]
@@ -121,7 +121,7 @@ def _clients(test: OfCurves) -> list[int] | None:
     match test:
         case Change():
             return [test.start, *(test.end if isinstance(test.end, list) else [test.end])]
-        case Peak() | Knee():
+        case Peak():
             return None
     named = test.at
     if isinstance(named, str):

@@ -10,7 +10,6 @@ from benchlab.study.claims import (
     Audit,
     Bound,
     Change,
-    Knee,
     Level,
     Limit,
     OfCurves,
@@ -45,7 +44,7 @@ def _condition(test: Test) -> str:
             return f"{_compared(test)} < {1 / test.by:.3g}"
         case Change(direction="level"):
             return f"{_compared(test)} {_about(1, test.by)}"
-        case Peak() | Knee():
+        case Peak():
             return f"at {between(test.first, test.last)} clients"
         case Level():
             low, high = (

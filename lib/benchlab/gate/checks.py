@@ -242,7 +242,7 @@ def _used_cores(run: pl.DataFrame, samples: pl.DataFrame) -> UsedCores:
 def _sampled_s(run: pl.DataFrame, samples: pl.DataFrame) -> tuple[float, float]:
     """Return the seconds from a node's first sample to its last, of the node with the fewest; and all.
 
-    A sample is of the second before it.
+    A sample is of the second before it, and up to a second lies between the last one and the end.
     """
     begin, end = run.select("measure_begin", "measure_end").row(0)
     of_node = (
@@ -253,7 +253,7 @@ def _sampled_s(run: pl.DataFrame, samples: pl.DataFrame) -> tuple[float, float]:
             subject="host",
         )
         .group_by("node")
-        .agg((pl.col("t").max() - pl.col("t").min() + 1).alias("seconds"))
+        .agg((pl.col("t").max() - pl.col("t").min() + 2).alias("seconds"))
     )
     return of_node["seconds"].min(), end - begin
 

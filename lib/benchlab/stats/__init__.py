@@ -9,11 +9,9 @@ from benchlab.stats.buckets import percentile_of_buckets
 from benchlab.stats.commits import LEAST_POINTS, CommitModel, fit_commits
 from benchlab.stats.correlation import pearson, spearman
 from benchlab.stats.curves import (
-    KNEE,
     Position,
     greatest_ratio,
     highest,
-    knee,
     peak,
     peak_height,
     peak_ratio,
@@ -55,7 +53,6 @@ from benchlab.stats.trials import (
 
 __all__ = [
     "CONFIDENCE",
-    "KNEE",
     "LEAST_POINTS",
     "SHORTEST_WITH_DRIFT_S",
     "Answer",
@@ -80,7 +77,6 @@ __all__ = [
     "greatest_ratio",
     "highest",
     "in_common",
-    "knee",
     "mean_ratio",
     "median",
     "noise_floor",

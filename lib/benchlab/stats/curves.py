@@ -1,7 +1,7 @@
-"""Peak and knee of a throughput curve, with the alternatives that the trials cannot exclude.
+"""Peak of a throughput curve, with the alternatives that the trials cannot exclude.
 
-A curve is the throughput of the trials at each concurrency; trials are independent samples. Peak and
-knee are always measured concurrencies; concurrencies between them are not considered.
+A curve is the throughput of the trials at each concurrency; trials are independent samples. A peak is
+always at a measured concurrency; concurrencies between them are not considered.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,6 @@ from math import inf
 
 from benchlab.stats.decisions import Answer, Curve
 from benchlab.stats.trials import CONFIDENCE, Estimate, RatioToZero, median, ratio
-
-#: Share of the peak's throughput that a knee reaches.
-KNEE = 0.9
 
 
 @dataclass(frozen=True)
@@ -54,38 +51,6 @@ def peak(curve: Curve, confidence: float = CONFIDENCE) -> Position:
         one for one in order if not any(lows[other, one] > 1 for other in order if other != one)
     ]
     return Position(highest(curve), tuple(possible))
-
-
-def knee(curve: Curve, share: float = KNEE, confidence: float = CONFIDENCE) -> Position:
-    """Smallest concurrency whose median throughput reaches ``share`` of the peak's.
-
-    "Saturated from 4 threads on" says that the knee is 4. A concurrency is excluded in two ways: its
-    throughput is shown to be below that share of another one's, or a smaller concurrency is shown to be
-    above that share of every other one's. Intervals of ratios as in ``peak``; either way of excluding
-    gets half of the error probability.
-
-    Args:
-        curve: throughput of the trials at each concurrency.
-        share: of the peak's throughput, 0 < share < 1.
-        confidence: probability that the true one is among the possible ones.
-
-    Raises:
-        ValueError: no concurrencies, a median of zero, or a share out of range.
-    """
-    if not 0 < share < 1:
-        raise ValueError(f"a share of {share}; it must be between 0 and 1")
-    order, best = sorted(curve), median(curve[highest(curve)]).value
-    value = next(one for one in order if median(curve[one]).value >= share * best)
-    rivals = len(order) - 1
-    lows = _lows(curve, 1 - (1 - confidence) / rivals) if rivals else {}
-    possible = []
-    for one in order:
-        others = [other for other in order if other != one]
-        if not any(lows[other, one] * share > 1 for other in others):
-            possible.append(one)
-        if all(lows[one, other] > share for other in others):
-            break
-    return Position(value, tuple(possible))
 
 
 def peak_height(curve: Curve, confidence: float = CONFIDENCE) -> Estimate:

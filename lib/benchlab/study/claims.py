@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 from benchlab.study.strict import StrictModel, Unresolved
 from benchlab.study.vocabulary import OF_SINGLE_WRITES
 
-#: What a claim is about. A scaled machine can decide the first five kinds and mechanisms. An absolute
+#: What a claim is about. A scaled machine can decide the first four kinds and mechanisms. An absolute
 #: claim is judged on the article's instance type only; an audit needs no run.
-Kind = Literal["order", "ratio", "knee", "peak", "monotony", "absolute", "mechanism", "audit"]
+Kind = Literal["order", "ratio", "peak", "monotony", "absolute", "mechanism", "audit"]
 
 #: Why a claim that is absolute is not judged elsewhere: a throughput, a share of all cores, ...
 ABSOLUTE = "it depends on the machine's size, so it is judged on the article's instance type only"
@@ -166,16 +166,6 @@ class Peak(OfCurves):
     """The peak lies from ``first`` to ``last``."""
 
 
-class Knee(OfCurves):
-    """The concurrency from which on a curve is as good as at its peak."""
-
-    test: Literal["knee"]
-    of: Series
-    first: Threads
-    last: Threads
-    """The knee lies from ``first`` to ``last``."""
-
-
 class Level(OfCurves):
     """An absolute value."""
 
@@ -291,7 +281,6 @@ Test = Annotated[
     | Ratio
     | Change
     | Peak
-    | Knee
     | Level
     | Limit
     | Share
@@ -337,7 +326,7 @@ class Claim(StrictModel):
     @property
     def is_along_clients(self) -> bool:
         """Whether it says how something changes with the number of clients."""
-        return isinstance(self.decided_by, Change | Peak | Knee)
+        return isinstance(self.decided_by, Change | Peak)
 
     @property
     def names_one_client(self) -> bool:

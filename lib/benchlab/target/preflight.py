@@ -147,7 +147,7 @@ def _memory_bytes(meminfo: str) -> int:
 
 def _disk_bytes(node: Host) -> int:
     """Return the free bytes of the disk with benchlab's files, plus those of the node's image."""
-    of_image = 's/.*"image": *"\([^"]*\)".*/\1/p'
+    of_image = r's/.*"image": *"\([^"]*\)".*/\1/p'
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
