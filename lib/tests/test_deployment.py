@@ -152,7 +152,8 @@ class Agents:
         self.commands.append(command)
         if command[1] in self.at_once:
             self.barrier.wait()
-        return json.dumps(self.answers.get(node, {})).encode()
+        stopped = {"was_running": command[1] == "stop", "killed": False}
+        return json.dumps(stopped | self.answers.get(node, {})).encode()
 
 
 def session(*roles: str, engine: str = "postgres") -> Session:
@@ -176,14 +177,20 @@ def test_an_engine_on_two_nodes_stops_where_clients_connect_first_and_starts_on_
 ):
     agents = Agents(monkeypatch, at_once=("cold",))
     done = session("db.primary", "db.standby").cold("tuned", "key")
-    assert agents.commands[:2] == [("db1", "stop"), ("db2", "stop")]
-    assert sorted(agents.commands[2:]) == [("db1", *COLD), ("db2", *COLD)]
-    assert done.keys() == {"db1", "db2"}
+    lifted = ("envelope", "limit", "off")
+    assert agents.commands[:2] == [("db1", *lifted), ("db2", *lifted)]
+    assert agents.commands[2:4] == [("db1", "stop"), ("db2", "stop")]
+    assert sorted(agents.commands[4:]) == [("db1", *COLD), ("db2", *COLD)]
+    # the agents found it down; how it stopped was said before
+    assert {node: said["was_running"] for node, said in done.items()} == {"db1": True, "db2": True}
 
 
 def test_an_engine_whose_nodes_need_each_other_stops_on_both_at_once(monkeypatch):
     agents = Agents(monkeypatch, at_once=("stop",))
-    session("db.primary", "db.standby", engine="tidb").stop()
+    assert session("db.primary", "db.standby", engine="tidb").stop()
+    agents.answers["db2"] = {"killed": True}
+    assert not session("db.primary", "db.standby", engine="tidb").stop()
+    del agents.commands[2:]
     assert sorted(agents.commands) == [("db1", "stop"), ("db2", "stop")]
 
 

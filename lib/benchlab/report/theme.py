@@ -60,10 +60,10 @@ _LEGEND_WIDTH, _SYMBOL_WIDTH, _LETTER_WIDTH = 560, 34, 6
 
 #: variant → dash pattern in pixels (line, gap, …); other variants take `OTHER_DASHES` in turn.
 DASHES = {"default": [1, 0], "tuned": [6, 3]}
-OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6], [1, 4])
+OTHER_DASHES = ([2, 2], [8, 3, 2, 3], [12, 4], [4, 6])
 
 #: Shades of the engine's colour for other variants in turn: the colour's share, and the grey mixed in.
-#: There are as many as no multiple of the dashes, so that no two of twenty variants look the same.
+#: Each turn has another shape.
 _SHADES = ((0.66, 0), (0.7, 255), (0.4, 0), (0.5, 255))
 
 #: Resource that binds → colour of its cell in a strip, in the order of legends. The colours differ from
@@ -284,9 +284,11 @@ def _style(label: str, color: str, shape: str, variant: str, number: int) -> Sty
         return Style(label, color, color, shape, DASHES[variant])
     if variant in DASHES:
         return Style(label, _mixed(color, 0.66, 0), "#FFFFFF", shape, DASHES[variant])
-    share, other = _SHADES[number % len(_SHADES)]
+    turn, place = divmod(number, len(_SHADES))
+    shapes = [shape, *(one for one in _SHAPES if one != shape)]
     dash = OTHER_DASHES[number % len(OTHER_DASHES)]
-    return Style(label, _mixed(color, share, other), _mixed(color, 0.45, 255), shape, dash)
+    of_turn = shapes[turn % len(shapes)]
+    return Style(label, _mixed(color, *_SHADES[place]), _mixed(color, 0.45, 255), of_turn, dash)
 
 
 def _mixed(of: str, share: float, other: int) -> str:
