@@ -99,11 +99,15 @@ class Sweeps:
         spec = study.load(self.checkout, STUDY)
         return self.planned(self.checkout, self.selection, spec).batches[0].trials
 
-    def provision(self, version: str) -> Provisioned:
-        """Leave what provisioning an engine of a version leaves."""
+    def provision(self, version: str, software: str | None = None) -> Provisioned:
+        """Leave what provisioning an engine of a version leaves; by default the study's."""
         found = EngineFound(engine="postgres", version=version, refused_variants=self.refused)
+        of_study = study.load(self.checkout, STUDY).engines["postgres"].software("postgres")
         provisioned = Provisioned(
-            deployment=target.load(self.checkout, "local"), hosts={}, engines={"postgres": found}
+            deployment=target.load(self.checkout, "local"),
+            hosts={},
+            engines={"postgres": found},
+            last_versions={of_study: "unknown"} | {software or of_study: version},
         )
         provisioned.save(self.checkout)
         return provisioned
@@ -208,7 +212,7 @@ def test_an_engine_that_does_not_stop_fails_the_batch_that_needs_the_host(sweeps
 
 def test_nothing_is_repeated_where_another_study_left_another_version(sweeps):
     assert sweeps.run()[0] == {"ok": 2}
-    sweeps.provision("16.0")
+    sweeps.provision("16.0", "postgres postgres_version=16")
     sweeps.executed.clear()
     outcome, said = sweeps.run()
     assert outcome == {}

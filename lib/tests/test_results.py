@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from benchlab import study
 from benchlab.claims import stored
 from benchlab.errors import StoreError
 from benchlab.repo import Repo
 from benchlab.report import points
 from benchlab.store import Store, ingest, open_any, open_store, results
-from benchlab.target import EngineFound, Provisioned, load
+from benchlab.target import Provisioned, load
 from conftest import STUDY, planned, rerun, share_trials
 
 #: A curve of which two profiles share trials.
@@ -81,10 +82,9 @@ def test_another_version_of_an_engine_begins_anew(checkout, close_run):
     for trial in trials_of(checkout, "quick"):
         close_run(trial=trial)
     planned(checkout, STUDY, "quick").save(checkout)
-    found = EngineFound(engine="postgres", version="15.19")
-    Provisioned(deployment=load(checkout, "local"), hosts={}, engines={"postgres": found}).save(
-        checkout
-    )
+    software = study.load(checkout, STUDY).engines["postgres"].software("postgres")
+    known = {"engines": {}, "last_versions": {software: "15.19"}}
+    Provisioned(deployment=load(checkout, "local"), hosts={}, **known).save(checkout)
     (trial, *_) = trials_of(checkout, "quick")
     close_run(trial=trial)
     planned(checkout, STUDY, "quick").save(checkout)
