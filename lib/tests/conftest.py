@@ -574,7 +574,10 @@ class Machine:
         """Plan a study with the engines' versions as found here."""
         spec = study.load(self.repo, name)
         instance = target.instance_type(self.repo, spec.instance)
-        versions = self.found.versions(spec.engines)
+        here = self.found.engines
+        versions = {
+            name: here[name].version if name in here else "unknown" for name in spec.engines
+        }
         closed = Planner(spec, profile, instance, versions).closed_loops()
         return selected(spec, closed, **options)
 
