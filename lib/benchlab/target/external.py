@@ -71,8 +71,9 @@ class External(Session):
             self.restore(restore)
         return {}
 
-    def stop(self) -> None:
-        """Do nothing: benchlab may not stop the server."""
+    def stop(self) -> bool:
+        """Do nothing: benchlab may not stop the server, so it did not have to kill it."""
+        return True
 
     def settle(self) -> None:
         """See :meth:`Session.settle`; only updates statistics, with the rights of the tables' owner."""

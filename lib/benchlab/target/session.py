@@ -125,17 +125,16 @@ class Session:
         if len(self.nodes) > 1:  # no node may run while the others' data is replaced
             for node in self.nodes:
                 node.agent("envelope", "limit", "off")
-            stopped = self._stop()
+            stopped = {
+                node: {key: said[key] for key in ("was_running", "killed")}
+                for node, said in self._stop().items()
+            }
         options = ["--restore", restore] if restore else []
         if connections_memory_bytes:
             options += ["--more-memory", str(connections_memory_bytes)]
         done = self._at_once("cold", "--variant", variant, *options)
         self._wait_followed()
-        first = ("was_running", "killed")  # the agent found the engine down already
-        return {
-            node: said | {key: stopped[node][key] for key in first if stopped}
-            for node, said in done.items()
-        }
+        return {node: said | stopped.get(node, {}) for node, said in done.items()}
 
     def require_followed(self) -> None:
         """Check that the servers on the other nodes follow the one that clients connect to.
