@@ -197,7 +197,7 @@ def test_an_engine_whose_nodes_need_each_other_stops_on_both_at_once(monkeypatch
 def test_a_node_that_does_not_start_is_said_when_the_other_has_ended(monkeypatch):
     def answer(node: str, *words: str) -> bytes:
         if "cold" not in words:
-            return b"{}"
+            return b'{"was_running": false, "killed": false}'
         both.wait()
         if node == "db1":
             raise TargetError("db1: it died")
