@@ -65,7 +65,6 @@ MOST_SHORT_SD = 3
 #: cores interrupts and benchlab's own observers take up to 0.13.
 MOST_FOREIGN = 0.25
 
-
 #: Share of the measured part that samples must span, if there are any: a sampler may end early.
 LEAST_SAMPLED = 0.8
 
@@ -221,6 +220,9 @@ def _alone(tables: Mapping[str, pl.DataFrame]) -> Row | None:
     return ALONE, foreign <= MOST_FOREIGN, foreign, found
 
 
+#: The samples of the CPU.
+_CPU = {"observer": "sample", "metric": "cpu_us_per_s"}
+
 #: (node, subject of ``os_sample``) → mean use of CPU in the measured part, in cores.
 UsedCores = Mapping[tuple[str, str], float]
 
@@ -228,11 +230,7 @@ UsedCores = Mapping[tuple[str, str], float]
 def _used_cores(run: pl.DataFrame, samples: pl.DataFrame) -> UsedCores:
     begin, end = run.select("measure_begin", "measure_end").row(0)
     used = (
-        samples.filter(
-            pl.col("t").is_between(begin + 1, end, closed="right"),
-            observer="sample",
-            metric="cpu_us_per_s",
-        )
+        samples.filter(pl.col("t").is_between(begin + 1, end, closed="right"), **_CPU)
         .group_by("node", "subject")
         .agg(pl.col("value").sort_by("t").mean() / 1e6)
     )
@@ -246,12 +244,7 @@ def _sampled_s(run: pl.DataFrame, samples: pl.DataFrame) -> tuple[float, float]:
     """
     begin, end = run.select("measure_begin", "measure_end").row(0)
     of_node = (
-        samples.filter(
-            pl.col("t").is_between(begin, end),
-            observer="sample",
-            metric="cpu_us_per_s",
-            subject="host",
-        )
+        samples.filter(pl.col("t").is_between(begin, end), **_CPU, subject="host")
         .group_by("node")
         .agg((pl.col("t").max() - pl.col("t").min() + 2).alias("seconds"))
     )

@@ -348,32 +348,32 @@ def curves(
 def colors(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.Color:
     """Encode each value of a column as a colour, in the order of the rows."""
     values = frame[column].unique(maintain_order=True).to_list()
-    scale = alt.Scale(domain=values, range=_SERIES[: len(values)])
-    return alt.Color(f"{column}:N", title=title, sort=values, scale=scale)
+    return _of_values(alt.Color, column, values, _SERIES, title)
 
 
 def dashes(column: str, frame: pl.DataFrame, title: str | None = None) -> alt.StrokeDash:
     """Encode each value of a column as a dash pattern, in the order of the rows."""
     values = frame[column].unique(maintain_order=True).to_list()
-    patterns = [*DASHES.values(), *OTHER_DASHES]
-    scale = alt.Scale(domain=values, range=patterns[: len(values)])
-    return alt.StrokeDash(f"{column}:N", title=title, sort=values, scale=scale)
+    return _of_values(alt.StrokeDash, column, values, [*DASHES.values(), *OTHER_DASHES], title)
 
 
 def of_curves(study: Study, frame: pl.DataFrame) -> tuple[alt.Color, alt.StrokeDash]:
     """Encode the column ``curve``, a label of each curve, as its colour and its dash pattern."""
     present = set(frame["curve"])
     shown = [one for one in styles(study).values() if one.label in present]
-    domain = [one.label for one in shown]
-
-    def channel(kind: type[Any], values: list[Any]) -> Any:
-        scale = alt.Scale(domain=domain, range=values)
-        return kind("curve:N", title=None, sort=domain, scale=scale)
-
+    labels = [one.label for one in shown]
     return (
-        channel(alt.Color, [one.color for one in shown]),
-        channel(alt.StrokeDash, [one.dash for one in shown]),
+        _of_values(alt.Color, "curve", labels, [one.color for one in shown]),
+        _of_values(alt.StrokeDash, "curve", labels, [one.dash for one in shown]),
     )
+
+
+def _of_values(
+    kind: type[Any], column: str, values: list[str], looks: Sequence[Any], title: str | None = None
+) -> Any:
+    """Encode each value of a column by one of the looks, in their order."""
+    scale = alt.Scale(domain=values, range=looks[: len(values)])
+    return kind(f"{column}:N", title=title, sort=values, scale=scale)
 
 
 def log_axis(
