@@ -358,13 +358,31 @@ def test_table_cells_are_typst_strings():
 
 def test_long_texts_of_a_wide_table_share_the_line_by_their_length():
     """A text four times as long gets twice the width."""
-    frame = pl.DataFrame({"claim": ["c" * 100], "verdict": ["reproduced"], "why": ["w" * 31]})
-    claim, verdict, why = to_typst(cells("t", frame))[len("data-table((") :].split(", ")[:3]
+    frame = pl.DataFrame(
+        {"claim": ["c " * 50], "verdict": ["reproduced"], "why": ["w" + " w" * 15]}
+    )
+    claim, verdict, why = _typst_widths(frame)
     assert verdict == "auto"
-    sizes = [float(width.removesuffix(",)").removesuffix("fr")) for width in (claim, why)]
-    assert sizes[0] / sizes[1] == pytest.approx(((100 + 5) / (31 + 3)) ** 0.5, abs=0.05)
+    assert _fractions(claim, why) == pytest.approx(((100 + 5) / (31 + 3)) ** 0.5, abs=0.05)
     narrow = pl.DataFrame({"claim": ["c" * 40], "why": ["w" * 30]})
-    assert to_typst(cells("t", narrow)).startswith("data-table((auto, auto,), ")
+    assert _typst_widths(narrow) == ["auto", "auto"]
+
+
+def test_no_column_of_a_wide_table_is_narrower_than_its_longest_word():
+    frame = pl.DataFrame(
+        {"claim": ["c " * 50] * 9, "article": ["10 to 20 transactions"] + [""] * 8}
+    )
+    claim, article = _typst_widths(frame)
+    words = len("transactions") / (100 - len("transactions"))
+    assert 1 / _fractions(claim, article) >= words
+
+
+def _typst_widths(frame):
+    return to_typst(cells("t", frame))[len("data-table((") :].split(",), ")[0].split(", ")
+
+
+def _fractions(one, other):
+    return float(one.removesuffix("fr")) / float(other.removesuffix("fr"))
 
 
 def test_theme_keeps_an_engines_styles():

@@ -71,7 +71,7 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
     shown = frame.with_columns(
         # values beyond the axis would stretch it
         pl.col("low", "high", "from", "to").clip(least, most),
-        lines=pl.Series([textwrap.wrap(text, 48) for text in frame["claim"]]),
+        lines=pl.Series([textwrap.wrap(text, 90) for text in frame["claim"]]),
     )
     most_lines = shown["lines"].list.len().max()
     y = alt.Y("claim:N", sort=frame["claim"].to_list(), title=None, axis=None)

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -13,6 +14,9 @@ from benchlab.numbers import column_texts, is_numeric
 
 #: Length of a text that needs no second line, and about how many characters a line of the page has.
 _SHORT, _LINE = 16, 100
+
+#: Characters that the margins of a cell take.
+_MARGINS = 3
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,31 @@ def _widths(table: Cells) -> list[str]:
     """Return the widths of the columns for typst.
 
     Columns are as wide as their texts. If that is wider than the page, long texts share what the short
-    ones leave. A text four times as long gets twice the width, and twice the lines.
+    ones leave. A text four times as long gets twice the width, and twice the lines. A
+    column of text is as wide as its longest word; only heads of numbers are hyphenated.
     """
-    lengths = [list(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    columns = list(zip(table.heads, *table.rows, strict=True))
+    lengths = [list(map(len, column)) for column in columns]
     of_short = [max(column) for column in lengths if max(column) <= _SHORT]
     room = _LINE - sum(of_short)
     if sum(map(max, lengths)) <= _LINE or room < _LINE / 2:
         return ["auto"] * len(lengths)
-    return [
-        "auto" if max(column) <= _SHORT else f"{sqrt(sum(column) / len(column)):.1f}fr"
-        for column in lengths
-    ]
+    shares = {
+        number: sqrt(sum(column) / len(column))
+        for number, column in enumerate(lengths)
+        if max(column) > _SHORT
+    }
+    character = sum(shares.values()) / room
+    for number in shares:
+        if not table.numeric[number]:
+            narrowest = character * (_longest_word(columns[number]) + _MARGINS)
+            shares[number] = max(shares[number], narrowest)
+    return [f"{shares[n]:.1f}fr" if n in shares else "auto" for n in range(len(columns))]
+
+
+def _longest_word(column: Sequence[str]) -> int:
+    """Length of the longest part that no line break divides (see :func:`_breakable`)."""
+    return max(len(word) for text in column for word in re.split(r"[\s_/.,:=-]", text))
 
 
 def typst_string(text: str) -> str:
