@@ -1,12 +1,17 @@
 """Execute notebooks: with parameters into a copy, or in place."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
+
+from traitlets.config import Config
 
 from benchlab.errors import NotebookError
 
-#: A kernel logs a warning about its port at every start, and an error at its shutdown.
+#: A kernel logs an error at its shutdown.
 _ARGUMENTS = ["--log-level=CRITICAL"]
 
 _START_TIMEOUT_S = 300
@@ -36,20 +41,22 @@ def execute_copy(
 
     executed.parent.mkdir(parents=True, exist_ok=True)
     try:
-        papermill.execute_notebook(
-            template,
-            executed,
-            parameters=parameters,
-            cwd=root,
-            kernel_name="python3",
-            progress_bar=False,
-            stdout_file=stdout,
-            extra_arguments=_ARGUMENTS,
-            # a dataset may be copied meanwhile
-            start_timeout=_START_TIMEOUT_S,
-            # for Ctrl-C: otherwise the running cell would continue for seconds
-            shutdown_kernel="immediate",
-        )
+        with _sockets() as config:
+            papermill.execute_notebook(
+                template,
+                executed,
+                parameters=parameters,
+                cwd=root,
+                kernel_name="python3",
+                progress_bar=False,
+                stdout_file=stdout,
+                extra_arguments=_ARGUMENTS,
+                # a dataset may be copied meanwhile
+                start_timeout=_START_TIMEOUT_S,
+                # for Ctrl-C: otherwise the running cell would continue for seconds
+                shutdown_kernel="immediate",
+                config=config,
+            )
     except KeyboardInterrupt:
         # the kernel ends, too; the task that still waits for it would print an error at exit
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -66,11 +73,26 @@ def execute_in_place(path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
-        extra_arguments=_ARGUMENTS,
-    ).execute()
+    with _sockets() as config:
+        NotebookClient(
+            notebook,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(path.parent)}},
+            record_timing=False,
+            extra_arguments=_ARGUMENTS,
+            config=config,
+        ).execute()
     nbformat.write(notebook, path)
+
+
+@contextmanager
+def _sockets() -> Iterator[Config]:
+    """Let the kernel be reached through sockets in a folder of its own.
+
+    A TCP port that was free can be taken, by an engine's connection to itself, before the kernel binds
+    it. The client of such a kernel waits for its heartbeat forever.
+    """
+    with TemporaryDirectory(prefix="benchlab-kernel-") as folder:
+        yield Config(
+            KernelManager={"transport": "ipc", "connection_file": f"{folder}/connection.json"}
+        )

@@ -1,5 +1,8 @@
-"""The analysis notebooks on results with less in them than the ones that they ship with."""
+"""Execution of notebooks, and the analysis notebooks on results with less in them than theirs."""
 
+import io
+
+import nbformat
 import pytest
 from benchlab import notebooks, study
 from benchlab.repo import Repo
@@ -23,3 +26,15 @@ def test_a_notebook_reads_one_trial_of_what_quick_runs(checkout, name, tmp_path)
         export(store, tmp_path / "less", None)
     given = {"source": str(tmp_path / "less"), "profile": MEASURED_PROFILE}
     notebooks.execute_copy(_ANALYSES[name], tmp_path / "executed.ipynb", given, ROOT)
+
+
+def test_a_kernel_binds_no_port_that_an_engine_may_take(tmp_path):
+    code = "from ipykernel.kernelapp import IPKernelApp\nprint(IPKernelApp.instance().transport)"
+    template = tmp_path / "template.ipynb"
+    cells = [nbformat.v4.new_code_cell(code)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), template)
+    printed = io.StringIO()
+    notebooks.execute_copy(template, tmp_path / "executed.ipynb", {}, tmp_path, printed)
+    notebooks.execute_in_place(template)
+    assert printed.getvalue() == "ipc\n"
+    assert nbformat.read(template, as_version=4).cells[0].outputs[0].text == "ipc\n"
