@@ -71,14 +71,14 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
     shown = frame.with_columns(
         # values beyond the axis would stretch it
         pl.col("low", "high", "from", "to").clip(least, most),
-        lines=pl.Series([textwrap.wrap(text, 90) for text in frame["claim"]]),
+        lines=pl.Series([textwrap.wrap(text, 80) for text in frame["claim"]]),
     )
     most_lines = shown["lines"].list.len().max()
     y = alt.Y("claim:N", sort=frame["claim"].to_list(), title=None, axis=None)
     x = alt.Scale(type="log", domain=[least, most], nice=False)
     base = alt.Chart(shown).encode(y=y, tooltip=["claim", "verdict", "value", "low", "high"])
     decided = [name for name in VERDICTS if name in set(frame["verdict"])]
-    legend = alt.Legend(values=decided)
+    legend = alt.Legend(values=decided, columns=2)  # beside long names the view is narrow
     color = alt.Color("verdict:N", scale=_COLORS, title=None, legend=legend)
     shape = alt.Shape("verdict:N", scale=_SHAPES, title=None, legend=legend)
     band = base.mark_bar(color="#DDDDDD", height=22).encode(
