@@ -89,8 +89,8 @@ def execute_in_place(path: Path) -> None:
 def _sockets() -> Iterator[Config]:
     """Let the kernel be reached through sockets in a folder of its own.
 
-    A TCP port that was free can be taken, by an engine's connection to itself, before the kernel binds
-    it. The client of such a kernel waits for its heartbeat forever.
+    A TCP port that was free can be taken before the kernel binds it, for example by a connection of an
+    engine's server. The client of such a kernel waits for its heartbeat forever.
     """
     with TemporaryDirectory(prefix="benchlab-kernel-") as folder:
         yield Config(

@@ -72,7 +72,7 @@ def chart(study: Study, found: pl.DataFrame) -> alt.FacetChart:
     shares = sorted(set(shown["share_of_peak"]))
     x = alt.X(
         "share_of_peak:Q",
-        title="load (share of the peak)",
+        title="load (share of closed loop)",
         scale=alt.Scale(domain=[min(shares) - 0.1, 1]),
         axis=alt.Axis(values=shares, format="%"),
     )

@@ -79,8 +79,8 @@ def _widths(table: Cells) -> list[str]:
     """Return the widths of the columns for typst.
 
     Columns are as wide as their texts. If that is wider than the page, long texts share what the short
-    ones leave. A text four times as long gets twice the width, and twice the lines. A
-    column of text is as wide as its longest word; only heads of numbers are hyphenated.
+    ones leave. A text four times as long gets twice the width, and twice the lines. A column of text is
+    at least as wide as its longest word; heads of numbers are hyphenated.
     """
     columns = list(zip(table.heads, *table.rows, strict=True))
     lengths = [list(map(len, column)) for column in columns]
@@ -102,8 +102,8 @@ def _widths(table: Cells) -> list[str]:
 
 
 def _longest_word(column: Sequence[str]) -> int:
-    """Length of the longest part that no line break divides (see :func:`_breakable`)."""
-    return max(len(word) for text in column for word in re.split(r"[\s_/.,:=-]", text))
+    """Length of the longest part that no line break divides."""
+    return max(len(part) for text in column for part in _breakable(text, " ").split())
 
 
 def typst_string(text: str) -> str:
