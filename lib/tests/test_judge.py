@@ -1233,6 +1233,44 @@ def test_more_trials_than_there_are_would_decide(judged):
     assert one.trials_needed > 3
 
 
+#: Ratios that hardly differ from 1, and that tend to be below it.
+LEVEL, FALLING = ([99, 100.01, 101], [99, 100, 101]), ([90, 95, 100], [95, 100, 105])
+
+
+@pytest.mark.parametrize("at", ["all", [16, 64], [16, 64, 1024]])
+def test_one_place_that_tends_to_fail_would_decide(judged, at):
+    """At the other one, thousands of trials would be needed to show that it holds."""
+    tuned, default = zip(LEVEL, FALLING, strict=True)
+    runs = {
+        name: dict(zip((4, 16), trials, strict=True))
+        for name, trials in ((TUNED, tuned), (DEFAULT, default))
+    }
+    one = judged({"test": "above", "of": ONE, "over": OTHER, "at": at}, runs)
+    assert one.verdict == "inconclusive"
+    assert 3 < one.trials_needed < 100
+    level = judged({"test": "above", "of": ONE, "over": OTHER, "at": [16]}, runs)
+    assert level.trials_needed > 1000
+
+
+def test_one_curve_that_tends_to_fail_would_decide(judged):
+    both = {"workload": ["oltp_write_only", "oltp_insert"]}
+    (level, plain), (falling, plain_insert) = LEVEL, FALLING
+    runs = {TUNED: {16: level}, DEFAULT: {16: plain}}
+    runs |= {INSERT: {16: falling}, PLAIN_INSERT: {16: plain_insert}}
+    one = judged({"test": "above", "of": ONE | both, "over": OTHER | both, "at": [64]}, runs)
+    assert one.verdict == "inconclusive"
+    assert 3 < one.trials_needed < 100
+
+
+def test_of_several_curves_one_that_depends_on_chance_makes_the_whole_depend_on_it(judged):
+    """Zeros are below any limit without doubt; the other curve is so by its interval."""
+    of = ONE | {"variant": ["tuned", "default"]}
+    runs = {TUNED: {16: [0, 0]}, DEFAULT: {16: [90, 91]}}
+    one = judged({"test": "limit", "of": of, "at": "all", "most": 200, "unit": "/s"}, runs)
+    assert one.verdict == "reproduced"
+    assert one.confidence == 0.95
+
+
 CLEAR = {"test": "above", "of": ONE, "over": OTHER, "at": [64]}
 UNCLEAR = CLEAR | {"at": [4]}
 

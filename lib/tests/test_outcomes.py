@@ -94,7 +94,6 @@ def test_a_run_that_failed_says_so(checkout, close_run, trials):
             "cache 200,000 rows: done; cache 300,000 rows: error 8242: tidb: ",
         ),
         ({"cache 300,000 rows": "done"}, "not reproduced", "cache 300,000 rows: error 8242"),
-        ({"condition 2": "all"}, "not reproduced", "condition 2: not checked"),
         ({"condition 3": "all"}, "inconclusive", "condition 3: undecided: it is gone"),
     ],
 )
@@ -110,6 +109,12 @@ def test_without_checks_such_a_claim_is_not_testable(checkout, measured):
     one = judged(checkout, rerun(store), decided_by({"a": "b"}))
     assert one.verdict == "not testable here"
     assert one.reason.endswith("no run made checks")
+
+
+def test_a_claim_about_a_check_that_no_run_made_is_not_testable(checkout, checked):
+    one = judged(checkout, checked, decided_by({"condition 1": "all", "condition 2": "all"}))
+    assert one.verdict == "not testable here"
+    assert one.reason.endswith("no run made the check 'condition 2'")
 
 
 def decided_by(answers: dict[str, str]) -> dict:

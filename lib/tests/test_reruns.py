@@ -5,6 +5,7 @@ import shutil
 import pytest
 from benchlab.claims import reruns
 from benchlab.claims.judge import judge
+from benchlab.raw.record import OUT_OF_MEMORY
 from benchlab.report import agreement, reference
 from benchlab.report.sections import Source
 from benchlab.store import open_any, open_store
@@ -97,6 +98,16 @@ def test_every_replaced_rerun_is_recorded(checkout, replaced, measured):
         reruns.record_replaced(checkout, own)
         summary, _ = compared(checkout, rerun(own))
     assert summary["the same verdict"].to_list() == [2, 1]
+
+
+def test_a_rerun_that_ran_out_of_memory_as_claimed_is_compared(checkout, measured):
+    engine, variant, workload = TUNED
+    of = {"engine": engine, "variant": variant, "workload": workload}
+    set_claims(checkout, [{"test": "out_of_memory", "of": of, "at": 64}, above(2)])
+    store = measured({TUNED: {16: [None, None]}, INSERT: PLAIN})
+    store.connection.execute("UPDATE run SET error = ?", [OUT_OF_MEMORY])
+    found = reruns.judged(now := rerun(store), judge(checkout, STUDY, now))
+    assert [one.verdict for one in found.verdicts] == ["reproduced"]
 
 
 def test_a_rerun_is_recorded_once_and_not_compared_with_itself(checkout, replaced):

@@ -67,25 +67,31 @@ def _every(test: OfCurves, evidence: Evidence) -> Finding:
 
     def decided(part: OfCurves) -> Finding:
         finding = _named(test, part, evidence)
-        if finding.answer is Answer.FAILS:
-            wider = _named(test, part, at_once)
-            if wider.answer is not Answer.FAILS:
-                # open, as by the wider interval, which says how many trials would decide it
-                needed = wider.trials_needed
-                finding = replace(
-                    finding, answer=Answer.OPEN, trials_needed=needed, fails_at=frozenset()
-                )
-        return finding
+        if finding.answer is not Answer.FAILS and not finding.tends_to_fail:
+            return finding
+        wider = _named(test, part, at_once)
+        if wider.answer is Answer.FAILS:
+            return finding
+        # open, as by the wider interval, which says how many trials would decide it
+        return replace(
+            finding,
+            answer=Answer.OPEN,
+            trials_needed=wider.trials_needed,
+            tends_to_fail=True,
+            fails_at=frozenset(),
+        )
 
     found, missing = _of_parts(test, decided)
     if missing and not any(one.answer is Answer.FAILS for one in found):
         raise missing
     # among equal answers the one least in favour of the claim
-    least = min(found, key=lambda one: (_PRECEDENCE.index(one.answer), _margin(test, one)))
+    least = min(found, key=_in_favour(test))
     if least.answer is not Answer.OPEN:
         return least
-    needed = _most_trials(one.trials_needed for one in found if one.answer is Answer.OPEN)
-    return replace(least, trials_needed=needed)
+    unsure = [one for one in found if one.answer is Answer.OPEN]
+    failing = [one.trials_needed for one in unsure if one.tends_to_fail and one.trials_needed]
+    needed = min(failing) if failing else _most_trials(one.trials_needed for one in unsure)
+    return replace(least, trials_needed=needed, tends_to_fail=bool(failing))
 
 
 def _of_parts(
@@ -127,9 +133,23 @@ def _each(test: OfCurves, evidence: Evidence) -> Finding:
     )
     if missing and not opposite:
         raise missing
-    first = opposite or next((one for one in found if one.answer is Answer.OPEN), found[0])
+    by_chance = next((one for one in found if not one.is_exact), found[0])
+    first = opposite or next((one for one in found if one.answer is Answer.OPEN), by_chance)
     others = "; ".join(f"{one.found} for {one.where}" for one in found if one is not first)
     return replace(first, others=others, has_opposite=opposite is not None)
+
+
+def _in_favour(test: OfCurves) -> Callable[[Finding], tuple]:
+    """Return a key that sorts findings on a test's parts: those least in favour of the test first.
+
+    If all hold, those that depend on chance come first, since the whole then does, too.
+    """
+
+    def key(one: Finding) -> tuple:
+        is_sure = one.answer is Answer.HOLDS and one.is_exact
+        return (_PRECEDENCE.index(one.answer), is_sure, _margin(test, one))
+
+    return key
 
 
 def _margin(test: OfCurves, finding: Finding) -> float:
@@ -199,8 +219,8 @@ def _extreme(
 ) -> Finding:
     """Decide a test by the greatest or the least ratio of two curves.
 
-    One that falls short leaves it open if not all of the article's clients were run, and so does any
-    other one if the range's far end was not run.
+    One that falls short leaves it open if not all of the article's clients were run, and so does one
+    that holds if the range's far end was not run.
     """
     evidence.runs.require_whole(test.of, test.over)
     _require_several(above, evidence)
@@ -217,7 +237,7 @@ def _extreme(
         beyond = answer is Answer.HOLDS and evidence.here(rest[-1]) > max(above)
         if beyond or (answer is Answer.FAILS and falls_short):
             return Finding(Answer.OPEN, words.estimated(number), number, where)
-    return _of_several(answer, number, where, bounds)
+    return _of_several(answer_to, number, where, bounds)
 
 
 def _change(test: Change, evidence: Evidence) -> Finding:
@@ -327,8 +347,12 @@ def _of_values(
     if test.at == "peak" and (rest := evidence.not_run(curve)):
         where += f"; {_not_run(rest)}"
     found = words.estimated(number, test.unit)
-    needed = _most_trials(stats.trials_to_narrow(one, bounds) for one in decision.unsure.values())
-    finding = Finding(decision.answer, found, number, where, needed)
+
+    def needed(at: int, confidence: float) -> int | None:
+        return stats.trials_to_narrow(estimate(at, confidence), bounds)
+
+    trials = _trials(decision, needed, evidence.confidence)
+    finding = Finding(decision.answer, found, number, where, trials, bool(decision.failing))
     if test.at == "peak":
         return _unless_higher_beyond(finding, answer_to, evidence, test.of)
     return finding.within(covered, decision.at)
@@ -405,26 +429,25 @@ def _outcome(test: Outcome, evidence: Evidence) -> Finding:
 
     It is open if all other answers only say that nothing was decided.
     """
-    runs = [
-        {check: answers.get(check, "not checked") for check in test.answers}
-        for answers in evidence.runs.outcomes(test.of)
-    ]
-    wrong = [
+    made = evidence.runs.outcomes(test.of)
+    for check in test.answers:
+        if not any(check in answers for answers in made):
+            raise NotTestable(f"{test.of}: no run made the check {check!r}")
+    not_checked = dict.fromkeys(test.answers, f"{UNDECIDED}: not checked")
+    runs = [{check: (not_checked | answers)[check] for check in test.answers} for answers in made]
+
+    def others(answers: dict[str, str]) -> list[str]:
+        return [said for check, said in answers.items() if test.answers[check] not in said]
+
+    undecided = [answers for answers in runs if others(answers)]
+    contradicting = [
         answers
-        for answers in runs
-        if not all(said in answers[check] for check, said in test.answers.items())
+        for answers in undecided
+        if not all(said.startswith(UNDECIDED) for said in others(answers))
     ]
-    answer = Answer.HOLDS
-    if wrong:
-        others = [
-            said
-            for answers in wrong
-            for check, said in answers.items()
-            if test.answers[check] not in said
-        ]
-        is_open = all(said.startswith(UNDECIDED) for said in others)
-        answer = Answer.OPEN if is_open else Answer.FAILS
-    return Finding(answer, words.outcomes((wrong or runs)[0]), has_chance=False)
+    answer = Answer.FAILS if contradicting else Answer.OPEN if undecided else Answer.HOLDS
+    shown = (contradicting or undecided or runs)[0]
+    return Finding(answer, words.outcomes(shown), has_chance=False)
 
 
 def _out_of_memory(test: OutOfMemory, evidence: Evidence) -> Finding:
@@ -515,7 +538,7 @@ def _on_the_whole(
     sides = [curve.values() for curve in (above, below)]
     number = stats.mean_ratio(*sides, confidence=evidence.confidence)
     where = f"on average over {_clients(evidence, *above)}"
-    finding = _of_several(answer_to(number), number, where, bounds)
+    finding = _of_several(answer_to, number, where, bounds)
     covered = _whole(test, above, evidence)
     if not covered.reaches_end:  # where the ratio may be quite another
         finding = replace(finding, answer=Answer.OPEN, trials_needed=None)
@@ -540,7 +563,7 @@ def _at_peaks(
     where = f"{word} their peaks"
     if rest := sorted({*evidence.not_run(above), *evidence.not_run(below)}):
         where = f"{where}; {_not_run(rest)} by both"
-    finding = _of_several(answer_to(number), number, where, bounds)
+    finding = _of_several(answer_to, number, where, bounds)
     return _unless_higher_beyond(finding, answer_to, evidence, of, over)
 
 
@@ -606,10 +629,23 @@ def _beyond_peak(series: Series, evidence: Evidence) -> list[int]:
     ]
 
 
-def _of_several(answer: Answer, number: Estimate, where: str, bounds: tuple[float, ...]) -> Finding:
+def _of_several(
+    answer_to: Callable[[Estimate], Answer],
+    number: Estimate,
+    where: str,
+    bounds: tuple[float, ...],
+) -> Finding:
     """Return what a number of several points shows: their mean, or the highest of them."""
-    needed = stats.trials_to_narrow(number, bounds) if answer is Answer.OPEN else None
-    return Finding(answer, words.estimated(number), number, where, needed)
+    answer = answer_to(number)
+    is_open = answer is Answer.OPEN
+    return Finding(
+        answer,
+        words.estimated(number),
+        number,
+        where,
+        stats.trials_to_narrow(number, bounds) if is_open else None,
+        is_open and stats.tends_to_fail(number, answer_to),
+    )
 
 
 def _of_decision(
@@ -619,13 +655,34 @@ def _of_decision(
     evidence: Evidence,
     bounds: tuple[float, ...],
 ) -> Finding:
-    """Return what the ratios of two curves show; all that are open need their trials."""
-    needed = _most_trials(
-        _more_than(one.n, stats.trials_to_tell(above[at], below[at], bounds, evidence.confidence))
-        for at, one in decision.unsure.items()
-    )
+    """Return what the ratios of two curves show."""
+
+    def needed(at: int, confidence: float) -> int | None:
+        trials = stats.trials_to_tell(above[at], below[at], bounds, confidence)
+        return _more_than(decision.unsure[at].n, trials)
+
     number, where = decision.number, _clients(evidence, decision.at)
-    return Finding(decision.answer, words.estimated(number), number, where, needed)
+    trials = _trials(decision, needed, evidence.confidence)
+    found = words.estimated(number)
+    return Finding(decision.answer, found, number, where, trials, bool(decision.failing))
+
+
+def _trials(
+    decision: stats.Decision, needed: Callable[[int, float], int | None], confidence: float
+) -> int | None:
+    """Return how many trials would probably decide; ``None``: unknown, or it is decided.
+
+    To fail at one concurrency is enough. To hold, it must hold at all.
+
+    Args:
+        decision: on the numbers at all concurrencies.
+        needed: concurrency and confidence of the interval → trials that would decide there.
+        confidence: of the intervals that show that it holds.
+    """
+    if decision.failing:
+        trials = [needed(at, decision.at_once) for at in decision.failing]
+        return min((one for one in trials if one), default=None)
+    return _most_trials(needed(at, confidence) for at in decision.unsure)
 
 
 def _most_trials(trials: Iterable[int | None]) -> int | None:

@@ -22,6 +22,8 @@ class Finding:
     """At which numbers of clients, and which of the article's were not run."""
     trials_needed: int | None = None
     """Trials of each point that would probably be enough, if open; ``None``: unknown."""
+    tends_to_fail: bool = False
+    """Whether these trials would probably show that it fails, if open."""
     has_chance: bool = True
     """Whether another run might have found something else by chance."""
     others: str = ""
@@ -63,7 +65,11 @@ class Finding:
         if covered.reaches_end or self.answer is Answer.FAILS:
             return found
         holds_at = covered.here if self.answer is Answer.HOLDS else ()
-        return replace(found, answer=Answer.OPEN, trials_needed=None, holds_at=frozenset(holds_at))
+        # what was not run may change that it holds, not that it fails
+        needed = self.trials_needed if self.tends_to_fail else None
+        return replace(
+            found, answer=Answer.OPEN, trials_needed=needed, holds_at=frozenset(holds_at)
+        )
 
     def contradicts(self, other: "Finding") -> bool:
         """Whether one of the two holds and the other fails, as far as both were run."""

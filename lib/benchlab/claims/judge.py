@@ -31,6 +31,7 @@ from benchlab.claims.runs import NotTestable
 from benchlab.repo import Repo
 from benchlab.stats import CONFIDENCE, Answer, Estimate
 from benchlab.store.results import Rerun
+from benchlab.study import Study
 from benchlab.study.claims import ABSOLUTE, Claim, Together, Untested, Verdict
 
 _VERDICTS: dict[Answer, Verdict] = {
@@ -83,7 +84,17 @@ def judge(repo: Repo, study_name: str, rerun: Rerun | None = None) -> list[Judge
     Raises:
         ClaimError: the query of an audit does not return what it must.
     """
-    spec = study.load(repo, study_name)
+    return judge_claims(repo, study.load(repo, study_name), rerun)
+
+
+def judge_claims(repo: Repo, spec: Study, rerun: Rerun | None) -> list[Judgement]:
+    """Judge every claim of a study; see :func:`judge`.
+
+    Args:
+        repo: the checkout, for the published tables.
+        spec: the study.
+        rerun: with the runs.
+    """
     audited = {one.claim.id: _audited(one) for one in audit.of_study(repo, spec)}
     together = [claim for claim in spec.claims if isinstance(claim.decided_by, Together)]
     others = [one for one in spec.claims if one.id not in audited and one not in together]

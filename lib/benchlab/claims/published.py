@@ -204,8 +204,8 @@ def points(repo: Repo, study: str) -> pl.DataFrame:
         UnknownName: ``columns.csv`` or a number's row names a metric that we do not have.
         BenchlabError: a unit cannot be converted to the metric's.
     """
-    rows = {**dict.fromkeys(("table", *POINT), pl.String), "concurrency": pl.Int64}
-    frames = [pl.DataFrame(schema={**rows, "metric": pl.String, "value": pl.Float64})]
+    keys = {**dict.fromkeys(("table", *POINT), pl.String), "concurrency": pl.Int64}
+    frames = [pl.DataFrame(schema={**keys, "metric": pl.String, "value": pl.Float64})]
     described = columns(repo).filter(
         pl.col("file").str.starts_with(f"{study}/"), pl.col("kind") == "value"
     )
@@ -215,14 +215,16 @@ def points(repo: Repo, study: str) -> pl.DataFrame:
             continue
         for column, unit, metric in of_file.select("column", "unit", "metric").iter_rows():
             if Path(file).stem == NUMBERS and "metric" in table.columns:
-                of_metric = table.drop_nulls("metric").group_by("unit", "metric")
+                of_metric = table.drop_nulls("metric").group_by(
+                    "unit", "metric", maintain_order=True
+                )
             elif metric or column in METRICS:
                 of_metric = [((unit, metric or column), table)]
             else:
                 continue
             for (in_unit, name), numbers_of_it in of_metric:
-                rows = numbers_of_it["id"] if "id" in table.columns else [column]
-                scale = _scale(f"{file}, {', '.join(rows)}", in_unit, name)
+                named = numbers_of_it["id"] if "id" in table.columns else [column]
+                scale = _scale(f"{file}, {', '.join(named)}", in_unit, name)
                 frames.append(
                     numbers_of_it.select(
                         pl.lit(Path(file).stem).alias("table"),

@@ -16,7 +16,7 @@ from benchlab.errors import NoRuns
 from benchlab.repo import Repo
 from benchlab.store import Store, metrics, open_any, results
 from benchlab.store.results import Rerun
-from benchlab.study.claims import Audit, Claim
+from benchlab.study.claims import Audit, Claim, OutOfMemory
 
 _RERUN = ("study", "profile", "begun", "cpu_models", "runs")
 _CLAIM = ("claim", "test", "verdict", "found", "reason")
@@ -39,18 +39,27 @@ class Judged:
 def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
     """Leave out audits, and claims about curves of which a rerun has no run.
 
+    What a run that ended for want of memory shows, it shows by this end.
+
     Args:
         rerun: the rerun.
         judgements: the verdicts on all claims of its study.
     """
     ended_well = rerun.last.filter(status="ok")
     models = rerun.of_runs(metrics.SPEEDS, ended_well)["cpu_model"].drop_nulls().unique().sort()
-    curves = set(ended_well.select("engine", "variant", "workload").rows())
+    curves, whole_curves = (
+        set(runs.select("engine", "variant", "workload").rows())
+        for runs in (rerun.last, ended_well)
+    )
+
+    def was_run(claim: Claim) -> bool:
+        run = curves if isinstance(claim.decided_by, OutOfMemory) else whole_curves
+        return run.issuperset((one.engine, one.variant, one.workload) for _, one in claim.series)
+
     of_runs = {
         claim.id
         for claim in rerun.study.claims
-        if not isinstance(claim.decided_by, Audit)
-        and curves.issuperset((one.engine, one.variant, one.workload) for _, one in claim.series)
+        if not isinstance(claim.decided_by, Audit) and was_run(claim)
     }
     return Judged(
         rerun.began,

@@ -15,12 +15,13 @@ import polars as pl
 
 from benchlab import stats
 from benchlab.claims import further, stability, words
-from benchlab.claims.judge import DECIDED, Judgement, judge
+from benchlab.claims.judge import DECIDED, Judgement, judge_claims
 from benchlab.repo import Repo
 from benchlab.stats import Sample
 from benchlab.store import results
 from benchlab.store.results import POINT, Rerun
-from benchlab.study.claims import Level, Limit
+from benchlab.study import Study
+from benchlab.study.claims import Audit, Level, Limit, Together
 from benchlab.study.vocabulary import METRICS
 
 #: Number of simulated reruns.
@@ -114,20 +115,16 @@ def verdicts(repo: Repo, rerun: Rerun, reruns: int = RERUNS) -> pl.DataFrame:
     about a value: without effects none has any particular one.
 
     Args:
-        repo: the checkout, for the study file.
+        repo: the checkout.
         rerun: source of the spreads of the simulated trials.
         reruns: number of simulated reruns.
     """
     random = np.random.default_rng(SEED)
     truth = _truth(rerun, has_effects=False)
+    spec = _without(rerun.study, Audit, Together, Level, Limit)
     testable, decided, wrong, wrong_verdicts = [], [], [], []
     for _ in range(reruns):
-        judged = _judged(repo, rerun, truth, random)
-        of_chance = [
-            one
-            for one in judged
-            if one.confidence is not None and not isinstance(one.claim.decided_by, Level | Limit)
-        ]
+        of_chance = _judged(repo, spec, rerun, truth, random)
         found = [one for one in of_chance if one.verdict in DECIDED]
         testable.append(len(of_chance))
         decided.append(len(found))
@@ -182,17 +179,16 @@ def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
     Claims about what binds are left out, as in :func:`verdicts`.
 
     Args:
-        repo: the checkout, for the study file.
+        repo: the checkout.
         rerun: source of the true medians and of the spreads of the simulated trials.
         pairs: number of simulated pairs.
     """
     random = np.random.default_rng(SEED)
     truth = _truth(rerun, has_effects=True)
+    spec = _without(rerun.study, Audit, Together)
     found = []
     for _ in range(pairs):
-        both = [
-            [one for one in _judged(repo, rerun, truth, random) if one.confidence] for _ in range(2)
-        ]
+        both = [_judged(repo, spec, rerun, truth, random) for _ in range(2)]
         found.append(stability.compare(*both))
     same = [one.same_share for one in found]
     profile = rerun.study.profile(rerun.profile)
@@ -231,24 +227,31 @@ def error_of_share(count: int, n: int) -> float:
     return sqrt(nearer * (1 - nearer) / (n + 4))
 
 
+def _without(spec: Study, *tests: type) -> Study:
+    """Return a study without the claims that have one of some tests."""
+    claims = [one for one in spec.claims if not isinstance(one.decided_by, tests)]
+    return spec.model_copy(update={"claims": claims})
+
+
 def _judged(
-    repo: Repo, rerun: Rerun, truth: pl.DataFrame, random: np.random.Generator
+    repo: Repo, spec: Study, rerun: Rerun, truth: pl.DataFrame, random: np.random.Generator
 ) -> list[Judgement]:
-    """Judge a simulated rerun; judge it once more if trials are added, as in a sweep."""
-    name, profile = rerun.study.study, rerun.study.profile(rerun.profile)
+    """Return the verdicts of a simulated rerun that depend on chance.
+
+    It is judged once more if trials are added, as in a sweep.
+    """
+    profile = spec.profile(rerun.profile)
     drawn = _drawn(rerun, truth, random, profile.most_trials)
-    if profile.most_trials is None:
-        return judge(repo, name, drawn)
-    at_first = pl.col("trial") <= profile.trials
-    judged = judge(repo, name, drawn.only(at_first))
-    run = drawn.simulated.select(POINT).unique().rows()
-    cores = drawn.simulated["limit_cores"][0] / rerun.instance.cores
-    again = further.points(rerun.study, judged, run, cores, profile.most_trials)
-    if not again:
-        return judged
-    point = pl.concat_list(pl.col(POINT).cast(pl.String))
-    is_again = point.is_in([list(map(str, one)) for one in again])
-    return judge(repo, name, drawn.only(at_first | is_again))
+    at_first = pl.lit(True) if profile.most_trials is None else pl.col("trial") <= profile.trials
+    judged = judge_claims(repo, spec, drawn.only(at_first))
+    if profile.most_trials:
+        run = drawn.simulated.select(POINT).unique().rows()
+        cores = drawn.simulated["limit_cores"][0] / rerun.instance.cores
+        if again := further.points(spec, judged, run, cores, profile.most_trials):
+            point = pl.concat_list(pl.col(POINT).cast(pl.String))
+            is_again = point.is_in([list(map(str, one)) for one in again])
+            judged = judge_claims(repo, spec, drawn.only(at_first | is_again))
+    return [one for one in judged if one.confidence is not None]
 
 
 @dataclass(frozen=True)

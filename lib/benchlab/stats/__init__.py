@@ -24,6 +24,7 @@ from benchlab.stats.decisions import (
     equivalent,
     everywhere,
     exceeds,
+    tends_to_fail,
 )
 from benchlab.stats.elasticity import block_spread, elasticity
 from benchlab.stats.power import (
@@ -89,6 +90,7 @@ __all__ = [
     "share",
     "spearman",
     "steady_from",
+    "tends_to_fail",
     "trend",
     "trials_needed",
     "trials_to_narrow",

@@ -10,13 +10,11 @@ stops mattering. By the operational laws of closed systems (Denning and Buzen, A
 - with many clients, all cores are busy. Each further client may raise the CPU time of a transaction,
   by the share ``contention``.
 
-The log's bandwidth, if it is known to be limited, is a third asymptote. Near the knee throughput is
-below all of them; ``sharpness`` says how closely it follows the lowest.
+Near the knee throughput is below both; ``sharpness`` says how closely it follows the lower one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
@@ -28,11 +26,14 @@ LEAST_POINTS = 5
 _TOLERANCE = 1e-14
 _DIGITS = 5
 
+#: Fewest and most latencies of the log that a commit waits for: of a single client, of one of many.
+LOG_WAITS = (1.0, 2.0)
+
 #: Lower and upper bound of each parameter. No transaction of a benchmark takes less than 1 µs or more
 #: than 1 s of CPU time; the other bounds follow from the meaning of the model.
 _BOUNDS = {
     "cpu_s": (1e-6, 1.0),
-    "log_waits": (1.0, 2.0),
+    "log_waits": LOG_WAITS,
     "contention": (0.0, 0.1),
     "sharpness": (1.0, 20.0),
 }
@@ -51,22 +52,19 @@ class CommitModel:
     contention: float
     """Share by which each further client raises the CPU time of a transaction."""
     sharpness: float
-    """Exponent that joins the asymptotes; at infinity throughput is the lowest of them."""
+    """Exponent that joins the asymptotes; at infinity throughput is the lower one."""
 
-    def tps(
-        self, clients: Sequence[float], latency_s: Sequence[float] | float, most: float = inf
-    ) -> np.ndarray:
+    def tps(self, clients: Sequence[float], latency_s: Sequence[float] | float) -> np.ndarray:
         """Return throughput in transactions per second, one for each number of clients.
 
         Args:
             clients: numbers of clients, n ≥ 1.
             latency_s: latency of a durable write to the log, s; one for all, or one for each.
-            most: transactions per second that the log's bandwidth allows.
         """
         n, latency = np.asarray(clients, dtype=float), np.asarray(latency_s, dtype=float)
         few = n / (self.cpu_s + self.log_waits * latency)
         many = self.cores / (self.cpu_s * (1 + self.contention * (n - 1)))
-        asymptotes = np.array(np.broadcast_arrays(few, many, most))
+        asymptotes = np.array(np.broadcast_arrays(few, many))
         lowest = asymptotes.min(axis=0)
         # relative to the lowest, since a high power would overflow
         return lowest * ((lowest / asymptotes) ** self.sharpness).sum(axis=0) ** (

@@ -1,7 +1,7 @@
 """Decisions with three values: it holds, it does not hold, the data cannot say."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
@@ -36,6 +36,10 @@ class Decision:
     number: Estimate
     unsure: Mapping[int, Estimate] = field(default_factory=dict)
     """If OPEN, the number at each concurrency where HOLDS is not shown."""
+    failing: Sequence[int] = ()
+    """Those of ``unsure`` whose number tends to fail: one of them would be enough for FAILS."""
+    at_once: float = CONFIDENCE
+    """Confidence of the intervals that show FAILS."""
 
 
 def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
@@ -73,6 +77,11 @@ def exceeds(estimate: Estimate, least: float) -> Answer:
     return Answer.FAILS if estimate.high < least else Answer.OPEN
 
 
+def tends_to_fail(estimate: Estimate, decide: Callable[[Estimate], Answer]) -> bool:
+    """Whether the value of an estimate would fail if it were certain."""
+    return decide(replace(estimate, low=estimate.value, high=estimate.value)) is Answer.FAILS
+
+
 def everywhere(
     places: Iterable[int],
     estimate: Callable[[int, float], Estimate],
@@ -95,7 +104,7 @@ def everywhere(
         if decide(estimate(at, at_once)) is Answer.FAILS:
             return Decision(Answer.FAILS, at, estimate(at, confidence))
     numbers = {at: estimate(at, confidence) for at in places}
-    return _by_unsure(numbers, lambda one: decide(one) is Answer.HOLDS, key=places.index)
+    return _by_unsure(numbers, decide, at_once, key=places.index)
 
 
 def above_everywhere(
@@ -123,25 +132,39 @@ def above_everywhere(
     shared = sorted(above.keys() & below.keys())
     if not shared:
         raise ValueError("two curves with no concurrency in common")
+
+    def decide(one: Estimate) -> Answer:
+        return exceeds(one, least)
+
     at_once = 1 - (1 - confidence) / len(shared)
     lower = {at: ratio(above[at], below[at], at_once) for at in shared}
-    lower = {at: one for at, one in lower.items() if exceeds(one, least) is Answer.FAILS}
+    lower = {at: one for at, one in lower.items() if decide(one) is Answer.FAILS}
     if lower:
         at = min(lower, key=lambda at: lower[at].high)
         return Decision(Answer.FAILS, at, ratio(above[at], below[at], confidence))
     ratios = {at: ratio(above[at], below[at], confidence) for at in shared}
     lows = {at: float("-inf") if one.low is None else one.low for at, one in ratios.items()}
-    return _by_unsure(ratios, lambda one: exceeds(one, least) is Answer.HOLDS, key=lows.get)
+    return _by_unsure(ratios, decide, at_once, key=lows.get)
 
 
 def _by_unsure(
-    numbers: Mapping[int, Estimate], holds: Callable[[Estimate], bool], key: Callable[[int], float]
+    numbers: Mapping[int, Estimate],
+    decide: Callable[[Estimate], Answer],
+    at_once: float,
+    key: Callable[[int], float],
 ) -> Decision:
     """Decide by the numbers for which a statement does not hold; it fails for none for sure.
 
     Of those that decide, the result has the one with the least ``key``.
     """
-    unsure = {at: number for at, number in numbers.items() if not holds(number)}
+    unsure = {at: one for at, one in numbers.items() if decide(one) is not Answer.HOLDS}
     by_chance = [at for at, number in numbers.items() if not number.is_exact]
     at = min(unsure or by_chance or numbers, key=key)
-    return Decision(Answer.OPEN if unsure else Answer.HOLDS, at, numbers[at], unsure)
+    return Decision(
+        Answer.OPEN if unsure else Answer.HOLDS,
+        at,
+        numbers[at],
+        unsure,
+        [at for at, one in unsure.items() if tends_to_fail(one, decide)],
+        at_once,
+    )

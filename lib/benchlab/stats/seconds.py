@@ -52,7 +52,7 @@ def drift(series: Sequence[float]) -> float:
     return float((second - first) / first) if first else float("inf")
 
 
-def trend(series: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def trend(series: Sequence[float]) -> Estimate:
     """Factor by which a straight line through a series changes from its begin to its end.
 
     The line is fitted to the logarithms of the means of equal stretches, which are hardly dependent
@@ -62,8 +62,7 @@ def trend(series: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     none if the series is too short for four stretches of five values, or a stretch's mean is zero.
 
     Args:
-        series: evenly spaced values, at least one.
-        confidence: confidence of the interval, below 1.
+        series: evenly spaced values, at least two.
     """
     sample = np.asarray(series, dtype=float)
     n = min(len(sample) // _LEAST_STRETCH, _MOST_STRETCHES)
@@ -75,7 +74,7 @@ def trend(series: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     slope = at @ levels / (at @ at)
     left = levels - levels.mean() - slope * at
     error = np.sqrt(left @ left / (n - 2) / (at @ at))
-    half = student((1 + confidence) / 2, n - 2) * error
+    half = student((1 + CONFIDENCE) / 2, n - 2) * error
     low, value, high = np.exp(n * np.array([slope - half, slope, slope + half]))
     return Estimate(float(value), float(low), float(high), n)
 

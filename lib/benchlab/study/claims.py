@@ -149,6 +149,15 @@ class Change(OfCurves):
     """Factor: the value rises or falls by more than it; if level, it changes by at most this factor."""
 
     @model_validator(mode="after")
+    def _starts_lowest(self) -> Self:
+        ends = self.end if isinstance(self.end, list) else [self.end]
+        if min(ends) <= self.start:
+            raise Unresolved(
+                "a change starts below the number of clients at which it ends", ("start",)
+            )
+        return self
+
+    @model_validator(mode="after")
     def _leaves_room(self) -> Self:
         if self.direction == "level" and self.by < 1:
             raise Unresolved("a level changes by at most a factor of 1 or more", ("by",))
@@ -164,6 +173,12 @@ class Peak(OfCurves):
     first: Threads
     last: Threads
     """The peak lies from ``first`` to ``last``."""
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.last < self.first:
+            raise Unresolved("a peak's last number of clients is not below its first", ("last",))
+        return self
 
 
 class Level(OfCurves):
