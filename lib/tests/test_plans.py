@@ -60,6 +60,14 @@ def test_tables_are_reported_with_index_loops_and_rows(name):
     assert ENGINES[name.split("-")[0]].accesses(plan) == ACCESSES[name]
 
 
+def test_a_step_that_was_never_run_read_nothing():
+    """MariaDB gives such a step 0 loops and null rows, as the recorded plan does for the union."""
+    recorded = (FOLDER / "mariadb-spec_tree.json").read_text()
+    assert '"r_rows": null' in recorded
+    plan = recorded.replace('"<union2,3>"', '"never"')
+    assert Access("never", None, loops=0, rows=0) in ENGINES["mariadb"].accesses(plan)
+
+
 def test_an_engine_that_does_not_run_the_query_returns_nothing():
     assert ENGINES["oceanbase"].accesses('{"ID": 0}') == []
 

@@ -1,6 +1,8 @@
 """Queries to an engine's server: rows, or one line with its error. No server is needed."""
 
 import socket
+import struct
+import threading
 
 import psycopg
 import pymysql
@@ -69,7 +71,8 @@ def connected(request, monkeypatch):
             return connection
 
         driver = DRIVERS[engine.protocol]
-        monkeypatch.setattr(driver, "connect", open_connection)
+        opens = psycopg.Connection if driver is psycopg else driver
+        monkeypatch.setattr(opens, "connect", open_connection)
         return engine, connection, driver
 
     return connect
@@ -114,3 +117,39 @@ def test_a_server_that_hangs_does_not_hang_its_client(monkeypatch):
         endpoint = Endpoint(host="127.0.0.1", port=hung.getsockname()[1], user="u", password="p")
         with pytest.raises(EngineError, match="timed out"):
             ENGINES["mariadb"](endpoint).query("SELECT 1")
+
+
+#: Codes of the requests for encryption, which come before the startup (protocol 3.0 of PostgreSQL).
+ENCRYPTIONS = (80877103, 80877104)
+
+
+def greet(server: socket.socket) -> None:
+    """Take a client of PostgreSQL, and answer none of its statements until it leaves."""
+
+    def message(kind: bytes, content: bytes) -> bytes:
+        return kind + struct.pack("!i", 4 + len(content)) + content
+
+    client, _ = server.accept()
+    with client:
+        while struct.unpack("!ii", client.recv(4096)[:8])[1] in ENCRYPTIONS:
+            client.sendall(b"N")
+        client.sendall(
+            message(b"R", struct.pack("!i", 0))  # AuthenticationOk
+            + message(b"S", b"server_version\x0015.18\x00")
+            + message(b"S", b"client_encoding\x00UTF8\x00")
+            + message(b"K", struct.pack("!ii", 7, 1))  # BackendKeyData
+            + message(b"Z", b"I")  # ReadyForQuery
+        )
+        while client.recv(4096):
+            pass
+
+
+def test_a_server_that_hangs_in_a_statement_does_not_hang_its_client(monkeypatch):
+    monkeypatch.setattr(base, "_SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        answering = threading.Thread(target=greet, args=(hung,))
+        answering.start()
+        endpoint = Endpoint(host="127.0.0.1", port=hung.getsockname()[1], user="u", password="p")
+        with pytest.raises(EngineError, match="postgres: timed out after"):
+            ENGINES["postgres"](endpoint).query("SELECT 1")
+        answering.join()  # the client has closed its connection

@@ -1,5 +1,9 @@
 """sysbench's command lines: what is measured stands on them, the password does not."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 from benchlab import study
 from benchlab.drivers.sysbench import driver as sysbench
@@ -163,3 +167,40 @@ def test_a_password_that_sysbench_cannot_read_is_refused(password):
     engine = ENGINES["postgres"](Endpoint(host="192.0.2.1", port=1, user="a", password=password))
     with pytest.raises(EngineError, match="sysbench cannot be given a password"):
         sysbench.config_file(engine)
+
+
+#: Thread 1 takes longer to connect than the warm-up takes.
+SLOW_TO_CONNECT = """
+local ffi = require("ffi")
+ffi.cdef("int usleep(unsigned int microseconds);")
+function thread_init(thread)
+  if thread == 1 then ffi.C.usleep(3000000) end
+end
+function event(thread)
+  ffi.C.usleep(10000)
+  io.write(string.format("thread %d\\n", thread))
+end
+"""
+
+
+@pytest.mark.skipif(shutil.which("sysbench") is None, reason="sysbench is not installed")
+def test_all_connections_are_warmed_up_until_one_moment(tmp_path):
+    """sysbench gives up if a thread is not ready after 30 s, so none may warm up from its own start."""
+    script = tmp_path / "slow.lua"
+    script.write_text(SLOW_TO_CONNECT)
+    wrapper = Path(sysbench.__file__).with_name("wrapper.lua")
+    variables = {"SCRIPT": script, "STOP": tmp_path / "stop", "WARMUP_S": 1}
+    ended = subprocess.run(
+        [
+            "env",
+            *(f"BENCHLAB_{name}={value}" for name, value in variables.items()),
+            *("sysbench", wrapper, "--threads=2", "--time=0", "--events=2", "run"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    warming, _, _ = ended.stdout.partition("Threads started!")
+    assert warming.count("warmed up: ") == 2
+    assert warming.count("thread 1\n") == 1  # once at least
+    assert warming.count("thread 0\n") > 1

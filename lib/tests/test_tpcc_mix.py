@@ -72,9 +72,13 @@ def test_a_weight_is_adjusted_by_no_more_than_the_clause_allows():
         for _ in range(100):
             weights.draw(Fixed(0.9999))  # New-Orders alone: all others are behind
         behind.append(weights.draw(Fixed(value)))
+    adjusted = shares(np.array(behind))
     for name in LEAST:
-        assert fresh[name] == pytest.approx(0.95 * mix.AIMS[name], abs=0.02)
-        assert shares(np.array(behind))[name] == pytest.approx(1.05 * mix.AIMS[name], abs=0.05)
+        assert fresh[name] == pytest.approx((1 - mix.ADJUSTMENT) * mix.AIMS[name], abs=0.02)
+        assert adjusted[name] == pytest.approx((1 + mix.ADJUSTMENT) * mix.AIMS[name], abs=0.05)
+    for name, aim in mix.AIMS.items():  # New-Order, too, whose weight is the rest
+        assert abs(fresh[name] - aim) <= 0.05 * aim
+        assert abs(adjusted[name] - aim) <= 0.05 * aim
 
 
 def test_consecutive_types_by_weights_are_independent_but_for_the_adjustment():

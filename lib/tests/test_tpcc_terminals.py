@@ -276,6 +276,8 @@ def test_what_the_emulator_is_late_by_is_counted_and_in_the_response_time():
     world.late_us = 12_340
     rows = world.run(30)
     assert ((rows["sent_us"] - rows["due_us"]) >= 12_340).all()
+    # the timer of the first menu was set before
+    assert rows["menu_late_us"][1:].is_between(12_340, 13_400).all()
     assert ((rows["answered_us"] - rows["due_us"]) >= ANSWER_US + 12_340).all()
     assert 12.3 <= world.shared.tally.late_p99_ms() <= 13.4
 
@@ -315,18 +317,18 @@ def test_rows_are_packed_and_unpacked_with_their_types(tmp_path, monkeypatch):
     monkeypatch.setattr(log, "_ROWS_OF_A_BLOCK", 3)
     made = log.Log()
     assert made.frame().schema == RECORDS
-    row = (9, 1, 0, 2**50, 2**50 + 1, 2**50 + 9, 5, 6, 2**31 - 1, 1, 2, 15, 3, 1, 0, 2**31 - 1)
+    row = (9, 1, 0, 2**50, 2**50 + 1, 2**50 + 9, 5, 4, 6, 2**31 - 1, 1, 2, 15, 3, 1, 0, 2**31 - 1)
     for number in range(8):
         made.add(number, *row[1:])
-    made.add(8, 1, 4, 7, *[log.NONE] * 4, 9, 4, *[log.NONE] * 6)
+    made.add(8, 1, 4, 7, *[log.NONE] * 5, 9, 4, *[log.NONE] * 6)
     made.write(tmp_path / "rows.parquet")
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
     found = pl.read_parquet(tmp_path / "rows.parquet")
     assert found.schema == RECORDS
     assert len(found) == len(made) == 9
-    texts = ("new_order", *row[3:9], "rolled_back", *row[10:13], True, False, row[15])
+    texts = ("new_order", *row[3:10], "rolled_back", *row[11:14], True, False, row[16])
     assert found.row(7) == (7, 1, *texts)
-    assert found.row(8) == (8, 1, "stock_level", 7, *[None] * 4, 9, "lost", *[None] * 6)
+    assert found.row(8) == (8, 1, "stock_level", 7, *[None] * 5, 9, "lost", *[None] * 6)
 
 
 def test_statuses_are_those_of_the_records():

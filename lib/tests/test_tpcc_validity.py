@@ -178,6 +178,16 @@ def test_what_breaks_a_rule_is_told(conforming, rule):
     assert answers(BROKEN_BY[rule](*conforming))[rule] == "broken"
 
 
+def test_a_menu_that_is_requested_late_is_told(conforming):
+    late = changed(menu_late_us=pl.when(EVERY_20TH).then(10_000).otherwise(0))
+    assert answers(late(*conforming))["send, later than due by, 99th percentile"] == "broken"
+
+
+def test_records_without_the_lateness_of_menus_tell_that_of_the_forms(conforming):
+    older = changed(menu_late_us=pl.lit(None, RECORDS["menu_late_us"]))
+    assert answers(older(*conforming))["send, later than due by, 99th percentile"] == "kept"
+
+
 #: Rules about what chance moves, of which 2 minutes of a warehouse say nothing.
 CHANCE = (
     [name for name in BROKEN_BY if " in the mix" in name or " think time" in name]

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import msgspec
 import psycopg
+import pymysql
 import pytest
 import uvicorn
-from benchlab.drivers.tpcc.was import forms, serve
+from benchlab.drivers.tpcc.was import LOST, NOT_DONE, forms, pool, serve
 from benchlab.drivers.tpcc.was.delivery import Result
 from benchlab.drivers.tpcc.was.forms import MalformedForm
 from benchlab.drivers.tpcc.was.null import NULL, NullDatabase, NullTransactions
@@ -518,7 +519,7 @@ def test_a_delivery_is_answered_when_it_is_queued_and_told_when_it_is_done(tmp_p
         assert server.metric("deliveries_queued") == 0
 
 
-def test_a_delivery_that_fails_is_told_with_the_reason(tmp_path):
+def test_a_delivery_that_fails_is_told_with_the_reason(tmp_path, caplog):
     def fail(_: Request) -> None:
         raise EngineError("disk full")
 
@@ -527,6 +528,8 @@ def test_a_delivery_that_fails_is_told_with_the_reason(tmp_path):
         (result,) = wait_for(server.delivered, "its line")
         assert (result.error, result.delivered, result.skipped) == ("disk full", {}, [])
         assert server.outcome("delivery", "error") == 1
+        server.api("payment")
+    assert f"{NOT_DONE}1 of 2 transactions" in caplog.messages
 
 
 def test_what_is_queued_at_the_end_is_executed(tmp_path):
@@ -969,6 +972,65 @@ def test_the_program_serves_a_database_and_says_what_it_lacks(program, postgres)
     code, logged = one.end()
     assert code == 0
     assert logged.count('stock_level: relation "district" does not exist\n') == 1
+
+
+@dataclass
+class MySQLPool:
+    """aiomysql's pool, of one connection on a real socket, whose server can be lost."""
+
+    end: socket.socket
+    is_lost: bool = False
+
+    async def acquire(self) -> "MySQLPool":
+        if self.is_lost:
+            raise pymysql.OperationalError(2003, "Can't connect to MySQL server on '192.0.2.1'")
+        return self
+
+    async def release(self, connection: "MySQLPool") -> None:
+        assert connection is self
+
+    def terminate(self) -> None:
+        pass
+
+    async def wait_closed(self) -> None:
+        pass
+
+    @property
+    def _writer(self) -> "MySQLPool":
+        return self
+
+    transport = _writer
+
+    def get_extra_info(self, name: str) -> object:
+        return getattr(self, {"socket": "end"}[name])
+
+    __hash__ = object.__hash__
+
+
+def test_a_mysql_that_is_lost_is_told_and_fails_requests_until_it_is_back(caplog, monkeypatch):
+    monkeypatch.setattr(pool, "_PAUSE_S", 0)
+
+    async def run(end: socket.socket) -> None:
+        database = MySQLDatabase(Address("192.0.2.1", 1, "u", "s3cret", "tpcc"), 1, "serializable")
+        database._pool = server = MySQLPool(end)
+        assert await database.acquire() is server
+        server.is_lost = True
+        with pytest.raises(pymysql.OperationalError):
+            await database.acquire()
+        with pytest.raises(EngineError, match=r"the database is lost: .*Can't connect"):
+            await database.acquire()
+        server.is_lost = False
+        await database._recovery
+        assert await database.acquire() is server
+        await database.close()
+
+    with socket.socket() as end:
+        asyncio.run(run(end))
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [end.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [5, 2, 3]
+    lost, back = (record.getMessage() for record in caplog.records)
+    assert lost.startswith(f"tpcc on 192.0.2.1:1: {LOST}")
+    assert back == "tpcc on 192.0.2.1:1: the database is back"
 
 
 def test_mysql_that_is_not_there_is_told(tmp_path):

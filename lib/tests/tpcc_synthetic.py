@@ -82,6 +82,7 @@ def records(drawn: Drawn) -> pl.DataFrame:
             "sent_us": (due + random.exponential(500, shape).astype(int)).ravel(),
             "answered_us": answered.ravel(),
             "menu_us": menu.ravel(),
+            "menu_late_us": random.exponential(500, shape).astype(int).ravel(),
             "keying_us": keying.ravel(),
             "think_us": think.ravel(),
             "status": np.where(is_new_order & invalid, "rolled_back", "ok").ravel(),

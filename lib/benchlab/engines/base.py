@@ -429,6 +429,20 @@ class Engine(ABC):
         return str(value)
 
 
+class _PostgresConnection(psycopg.Connection[dict[str, Any]]):
+    """A connection that gives up a statement after :data:`_SILENT_S`.
+
+    The server's own ``statement_timeout`` does not help if the server hangs.
+    """
+
+    def wait(self, gen: Any, **how: Any) -> Any:
+        try:
+            return super().wait(gen, **{"timeout": _SILENT_S, **how})
+        except psycopg.errors._WaitTimeout as error:
+            self.close()  # an answer that comes later would be taken for that of another statement
+            raise psycopg.OperationalError(f"timed out after {_SILENT_S} s") from error
+
+
 class PostgresProtocol(Engine):
     """A server that speaks PostgreSQL's protocol."""
 
@@ -436,7 +450,7 @@ class PostgresProtocol(Engine):
     schema = "current_schema()"
 
     def _connect(self, endpoint: Endpoint) -> psycopg.Connection[dict[str, Any]]:
-        return psycopg.connect(
+        return _PostgresConnection.connect(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,

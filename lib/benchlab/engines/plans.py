@@ -62,7 +62,8 @@ def of_mariadb(plan: str) -> list[Access]:
             node["table_name"],
             node.get("key"),
             node["r_loops"],
-            round(node["r_rows"] * node["r_loops"]),
+            # the rows of a step that was never run are null
+            round((node["r_rows"] or 0) * node["r_loops"]),
         )
         for node in _nodes(json.loads(plan), "access_type")
         if not node["table_name"].startswith("<")

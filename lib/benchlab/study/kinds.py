@@ -44,6 +44,9 @@ class DatasetModel(StrictModel):
 class DriverOptions(Protocol):
     """The module ``options`` of a driver."""
 
+    TAKES_RATE: bool
+    """Whether the driver can start transactions at a rate, as an open loop needs."""
+
     @staticmethod
     def refusal_of_option(option: str) -> str | None:
         """Return why a workload cannot set an option, or ``None``."""

@@ -11,6 +11,8 @@ about it:
   repeated.
 - ``-T`` counts from there, too. ``tps`` in the results leaves out the time in which the clients
   connected.
+- The standard deviation of a second is the root of a difference, which rounding may make negative
+  if one transaction ended: then ``NaN`` is printed.
 - There is no histogram of the latencies. The log has a line for every transaction; each thread
   writes its own file. The columns are: client, number of its transaction, microseconds, number of
   the script, end in seconds and microseconds since 1970, with ``--rate`` the microseconds after it
@@ -55,8 +57,8 @@ _PROGRESS_SCHEMA = {
 }
 
 _PROGRESS = re.compile(
-    r"progress: (\d+\.\d+) s, (\d+\.\d+) tps, lat (\d+\.\d+) ms stddev \d+\.\d+, (\d+) failed"
-    r"(?:, lag \d+\.\d+ ms)?(?:, \d+ retried, \d+ retries)?"
+    r"progress: (\d+\.\d+) s, (\d+\.\d+) tps, lat (\d+\.\d+) ms stddev (?:\d+\.\d+|-?(?i:nan)),"
+    r" (\d+) failed(?:, lag \d+\.\d+ ms)?(?:, \d+ retried, \d+ retries)?"
 )
 _ERROR = re.compile(r"pgbench: (?:error|fatal): (.*)")
 _AFTER_AN_ERROR = ("pgbench: ", "pgbench (", "progress: ", "transaction type: ", "WARNING: ")

@@ -187,7 +187,7 @@ def _wrapped(process: Process, can_end_early: bool, warmup_s: int) -> Process:
     Args:
         process: process that is wrapped.
         can_end_early: whether it can be told to end.
-        warmup_s: seconds for which each connection is warmed up before all of them start.
+        warmup_s: seconds after its start until which connections are warmed up; 0: they are not.
     """
     if not (can_end_early or warmup_s):
         return process

@@ -11,6 +11,8 @@ Written for ``sysbench … --report-interval=1 --histogram --percentile=99 run``
 - Percentiles are read from that histogram, so they have its resolution; min, avg, max and sum do
   not depend on it.
 - An interval in which no event ended has no latency; sysbench prints 0.00.
+- With ``--rate``, a latency counts from when sysbench's own generator queued the event. That may be
+  later than the event was due, if the generator is late (``eventgen_thread_proc`` in ``sysbench.c``).
 - sysbench waits for the events in flight at the end. So totals may cover more than the requested
   time, and more events than the intervals show.
 - When its PostgreSQL driver loses the connection, 1.0.20 as packaged by Debian dies of a

@@ -315,7 +315,9 @@ def emulator(ended: pl.DataFrame, unended: pl.DataFrame) -> Iterator[Check]:
         ended: see :func:`mix`.
         unended: see :func:`benchlab.drivers.tpcc.measured.unended`.
     """
-    late = ended.select(pl.col("sent_us") - pl.col("due_us")).to_series()
+    forms = ended.select(pl.col("sent_us") - pl.col("due_us")).to_series()
+    menus = ended["menu_late_us"].drop_nulls().cast(pl.Int64)
+    late = pl.concat([forms, menus])
     yield _percentile(limits.LATENESS, OURS, late, 99, limits.LATE, unit="ms")
     n, lost = len(ended) + len(unended), len(unended)
     answer = "undecided" if not n else "broken" if lost else "kept"

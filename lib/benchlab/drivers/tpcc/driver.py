@@ -6,6 +6,7 @@ standard wants no break between them (clause 5.5.1).
 """
 
 import itertools
+import re
 import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from benchlab.drivers.base import (
 from benchlab.drivers.tpcc import checks, mix, options, output, validity
 from benchlab.drivers.tpcc.limits import DEFERRED
 from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
-from benchlab.drivers.tpcc.was import LOST
+from benchlab.drivers.tpcc.was import LOST, NOT_DONE
 from benchlab.engines import Engine
 from benchlab.errors import BenchlabError, ParseError
 from benchlab.raw.record import CARDINALITIES
@@ -58,6 +59,9 @@ _GRACE_S = 100 + DEFERRED
 
 #: Names of the processes; the name of a process with terminals also has its warehouses.
 _WAS, _RTE = "was", "terminals"
+
+#: The application server's count of the deliveries that were not done.
+_COUNTED = re.compile(rf"{NOT_DONE}(\d+) of (\d+) transactions")
 
 #: Significant digits to which a latency is rounded, as with pgbench.
 _DIGITS = 3
@@ -119,8 +123,8 @@ class Tpcc(Driver):
         if ended.returncode:
             return f"{who} ended with exit code {ended.returncode}: {(said or ['no message'])[-1]}"
         if process.serves:
-            lost = next((line for line in said if LOST in line), "")
-            return f"{who} lost the database: {lost.partition(LOST)[2]}" if lost else None
+            reason = _server_failure(said, workload)
+            return f"{who} {reason}" if reason else None
         reason = _too_many_errors(output.totals(ended.stdout.decode(errors="replace")), workload)
         return f"{who}: {reason}" if reason else None
 
@@ -224,18 +228,44 @@ class Tpcc(Driver):
 def _with_deferred(
     operations: pl.DataFrame, deliveries: pl.DataFrame | None, interval: Interval
 ) -> pl.DataFrame:
-    """Add the repeats of deferred Deliveries, of which the terminals see none."""
+    """Add the failures and repeats of deferred Deliveries, of which the terminals see none.
+
+    A Delivery that was acknowledged and not done is an error. Seconds and latencies still include it:
+    the terminals' records do not say which one it is.
+    """
     if deliveries is None:
         return operations
-    repeats = deliveries.filter(interval.has("queued_us"))["retries"].sum()
-    of_delivery = pl.when(pl.col("operation") == "delivery").then(repeats).otherwise(0)
-    return operations.with_columns(pl.col("retries") + of_delivery)
+    queued = deliveries.filter(interval.has("queued_us"))
+    is_delivery = pl.col("operation") == "delivery"
+    # one that was queued just before the interval's end may have been answered after it
+    not_done = pl.min_horizontal("transactions", pl.lit(queued["completed_us"].null_count()))
+    failed = pl.when(is_delivery).then(not_done).otherwise(0)
+    return operations.with_columns(
+        pl.col("transactions") - failed,
+        pl.col("errors") + failed,
+        pl.col("retries") + pl.when(is_delivery).then(queued["retries"].sum()).otherwise(0),
+    )
 
 
 def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
     """Return the options of the form ``statements``: how single statements are written."""
     names = [one.name for one in fields(Mechanisms) if one.name in option]
     return Mechanisms(**{name: bool(option[name]) for name in names})
+
+
+def _server_failure(said: Sequence[str], workload: Workload) -> str | None:
+    """Return why a run fails by what its application server said, or ``None``."""
+    if lost := next((line for line in said if LOST in line), ""):
+        return f"lost the database: {lost.partition(LOST)[2]}"
+    counted = next(filter(None, map(_COUNTED.search, said)), None)
+    not_done, of = map(int, counted.groups()) if counted else (0, 0)
+    tolerated = workload.tolerated_error_share
+    if not_done <= tolerated * of:
+        return None
+    return (
+        f"did not do {not_done} deliveries that it had acknowledged, of {of} transactions: more than"
+        f" the {tolerated:.1%} that the workload tolerates; the reasons are in {DELIVERIES}"
+    )
 
 
 def _too_many_errors(found: output.Totals, workload: Workload) -> str | None:

@@ -1,4 +1,4 @@
-"""The records of a process, in memory until its end: 58 bytes a row, in preallocated blocks."""
+"""The records of a process, in memory until its end: 60 bytes a row, in preallocated blocks."""
 
 import struct
 from pathlib import Path
@@ -21,6 +21,7 @@ _COLUMNS = {
     "sent_us": "i8",
     "answered_us": "i8",
     "menu_us": "i4",
+    "menu_late_us": "i4",
     "keying_us": "i4",
     "think_us": "i4",
     "status": "i1",

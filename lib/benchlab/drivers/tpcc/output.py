@@ -22,6 +22,9 @@ from benchlab.raw.text import complete_lines
 #: Percentile of the latencies in a second.
 PERCENTILE = 90  # the percentile of the standard's limits on response times (clause 5.2.5.7)
 
+#: Columns that records before 30 November 2026 lack.
+_ADDED = {"menu_late_us": RECORDS["menu_late_us"]}
+
 _BEGUN = re.compile(r"begun (\d+)")
 _CONNECTED = re.compile(r"connected (\d+\.\d{3})")
 _SECOND = re.compile(
@@ -110,13 +113,17 @@ def seconds(printed: Iterable[str]) -> pl.DataFrame:
 def records(files: Sequence[Path]) -> pl.LazyFrame:
     """Return the records of the terminals of some processes; the files are read lazily.
 
+    Columns that older records lack are null.
+
     Raises:
         ParseError: a file does not have the columns of records.
     """
     for path in files:
-        if (found := pl.read_parquet_schema(path)) != RECORDS:
+        found = pl.read_parquet_schema(path)
+        if {**_ADDED, **found} != RECORDS:
             raise ParseError(f"tpcc: {path.name} has the columns {', '.join(found)}")
-    return pl.concat([pl.scan_parquet(path) for path in files])
+    empty = pl.LazyFrame(schema=RECORDS)
+    return pl.concat([empty, *map(pl.scan_parquet, files)], how="diagonal")
 
 
 def measured_part(printed: Iterable[str]) -> Interval:

@@ -18,6 +18,7 @@ RECORDS = {
     "sent_us": pl.Int64,  # later than due_us by the emulator's own delay
     "answered_us": pl.Int64,  # null: never answered
     "menu_us": pl.Int32,  # response time of the menu before it
+    "menu_late_us": pl.Int32,  # how late the menu's request was sent
     "keying_us": pl.Int32,  # from the input screen to due_us
     "think_us": pl.Int32,  # drawn for the pause after the transaction
     "status": pl.String,

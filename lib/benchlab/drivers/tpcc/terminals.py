@@ -68,7 +68,7 @@ SETTLING_S = 2 * limits.SHOWN + max(limits.KEYING.values())
 #: a server that is down.
 _RECONNECT_US = 1_000_000
 
-#: Greatest value of the column ``menu_us``.
+#: Greatest value of the columns ``menu_us`` and ``menu_late_us``.
 _LONGEST_MENU_US = 2**31 - 1
 
 _DELIVERY = TYPES.index("delivery")
@@ -174,6 +174,7 @@ class Terminal:
         "_connection",
         "_cycle",
         "_due_us",
+        "_menu_late_us",
         "_menu_us",
         "_mix",
         "_number",
@@ -248,6 +249,7 @@ class Terminal:
             self._end(*self._outcome(status, body), answered_us=now)
         elif status == _DONE:
             self._menu_us = min(now - self._due_us, _LONGEST_MENU_US)
+            self._menu_late_us = min(self._sent_us - self._due_us, _LONGEST_MENU_US)
             pacing = self._shared.pacing
             self._due_us = now + pacing.shown_us + pacing.keying_us[self._type]
             self._sleep(_State.KEYING, self._due_us)
@@ -278,7 +280,7 @@ class Terminal:
         # bytes take half the memory of the request, and the garbage collector does not go through them
         self._body = _encode(request)
         self._think_us = shared.pacing.think_us(self._type, random)
-        self._menu_us = NONE
+        self._menu_us = self._menu_late_us = NONE
         self._due_us = self._wake_us
         self._send(_State.CHOOSING, shared.messages.menus[self._type])
 
@@ -329,6 +331,7 @@ class Terminal:
             self._sent_us,
             answered_us,
             self._menu_us,
+            self._menu_late_us,
             shared.pacing.keying_us[self._type] if has_keyed else NONE,
             self._think_us,
             status,

@@ -19,3 +19,7 @@ as JSON; people use HTML screens for the same.
 
 #: Message on standard error, followed by the reason, when the database no longer answers.
 LOST = "the database is lost: "
+
+#: Message on standard error at the end, followed by ``<n> of <n> transactions``, if deferred deliveries
+#: were not done.
+NOT_DONE = "deliveries acknowledged and not done: "

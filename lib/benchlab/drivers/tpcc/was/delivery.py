@@ -60,6 +60,8 @@ class Deliveries:
         self._drain_s, self._metrics = drain_s, metrics
         self._queue: asyncio.Queue[tuple[Delivery, int]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
+        #: Number of deliveries that failed or were given up at the end.
+        self.not_done = 0
 
     async def __aenter__(self) -> Self:
         """Start to execute deliveries.
@@ -125,6 +127,7 @@ class Deliveries:
             self._metrics.delivery.observe((completed_us - queued_us) / 1e6)
         else:
             error = outcome
+            self.not_done += 1
         districts = range(1, DISTRICTS + 1) if error is None else ()
         result = Result(
             queued_us=queued_us,

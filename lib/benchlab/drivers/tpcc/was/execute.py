@@ -124,6 +124,8 @@ class Executor:
         self._database, self._transactions = database, transactions
         self._admission, self._repeats, self._metrics = admission, repeats, metrics
         self._logged: set[str] = set()
+        #: Number of transactions that ended, however they did.
+        self.ended = 0
 
     async def run(self, request: Request, *, refusable: bool = True) -> Done:
         """Run a transaction to its end, and count its outcome.
@@ -151,6 +153,7 @@ class Executor:
         return done
 
     def _count(self, request: Request, outcome: str) -> None:
+        self.ended += 1
         self._metrics.outcomes[request.type, outcome].inc()
 
     def _log(self, request: Request, error: Exception) -> None:

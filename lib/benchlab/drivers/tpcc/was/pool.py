@@ -6,8 +6,11 @@ If the database is lost, requests for a connection fail at once. When it is back
 
 import asyncio
 import logging
+import socket
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Protocol
+from weakref import WeakSet
 
 import aiomysql
 import msgspec
@@ -25,9 +28,9 @@ ISOLATIONS = ("read-committed", "repeatable-read", "serializable")
 #: pause between attempts to reach a database that was lost.
 _CONNECT_S, _FILL_S, _PAUSE_S = 5, 60, 0.2
 
-#: A host that has lost its power sends nothing. After ``idle`` seconds the kernel probes it, every
-#: ``interval`` seconds, ``count`` times, before its connections count as lost.
-_KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+#: A host that has lost its power sends nothing. After ``_IDLE_S`` the kernel probes it, every
+#: ``_INTERVAL_S``, ``_COUNT`` times, before its connections count as lost.
+_IDLE_S, _INTERVAL_S, _COUNT = 5, 2, 3
 
 _log = logging.getLogger(__name__)
 
@@ -160,7 +163,9 @@ class PostgresDatabase(Database):
             "application_name": "tpcc-was",
             "connect_timeout": _CONNECT_S,
             "autocommit": True,
-            **_KEEPALIVES,
+            "keepalives_idle": _IDLE_S,
+            "keepalives_interval": _INTERVAL_S,
+            "keepalives_count": _COUNT,
         }
 
     async def _configure(self, connection: psycopg.AsyncConnection) -> None:
@@ -198,13 +203,18 @@ class PostgresDatabase(Database):
 class MySQLDatabase(Database):
     """MySQL and engines with its protocol, with aiomysql's own pool.
 
-    aiomysql's pool drops lost connections and opens new ones when a connection is requested.
+    aiomysql's pool drops lost connections and opens new ones when a connection is requested. If it
+    cannot open one, the server counts as lost, until one can be opened again.
     """
 
     def __init__(self, address: Address, size: int, isolation: str) -> None:
         self._address, self._size = address, size
         self._level = isolation.replace("-", " ").upper()
         self._pool: aiomysql.Pool | None = None
+        #: Connections that the kernel probes at the times of this module.
+        self._probed: WeakSet[aiomysql.Connection] = WeakSet()
+        self._lost: str | None = None
+        self._recovery: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """See :meth:`Database.open`."""
@@ -223,7 +233,7 @@ class MySQLDatabase(Database):
                     init_command=f"SET SESSION TRANSACTION ISOLATION LEVEL {self._level}",
                     connect_timeout=_CONNECT_S,
                 )
-                taken = [await self._pool.acquire() for _ in range(self._size)]
+                taken = [await self._taken() for _ in range(self._size)]
         except TimeoutError:
             raise EngineError(
                 f"{self._address}: no {self._size} connections within {_FILL_S} s"
@@ -235,7 +245,13 @@ class MySQLDatabase(Database):
 
     async def acquire(self) -> aiomysql.Connection:
         """See :meth:`Database.acquire`."""
-        return await self._pool.acquire()
+        if self._lost is not None:
+            raise EngineError(self._lost)
+        try:
+            return await self._taken()
+        except pymysql.MySQLError as error:
+            self._lose(error)
+            raise
 
     async def release(self, connection: aiomysql.Connection) -> None:
         """See :meth:`Database.release`."""
@@ -243,8 +259,37 @@ class MySQLDatabase(Database):
 
     async def close(self) -> None:
         """See :meth:`Database.close`."""
+        if self._recovery:
+            self._recovery.cancel()
         self._pool.terminate()
         await self._pool.wait_closed()
+
+    async def _taken(self) -> aiomysql.Connection:
+        """Take a connection from the pool, which may be new."""
+        connection = await self._pool.acquire()
+        if connection not in self._probed:
+            # aiomysql turns on the kernel's probes, but has no option for their times, which are hours
+            end = connection._writer.transport.get_extra_info("socket")
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _INTERVAL_S)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _COUNT)
+            self._probed.add(connection)
+        return connection
+
+    def _lose(self, error: pymysql.MySQLError) -> None:
+        """Let requests fail at once until the server takes connections again."""
+        if self._lost is None:
+            self._lost = f"{LOST}{_line(error)}"
+            _log.warning("%s: %s", self._address, self._lost)
+            self._recovery = asyncio.create_task(self._recover())
+
+    async def _recover(self) -> None:
+        while self._lost is not None:
+            await asyncio.sleep(_PAUSE_S)
+            with suppress(pymysql.MySQLError):
+                await self._pool.release(await self._taken())
+                self._lost = None
+        _log.warning("%s: the database is back", self._address)
 
 
 def database(engine: str, address: Address, size: int, isolation: str) -> Database:

@@ -1,6 +1,7 @@
 """The application server as a process: its socket, its event loop, its end."""
 
 import asyncio
+import logging
 import os
 import resource
 import signal
@@ -16,6 +17,7 @@ import uvicorn
 import uvloop
 from starlette.routing import Router
 
+from benchlab.drivers.tpcc.was import NOT_DONE
 from benchlab.drivers.tpcc.was.app import router
 from benchlab.drivers.tpcc.was.delivery import Deliveries
 from benchlab.drivers.tpcc.was.execute import Admission, Executor, Runs
@@ -35,6 +37,8 @@ _BACKLOG = 4096
 
 #: Longest time for answers in progress when the server ends.
 _ANSWERS_S = 5
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,8 @@ async def application(
         ) as deliveries:
             service = Service(executor, deliveries, metrics)
             yield router(service, options.shown, options.engine != NULL)
+        if deliveries.not_done:
+            _log.warning("%s%d of %d transactions", NOT_DONE, deliveries.not_done, executor.ended)
     finally:
         await connections.close()
 
