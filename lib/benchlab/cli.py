@@ -4,6 +4,8 @@ import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +17,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchlab import repo, study
-from benchlab.errors import BenchlabError, Incomplete, ProvisionError, TargetError, UnknownName
+from benchlab.errors import (
+    BenchlabError,
+    Incomplete,
+    ProvisionError,
+    StoreError,
+    TargetError,
+    UnknownName,
+)
 from benchlab.plan import Batch, label
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -116,12 +125,16 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
     from benchlab import target
     from benchlab.claims import foreseen
     from benchlab.run import estimate
+    from benchlab.run.repeats import to_repeat
 
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
         whole = planning.planned(checkout, selection, spec)
         batches = selection.part(spec, whole)
-        rest = planning.left(checkout, selection, batches)
+        rest, again = planning.left(checkout, selection, batches), []
+        with suppress(StoreError):  # nothing was run yet, or `run` says what is wrong with it
+            again = to_repeat(checkout, selection.target, batches, whole)
+        rest += again
         todo = {key for batch in rest for key in batch.keys}
         _show_curves(
             f"{selection.study}, profile {selection.profile}, target {selection.target}",
@@ -132,7 +145,9 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         runs = sum(len(batch.trials) for batch in batches)
         seconds = estimate.of_batches(rest, checkout, selection.target)
         took = f"; about {max(1, round(seconds / 60))} min, restarts and loading included"
-        console.print(f"{runs} runs, {len(todo)} left{took if rest else ''}")
+        repeats = sum(len(batch.trials) for batch in again)
+        of_them = f", {repeats} of them to be repeated" if repeats else ""
+        console.print(f"{runs} runs, {len(todo)} left{of_them}{took if rest else ''}")
         instance = target.instance_type(checkout, spec.instance)
         undecidable = list(foreseen.undecidable(spec, instance, whole))
         if undecidable:
@@ -180,19 +195,21 @@ def run(checkout: Repo, selections: list[Selection]) -> None:
 
 
 def _run(checkout: Repo, selection: Selection, then: list[Selection]) -> int:
-    """Run what is left of a selection, and further trials; return how many runs failed at last."""
+    """Run what is left of a selection, and further trials; return how many of them failed at last."""
     from benchlab.claims import further
     from benchlab.run import sweep
 
-    last = outcome = sweep.run(checkout, selection, console, then=then)
+    ended = sweep.run(checkout, selection, console, then=then)
     if study.load_rerun(checkout, selection.study).profile(selection.profile).most_trials:
         console.print(f"{selection.study}: further trials for inconclusive claims")
-        last = sweep.run(checkout, selection, console, further.planned, then)
-        outcome = outcome + last
-    if outcome:
-        counts = ", ".join(f"{count} {status}" for status, count in outcome.items())
-        console.print(f"{selection.study}: {counts}")
-    return last["failed"]  # what had failed before was run again
+        once = replace(selection, retry_refused=False)  # they have just been tried again
+        # what has failed is run once more
+        ended |= sweep.run(checkout, once, console, further.planned, then)
+    counts = Counter(ended.values())
+    if counts:
+        said = ", ".join(f"{count} {status}" for status, count in counts.items())
+        console.print(f"{selection.study}: {said}")
+    return counts["failed"]
 
 
 @_typer.command()
@@ -219,11 +236,14 @@ def intervene(
         float, typer.Option(help="Limit in a block, as a share of the limit in force.")
     ] = 0.8,
     block_s: Annotated[
-        int, typer.Option("--block", help="Seconds of a block, the first of which does not count.")
+        int,
+        typer.Option(
+            "--block", help="Length of a block in seconds; its first second does not count."
+        ),
     ] = 5,
     blocks: Annotated[int, typer.Option(help="Blocks of each resource.")] = 6,
     trial: Annotated[
-        int, typer.Option(help="Number of the run of this point; another number is another run.")
+        int, typer.Option(help="Number of the trial; a new number runs the point again.")
     ] = 1,
 ) -> None:
     """Lower one limit at a time inside one steady run: what is each limit worth?"""
@@ -282,9 +302,35 @@ def ingest_command(
         )
 
 
+# All runs, with whether they are the last ones of their trials.
+_RANKED = """
+    WITH ranked AS (
+        SELECT *,
+            row_number() OVER (PARTITION BY target, trial_key ORDER BY started DESC) = 1 AS is_last
+        FROM run
+    )
+"""
+_COUNTS = f"""
+    {_RANKED} SELECT study, profile, engine, variant,
+        count(*) FILTER (is_last AND status = 'ok' AND intervention IS NULL) AS ok,
+        count(*) FILTER (is_last AND status = 'failed') AS failed,
+        count(*) FILTER (is_last AND status = 'refused') AS refused,
+        count(*) FILTER (is_last AND status = 'ok' AND intervention IS NOT NULL) AS intervened,
+        count(*) FILTER (NOT is_last) AS repeated
+    FROM ranked GROUP BY ALL ORDER BY ALL
+"""
+_REASONS = f"""
+    {_RANKED} SELECT engine, variant, workload, status, error, count(*) AS runs
+    FROM ranked WHERE is_last AND status <> 'ok' GROUP BY ALL ORDER BY ALL
+"""
+
+
 @_typer.command()
 def status() -> None:
-    """Show what the store holds, and what failed, was refused or never finished."""
+    """Show what the store holds, and what failed, was refused or never finished.
+
+    Of each trial only the last run counts; the runs before it are shown as repeated.
+    """
     from benchlab import store
     from benchlab.raw import folders
     from benchlab.run import lock
@@ -293,18 +339,7 @@ def status() -> None:
     checkout = repo.find()
     damaged = ingest.ingest_new(checkout).damaged
     with store.open_store(checkout.store) as opened:
-        counts = opened.sql(
-            "SELECT study, profile, engine, variant,"
-            " count(*) FILTER (status = 'ok' AND intervention IS NULL) AS ok,"
-            " count(*) FILTER (status = 'failed') AS failed,"
-            " count(*) FILTER (status = 'refused') AS refused,"
-            " count(*) FILTER (status = 'ok' AND intervention IS NOT NULL) AS intervened"
-            " FROM run GROUP BY ALL ORDER BY ALL"
-        )
-        reasons = opened.sql(
-            "SELECT engine, variant, workload, status, error, count(*) AS runs FROM run"
-            " WHERE status <> 'ok' GROUP BY ALL ORDER BY ALL"
-        )
+        counts, reasons = opened.sql(_COUNTS), opened.sql(_REASONS)
     _show("runs", counts)
     if not reasons.is_empty():
         _show("not counted", reasons)

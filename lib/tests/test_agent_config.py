@@ -59,7 +59,7 @@ def test_envelope(tmp_path):
     write_envelope(tmp_path)
     config = load_envelope(tmp_path)
     assert config.mount == Path("/srv/bench/disk")
-    assert config.cgroup == "benchlab"
+    assert (config.cgroup, config.first_cpu) == ("benchlab", 0)
     assert config.disk_limits["read_iops"] is None
 
 
@@ -70,6 +70,8 @@ def test_envelope(tmp_path):
         ({"cores": True}, "cores has a wrong type: True"),
         ({"enforce": 1}, "enforce has a wrong type: 1"),
         ({"memory_bytes": 0}, "memory_bytes must be above 0"),
+        ({"first_cpu": -1}, "first_cpu must not be below 0"),
+        ({"first_cpu": 0.5}, "first_cpu has a wrong type: 0.5"),
         ({"mount": "disk"}, "mount must be an absolute path"),
         ({"corse": 2}, "unknown key corse; valid: cgroup, cores"),
         ({"cgroup": "a/b"}, "cgroup must be the name of one cgroup"),

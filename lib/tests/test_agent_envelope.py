@@ -92,6 +92,38 @@ def test_up_sets_cpu_and_memory_once(host):
         assert host.envelope().up()["changed"] is False
 
 
+@pytest.mark.parametrize(
+    ("first", "cores", "cpus"),
+    [
+        (0, 0.5, {2}),
+        (0, 1.5, {2, 3}),
+        (1, 1.0, {3}),
+        (2, 2.0, {5, 7}),
+        (3, 2.0, {2, 7}),
+        (8, 1.0, {2}),
+        (0, 9.0, {2, 3, 5, 7}),
+    ],
+)
+def test_programs_run_on_as_many_cpus_as_there_are_cores(host, monkeypatch, first, cores, cpus):
+    chosen = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {7, 5, 3, 2})
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cpus: chosen.append(cpus))
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    envelope = host.envelope(cores=cores, first_cpu=first)
+    monkeypatch.setattr(envelope.cgroups, "join", lambda *_: None)
+    envelope.enter("engine")
+    assert chosen == [cpus]
+
+
+def test_what_killed_agents_left_of_snapshots_is_deleted(host):
+    folder = host.folder / "home/snapshots/postgres"
+    for name in ("whole", ".whole.deleted", ".half.partial"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "table").write_text("rows")
+    host.envelope().up()
+    assert [path.name for path in folder.iterdir()] == ["whole"]
+
+
 def test_limits_are_read_back_and_removed(host):
     status = host.envelope().limit(on=True)
     wanted = {

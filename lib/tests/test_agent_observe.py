@@ -154,6 +154,17 @@ def test_what_follows_an_observer_and_does_not_end_costs_its_capture_alone(monke
     assert not (tmp_path / "folded").exists()
 
 
+def test_nothing_follows_an_observer_whose_captures_nobody_reads(agent, tmp_path):
+    process = agent(observer("folded", *SAYS, then=("touch", f"{tmp_path}/followed")))
+    said(tmp_path, "folded.first", "pid")
+    process.stdout.close()
+    process.stdin.close()
+    process.stdout = process.stdin = None
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_agent_that_is_killed_takes_its_observers_along(agent, tmp_path):
     process = agent(observer("watched", *SAYS))
     pid = int(said(tmp_path, "watched", "pid").split()[-1])

@@ -2,9 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -151,11 +151,11 @@ def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):
 def test_a_study_whose_target_cannot_run_it_is_left_out(benchlab, monkeypatch):
     ran = []
 
-    def run(checkout, selection, *_, **__) -> Counter:
+    def run(checkout, selection, *_, **__) -> dict:
         ran.append(selection.study)
         if selection.study == "remote_wal":
             raise TargetError("lab: root is needed: use sudo")
-        return Counter(ok=1)
+        return {"key": "ok"}
 
     monkeypatch.setattr("benchlab.run.sweep.run", run)
     code, out, err = benchlab("run")
@@ -164,6 +164,26 @@ def test_a_study_whose_target_cannot_run_it_is_left_out(benchlab, monkeypatch):
     assert "\nremote_wal is left out: lab: root is needed: use sudo\n" in out
     assert err == "benchlab: remote_wal: left out for the reasons above\n"
     assert benchlab("run remote_wal") == (1, "", "benchlab: lab: root is needed: use sudo\n")
+
+
+def test_a_trial_counts_once_however_often_it_ran(benchlab, monkeypatch):
+    """The pass with further trials runs what has failed once more, and nothing that was refused."""
+    ends = [
+        {"good": "ok", "bad": "failed", "mended": "failed", "absent": "refused"},
+        {"bad": "failed", "mended": "ok", "further": "ok"},
+    ]
+    retried = []
+
+    def run(checkout, selection, *_, **__) -> dict:
+        retried.append(selection.retry_refused)
+        return ends[len(retried) - 1]
+
+    monkeypatch.setattr("benchlab.run.sweep.run", run)
+    code, out, err = benchlab(f"run {STUDY} --profile standard --retry-refused")
+    assert code == 3
+    assert retried == [True, False]
+    assert out.endswith(f"\n{STUDY}: 3 ok, 1 failed, 1 refused\n")
+    assert err.startswith("benchlab: 1 runs failed; ")
 
 
 @pytest.mark.parametrize(
@@ -275,6 +295,15 @@ def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close
     assert tree(checkout.root) == before
 
 
+def test_the_plan_counts_what_would_be_run_once_more(benchlab, measured):
+    curve = ("postgres", "default", "oltp_write_only")
+    measured({curve: {1: [10.0], 16: [20.0]}}, passed=lambda trial: trial.point.concurrency > 1)
+    arguments = "--engine postgres --variant default --workload oltp_write_only --target local"
+    code, out, err = benchlab(f"plan {STUDY} --profile standard {arguments}")
+    assert (code, err) == (0, "")
+    assert re.search(r"\d+ runs, \d+ left, 1 of them to be repeated; about", out)
+
+
 def test_a_sweep_of_which_nothing_is_left_touches_no_host(benchlab, checkout, close_run):
     for trial in planned(checkout).trials:
         if (trial.point.engine, trial.point.workload_name) == ("postgres", "oltp_insert"):
@@ -305,6 +334,17 @@ def test_status_shows_what_failed_and_what_was_killed(benchlab, checkout, close_
     assert "unfinished: 20260101T000000.000000-00000000" in out
     assert f"process {os.getpid()}" in out  # of the benchlab that holds the machine
     assert "teardown" not in out
+
+
+def test_the_status_shows_the_last_run_of_each_trial(benchlab, close_run):
+    close_run("failed", "it died")
+    close_run()
+    code, out, _ = benchlab("status")
+    assert code == 0
+    assert "it died" not in out
+    *_, row = (line for line in out.splitlines() if "postgres" in line)
+    counts = [cell.strip() for cell in row.split("│")[1:-1]][-5:]
+    assert counts == ["1", "0", "0", "0", "1"]  # ok, ..., repeated
 
 
 def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):

@@ -5,8 +5,11 @@ from benchlab import study, target
 from benchlab.claims.foreseen import undecidable
 from benchlab.claims.judge import judge
 from benchlab.gate.steady import LEAST_S, WRITEBACK_S
+from benchlab.plan import Batch, Plan, Trial
 from benchlab.run import estimate
+from benchlab.run.trial import CONNECTIONS_S
 from benchlab.study.claims import ABSOLUTE
+from benchlab.study.intervention import OutcomeChecks
 from conftest import (
     MEASURED_PROFILE,
     STUDY,
@@ -199,11 +202,50 @@ def test_the_time_of_a_plan_is_that_of_its_runs_and_what_lies_between(checkout, 
     measured_s = sum(one.point.warmup_s + one.point.measure_s for one in plan.trials)
     before = estimate.of_batches(plan.batches, checkout, "local")
     assert before > measured_s + estimate.BATCH_S * len(plan.batches)
-    # a run that took long is learnt from; its captures are of 6 s, and it ended at once
-    trial = plan.trials[0]
-    close_run(trial=trial)
-    (overhead,) = estimate.overheads(checkout, "local").values()
-    assert estimate.of_trial(trial, {trial.point.engine: overhead}) == (
-        trial.point.warmup_s + trial.point.measure_s + overhead
+
+
+def test_the_time_of_a_run_is_the_mean_of_those_of_its_kind(checkout, close_run, at_sixteen):
+    records = [close_run(trial=at_sixteen) for _ in range(2)]
+    close_run("failed", "it died", trial=at_sixteen)
+    took = [(one.ended - one.started).total_seconds() for one in records]
+    recorded = estimate.recorded(checkout, "local")
+    assert recorded == {estimate._kind(at_sixteen): pytest.approx(sum(took) / 2)}
+    assert estimate.of_trial(at_sixteen, recorded) == pytest.approx(sum(took) / 2)
+    assert estimate.recorded(checkout, "another") == {}
+    # runs of another length, and of another workload, are of other kinds
+    for one in (
+        first(planned(checkout, profile="standard"), writes=True),
+        first(planned(checkout), writes=False),
+    ):
+        assert estimate.of_trial(one, recorded) == estimate.of_trial(one, {})
+
+
+def first(plan: Plan, writes: bool) -> Trial:
+    """The first trial of a plan whose workload writes, or only reads."""
+    return next(
+        one for one in plan.trials if one.point.workload.writes is writes and not one.intervention
     )
-    assert estimate.overheads(checkout, "another") == {}
+
+
+def test_the_time_of_a_run_that_goes_on_has_its_warmup_and_a_share_of_its_longest_time(checkout):
+    plan = planned(checkout, profile="standard")
+    write = first(plan, writes=True)
+    read = first(plan, writes=False)
+    measured_s = 30 + 0.25 * (240 - 30)  # of the profile `standard`
+    warmup_s = max(write.point.warmup_s, WRITEBACK_S) + CONNECTIONS_S
+    assert estimate.of_trial(write, {}) == warmup_s + measured_s + estimate.RUN_S
+    assert estimate.of_trial(read, {}) == read.point.warmup_s + measured_s + estimate.RUN_S
+
+
+@pytest.mark.parametrize(("profile", "runs"), [("quick", 1), ("standard", 1.2)])
+def test_runs_that_go_on_may_be_repeated(checkout, profile, runs):
+    trial = first(planned(checkout, profile=profile), writes=False)
+    batch = Batch(engine=trial.point.engine, trial=1, trials=(trial,))
+    expected = runs * estimate.of_trial(trial, {}) + estimate.BATCH_S + 60  # a new engine
+    assert estimate.of_batches([batch], checkout, "local") == pytest.approx(expected)
+
+
+def test_checks_have_no_warmup(checkout):
+    trials = planned(checkout, "cached_tables", "standard").trials
+    trial = next(one for one in trials if isinstance(one.intervention, OutcomeChecks))
+    assert estimate.of_trial(trial, {}) == trial.intervention.about_s + estimate.RUN_S

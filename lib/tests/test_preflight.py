@@ -7,14 +7,17 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from benchlab import study
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
-from benchlab.run import lock
+from benchlab.run import lock, planning, ready
+from benchlab.run.planning import Selection
 from benchlab.run.ready import take_down
 from benchlab.target import Deployment, Node, doctor, preflight
 from benchlab.target.host import Host, NoRoot, kill
-from conftest import ROOT, wait_for
+from conftest import ROOT, STUDY, edited_study, wait_for
+from rich.console import Console
 
 GIB = 1 << 30
 
@@ -31,7 +34,14 @@ ENVELOPE = Envelope(
 )
 NODE = Node(name="db1", roles=("db.primary", "load"))
 DEPLOYMENT = Deployment(name="local", nodes=(NODE,), enforce=True)
-ENOUGH = {"true": b"", "nproc": b"2\n", "sh": b"%d\n" % (10 * GIB), "memory_kib": 1_572_864}
+
+
+def disk(free: int, image: int = 0, snapshots: int = 0) -> bytes:
+    """What a host answers about its disk; in GiB."""
+    return b"%d\n%d\n%d\n" % (free * GIB, image * GIB, snapshots * GIB)
+
+
+ENOUGH = {"true": b"", "nproc": b"2\n", "sh": disk(10), "memory_kib": 1_572_864}
 
 
 def answer(monkeypatch, **said) -> None:
@@ -52,7 +62,7 @@ def test_a_host_with_just_enough_passes(monkeypatch):
 
 
 def test_what_benchlab_occupies_already_counts_as_there(monkeypatch):
-    answer(monkeypatch, sh=b"%d\n%d\n" % (3 * GIB, 7 * GIB))
+    answer(monkeypatch, sh=disk(3, image=7))
     preflight.check(DEPLOYMENT, ENVELOPE)
 
 
@@ -65,8 +75,13 @@ def test_what_benchlab_occupies_already_counts_as_there(monkeypatch):
             "db1: the profile needs 1.5 GiB of memory, 1.0 GiB are there",
         ),
         (
-            {"sh": b"%d\n%d\n" % (GIB, 4 * GIB)},
+            {"sh": disk(1, image=4)},
             "db1: the profile needs 10.0 GiB of disk, 5.0 GiB are there",
+        ),
+        (
+            {"sh": disk(1, image=4, snapshots=7)},
+            "db1: the profile needs 10.0 GiB of disk, 5.0 GiB are there; snapshots take 7.0 GiB, which"
+            " `benchlab teardown --wipe` frees",
         ),
     ],
 )
@@ -75,6 +90,80 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     with pytest.raises(TargetError) as error:
         preflight.check(DEPLOYMENT, ENVELOPE)
     assert str(error.value) == message
+
+
+LAB = Deployment(
+    name="lab",
+    nodes=(
+        Node(name="db1", roles=("db.primary",)),
+        Node(name="db2", roles=("db.standby",)),
+        Node(name="load1", roles=("load",)),
+    ),
+    enforce=True,
+    is_lab=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"nproc": b"3\n"}, "4 cores, there are 3"),
+        ({"memory_kib": 2 * GIB >> 10}, "2.5 GiB of memory, 2.0 GiB are there"),
+        ({"sh": disk(9, image=3)}, "16.0 GiB of disk, 15.0 GiB are there"),
+    ],
+)
+def test_the_hosts_of_a_lab_share_a_machine(monkeypatch, checkout, said, message):
+    """Both that PostgreSQL and its standby run on are in use at once."""
+    enough = {"nproc": b"4\n", "memory_kib": 5 * GIB >> 11, "sh": disk(10, image=3)}
+    answer(monkeypatch, **enough)
+    spec = study.load(checkout, "remote_wal").engines["postgres"]
+    assert preflight.at_once(LAB, [spec]) == 2
+    preflight.check(LAB, ENVELOPE, 2)
+    answer(monkeypatch, **enough | said)
+    with pytest.raises(TargetError, match=f"^this machine: the profile needs {message}$"):
+        preflight.check(LAB, ENVELOPE, 2)
+
+
+def test_an_engine_on_one_host_of_a_lab_has_the_machine_alone(checkout):
+    engines = study.load(checkout, STUDY).engines.values()
+    assert preflight.at_once(LAB, engines) == 1
+    assert preflight.at_once(DEPLOYMENT, engines) == 1
+
+
+def test_what_a_sweep_checks_is_the_largest_envelope_of_its_points(monkeypatch, checkout, tmp_path):
+    """A block may have more clients than the profile."""
+    with edited_study(checkout) as content:
+        block = {"engines": ["postgres"], "variants": ["default"], "workloads": ["oltp_insert"]}
+        content["matrix"].append(block | {"profiles": ["quick"], "concurrency": [1024]})
+    selection = Selection(STUDY)
+    spec = study.load(checkout, STUDY)
+    chosen = planning.planned(checkout, selection, spec).batches
+    checked = Mock(side_effect=TargetError("too small"))
+    monkeypatch.setattr(preflight, "check", checked)
+    monkeypatch.setattr(lock, "PATH", tmp_path / "lock")
+    monkeypatch.setattr(ready, "take_down", lambda on: None)
+    with (
+        pytest.raises(TargetError, match="too small"),
+        ready.ready(checkout, selection, spec, list(chosen), Console()),
+    ):
+        pass
+    _, envelope, envelopes = checked.call_args.args
+    needed = max(one.point.envelope.memory_limit_bytes for batch in chosen for one in batch.trials)
+    assert envelope.memory_limit_bytes == needed
+    assert envelope.connections_memory_bytes == 1024 * (2560 << 10)
+    assert envelopes == 1
+
+
+def test_the_size_of_snapshots_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(preflight, "HOME", str(tmp_path / "home"))
+    here = Node(name="here", roles=("db.primary", "load"))
+    assert preflight.Size.of(here).snapshots_bytes == 0
+    (tmp_path / "home/snapshots/postgres/key").mkdir(parents=True)
+    (tmp_path / "home/snapshots/postgres/key/table").write_bytes(bytes(1 << 20))
+    found = preflight.Size.of(here)
+    assert 1 << 20 <= found.snapshots_bytes < 2 << 20
+    assert found.free_bytes > 0
 
 
 def test_the_instance_type_itself_is_large_enough(monkeypatch):

@@ -50,7 +50,10 @@ class Roots:
 
 @dataclass(frozen=True)
 class EnvelopeConfig:
-    """The requested envelope. Sizes in bytes, rates per second; None is unlimited."""
+    """The requested envelope. Sizes in bytes, rates per second; None is unlimited.
+
+    first_cpu: index of the first CPU that its programs run on, among those that they may use.
+    """
 
     home: Path
     image: Path
@@ -63,6 +66,7 @@ class EnvelopeConfig:
     read_iops: int | None
     write_iops: int | None
     enforce: bool
+    first_cpu: int = 0
     cgroup: str = "benchlab"
 
     @property
@@ -197,6 +201,7 @@ _ENVELOPE_TYPES: dict[str, Any] = {
     "memory_bytes": _OPTIONAL_INT,
     **dict.fromkeys(DISK_LIMITS, _OPTIONAL_INT),
     "enforce": bool,
+    "first_cpu": int,
     "cgroup": str,
 }
 _ENGINE_TYPES: dict[str, Any] = {
@@ -228,6 +233,8 @@ def load_envelope(etc: Path) -> EnvelopeConfig:
             raise AgentError(
                 f"{path}: {name} must be above 0 (null: unlimited), not {values[name]}"
             )
+    if values.get("first_cpu", 0) < 0:
+        raise AgentError(f"{path}: first_cpu must not be below 0, as {values['first_cpu']} is")
     if "/" in values.get("cgroup", "") or values.get("cgroup", "x").startswith((".", "cgroup.")):
         raise AgentError(f"{path}: cgroup must be the name of one cgroup, not {values['cgroup']!r}")
     return EnvelopeConfig(**values)

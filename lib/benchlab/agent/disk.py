@@ -151,6 +151,17 @@ def delete_tree(folder: Path) -> bool:
     return there
 
 
+def delete_unfinished(folder: Path) -> bool:
+    """Delete what copy_tree() and delete_tree() have left in a folder if they were killed.
+
+    Returns whether there was anything.
+    """
+    left = [path for path in folder.glob(".*") if path.suffix in (".partial", ".deleted")]
+    for path in left:
+        shutil.rmtree(path)
+    return bool(left)
+
+
 def copy_tree(source: Path, target: Path) -> None:
     """Copy a folder, under a hidden name until the copy is complete and on disk."""
     partial = target.with_name(f".{target.name}.partial")

@@ -32,6 +32,7 @@ from .disk import (
     Mount,
     attach,
     delete_tree,
+    delete_unfinished,
     detach,
     loops,
     make_ext4,
@@ -65,6 +66,7 @@ class Envelope:
         for folder in (config.home, config.snapshots, config.mount):
             folder.mkdir(parents=True, exist_ok=True)
         changed = self.cgroups.create()
+        changed |= self._delete_unfinished_snapshots()
         if config.enforce:
             changed |= self._mount()
         elif self._our_mounts():
@@ -200,8 +202,7 @@ class Envelope:
         if self.config.enforce and self.config.cores is not None:
             # programs size their thread pools by the CPUs that they may run on, and do not see a
             # quota there
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, allowed[: max(1, math.ceil(self.config.cores))])
+            os.sched_setaffinity(0, self._cpus(sorted(os.sched_getaffinity(0))))
 
     def disk_device(self) -> str | None:
         """Return MAJ:MIN of the device that holds the data.
@@ -230,6 +231,12 @@ class Envelope:
             yield
         finally:
             self.cgroups.set_disk(device, in_force)
+
+    def _cpus(self, allowed: list[int]) -> set[int]:
+        """Return as many of the allowed CPUs as the envelope has cores, counted cyclically."""
+        first = self.config.first_cpu
+        wanted = range(first, first + math.ceil(self.config.cores))
+        return {allowed[index % len(allowed)] for index in wanted}
 
     # Steps up
 
@@ -274,6 +281,14 @@ class Envelope:
         self.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
         mount(loop.path, config.mount)
         return True
+
+    def _delete_unfinished_snapshots(self) -> bool:
+        """Delete what killed agents left of snapshots; return whether there was anything.
+
+        The caller has locked the host, so nobody is making a snapshot.
+        """
+        changed = [delete_unfinished(folder) for folder in self.config.snapshots.glob("*/")]
+        return any(changed)
 
     def _delete_other_image(self) -> None:
         """Delete another profile's image, of another size; the engines' data is in their snapshots."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -77,6 +78,8 @@ def observe(home: Path, source: BinaryIO, target: BinaryIO) -> None:
         for one in observers:
             one.process.send_signal(one.stop_signal)
         codes = [_ended(one.process) for one in observers]
+        if not _is_read(target):  # the run was aborted, and what follows may take minutes
+            return
         for one, code in zip(observers, codes, strict=True):
             _finish(one, code, folder, report)
         if report:
@@ -85,6 +88,13 @@ def observe(home: Path, source: BinaryIO, target: BinaryIO) -> None:
         _archive(folder, names, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_read(target: BinaryIO) -> bool:
+    """Return whether the other end of a pipe or socket is open."""
+    poll = select.poll()
+    poll.register(target, 0)  # it always reports POLLERR and POLLHUP
+    return not poll.poll(0)
 
 
 def _start(entry: dict[str, Any], folder: Path, report: dict[str, str]) -> _Observer | None:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -27,17 +28,20 @@ _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp, include/net/tcp_states.h
 
 
 def run(*argv: str | Path) -> str:
-    """Run a program to its end and return its stdout.
+    """Run a program to its end and return its stdout; it is killed if this thread ends before.
 
     Raises AgentError with its last line of stderr if it fails.
     """
     words = [str(word) for word in argv]
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        raise AgentError(f"{words[0]} is not installed on this host") from None
+    if not shutil.which(words[0]):
+        raise AgentError(f"{words[0]} is not installed on this host")
+    done = subprocess.run(
+        [*DIE_WITH_PARENT, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         raise AgentError(f"{' '.join(words)}: exit code {done.returncode}: {said}")

@@ -1,6 +1,6 @@
 """Plans: the trials of a study's profile, and their order."""
 
-from benchlab.plan.batch import Batch, label
+from benchlab.plan.batch import Batch, label, largest_envelope
 from benchlab.plan.envelope import connections_memory_bytes, fixed_memory_bytes
 from benchlab.plan.plan import Plan
 from benchlab.plan.planner import Planner, init_of, resolve_settings, selected, settings_of
@@ -26,6 +26,7 @@ __all__ = [
     "init_key",
     "init_of",
     "label",
+    "largest_envelope",
     "resolve_settings",
     "selected",
     "settings_of",

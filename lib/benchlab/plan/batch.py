@@ -1,9 +1,10 @@
 """Batches: the trials that one run notebook executes one after another."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from benchlab.plan.envelope import Envelope
 from benchlab.plan.point import Trial
 from benchlab.study import DEFAULT_ENVELOPE
 from benchlab.study.intervention import Intervention
@@ -64,3 +65,12 @@ class Batch(BaseModel):
     def without(self, done: Collection[str]) -> "Batch | None":
         """Return the batch without the trials whose keys are ``done``; ``None`` if none are left."""
         return self.only(lambda trial: trial.key not in done)
+
+
+def largest_envelope(batches: Iterable[Batch]) -> Envelope:
+    """Return the envelope with the highest memory limit among those of a plan's points.
+
+    An enforced one comes first: the others are of servers that somebody else runs.
+    """
+    envelopes = (trial.point.envelope for batch in batches for trial in batch.trials)
+    return max(envelopes, key=lambda it: (it.enforce, it.memory_limit_bytes))

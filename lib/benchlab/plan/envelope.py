@@ -95,14 +95,6 @@ def resolve(
     )
 
 
-def largest(
-    study: Study, profile: Profile, instance: Instance, enforce: bool, engines: Collection[str]
-) -> Envelope:
-    """Return the first of a study's envelopes for a profile's most clients; see :func:`resolve`."""
-    rule_name, clients = next(iter(study.envelopes)), max(profile.concurrency)
-    return resolve(study, profile, instance, rule_name, enforce, engines, clients)
-
-
 def fixed_memory_bytes(study: Study, profile: Profile, engine: str) -> int:
     """Return the bytes that an engine's processes take on every scale.
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from benchlab import study, target
 from benchlab.errors import TargetError
-from benchlab.plan import Batch, envelope
+from benchlab.plan import Batch, envelope, largest_envelope
 from benchlab.plan.envelope import Envelope
 from benchlab.repo import Repo
 from benchlab.run import planning
@@ -55,7 +55,8 @@ def ready(
             provision.install(*what, lambda name: status.update(f"installing: {name}"))
 
     with locked(), lab.made(on, install), _taken_down(on):
-        preflight.check(on, limits)
+        of_study = [spec.engines[name] for name in engines]
+        preflight.check(on, largest_envelope(batches), preflight.at_once(on, of_study))
         later = [
             engine
             for one in then
@@ -102,8 +103,10 @@ def take_down(on: Deployment) -> None:
 def _limits(
     repo: Repo, selection: Selection, spec: Study, on: Deployment, engines: Collection[str]
 ) -> Envelope:
+    """Return the limits to provision: those of the study's first envelope."""
     instance = target.instance_type(repo, spec.instance)
-    return envelope.largest(spec, spec.profile(selection.profile), instance, on.enforce, engines)
+    profile, rule_name = spec.profile(selection.profile), next(iter(spec.envelopes))
+    return envelope.resolve(spec, profile, instance, rule_name, on.enforce, engines)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A sweep: all trials of a study's profile on a target that are not done already."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -56,7 +56,7 @@ def run(
     console: Console,
     planned: Callable[[Repo, Selection, Study], Plan] = planning.planned,
     then: Sequence[Selection] = (),
-) -> Counter[Status]:
+) -> dict[str, Status]:
     """Run what is left of a plan, by default of a selection's; take everything down afterwards.
 
     A run that may go on until it is steady is repeated once if it was not steady, shared the CPU,
@@ -74,7 +74,7 @@ def run(
         then: selections that will be run afterwards.
 
     Returns:
-        Number of runs that ended ``ok``, ``failed`` and ``refused``; empty if nothing was left.
+        Key of each trial that was run → status of its last run; empty if nothing was left.
 
     Raises:
         BenchlabError: the target cannot run it; nothing was started.
@@ -101,17 +101,17 @@ def run(
             rest = left(repo, selection, chosen, damaged)
         plan = plan.save(repo)
 
-        def sweep(batches: list[Batch]) -> Counter[Status]:
-            overheads = estimate.overheads(repo, selection.target)
+        def sweep(batches: list[Batch]) -> dict[str, Status]:
+            recorded = estimate.recorded(repo, selection.target)
             trials = [trial for batch in batches for trial in batch.trials]
-            seconds = [estimate.of_trial(trial, overheads) for trial in trials]
+            seconds = [estimate.of_trial(trial, recorded) for trial in trials]
             with SweepProgress(console, seconds) as bar:
                 return Sweep(repo, plan, spec, found, bar, damaged).run(batches)
 
-        tally: Counter[Status] = Counter()
+        ended: dict[str, Status] = {}
         for is_open in (False, True):
             if part := [batch for batch in rest if batch.is_open is is_open]:
-                tally += sweep(part)
+                ended |= sweep(part)
             # other engines may have another study's variants; the next sweep repeats their runs
             part = [one for one in chosen if one.is_open is is_open and one.engine in engines]
             if again := to_repeat(repo, selection.target, part, plan):
@@ -120,13 +120,13 @@ def run(
                     f"{runs} runs were not steady, shared the CPU, or ran while the host had"
                     " another speed: they are repeated once"
                 )
-                tally += sweep(again)
-        return tally or _nothing_left(selection, console)
+                ended |= sweep(again)
+        return ended or _nothing_left(selection, console)
 
 
-def _nothing_left(selection: Selection, console: Console) -> Counter[Status]:
+def _nothing_left(selection: Selection, console: Console) -> dict[str, Status]:
     console.print(f"{selection.study} {selection.profile}: all runs are there, none repeated")
-    return Counter()
+    return {}
 
 
 def execute_notebook(repo: Repo, plan: Plan, batch: Batch, bar: SweepProgress) -> None:
@@ -167,9 +167,9 @@ class Sweep:
     reported: set[str] = field(default_factory=set)
     """Reasons why trials did not run that have been reported already."""
 
-    def run(self, batches: list[Batch]) -> Counter[Status]:
-        """Run the batches in their order, with an ingest after each; return the runs by status."""
-        tally: Counter[Status] = Counter()
+    def run(self, batches: list[Batch]) -> dict[str, Status]:
+        """Run the batches in their order, with an ingest after each; return key → status."""
+        statuses: dict[str, Status] = {}
         for batch in batches:
             self.bar.step(batch.name)
             earlier = {folder.name for folder in folders.finished(self.repo.raw)}
@@ -178,9 +178,9 @@ class Sweep:
                 self._ingest()
             ended = self._statuses(without=earlier | self.damaged.keys())
             # a run that cannot be ingested does not count either; the next sweep repeats it
-            tally.update(ended.get(trial.key, "failed") for trial in batch.trials)
+            statuses |= {trial.key: ended.get(trial.key, "failed") for trial in batch.trials}
         self._ingest()
-        return tally
+        return statuses
 
     def _ingest(self) -> None:
         """Add finished runs to the store, and report those that cannot be added."""

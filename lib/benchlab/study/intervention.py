@@ -100,7 +100,7 @@ class OutcomeChecks(StrictModel):
     checks: Annotated[tuple[str, ...], Field(min_length=1)]
     """Names of checks of the kind of dataset (:meth:`benchlab.workloads.base.Tables.outcomes`)."""
     about_s: Annotated[int, Field(gt=0)]
-    """Seconds that the checks are expected to take; used for planning only."""
+    """Seconds that the checks are expected to take, for planning; part of the trial's key."""
 
     @property
     def measure_s(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from benchlab import study, target
 from benchlab.drivers import drivers
 from benchlab.errors import BenchlabError, TargetError
-from benchlab.plan import envelope
+from benchlab.plan import Planner, largest_envelope
 from benchlab.plan.envelope import GIB
 from benchlab.repo import Repo
 from benchlab.target import Deployment, Node, preflight
@@ -103,13 +103,16 @@ def _profiles(repo: Repo, on: Deployment, sizes: list[Size], name: str) -> list[
     if not spec.is_rerun:
         return [Finding(name, False, "not rerun yet: its file has claims only")]
     instance = target.instance_type(repo, spec.instance)
+    versions = dict.fromkeys(spec.engines, "unknown")
+    envelopes = preflight.at_once(on, spec.engines.values())
     findings = []
-    for profile_name, profile in spec.profiles.items():
-        limits = envelope.largest(spec, profile, instance, on.enforce, spec.engines)
+    for profile_name in spec.profiles:
+        plan = Planner(spec, profile_name, instance, versions, on.enforce).plan(on.name)
+        limits = largest_envelope(plan.batches)
         size = f"{limits.cores:g} cores, {limits.memory_limit_bytes / GIB:g} GiB of memory"
         try:
             for one in sizes:
-                one.check(limits)
+                one.check(limits, envelopes)
             findings.append(Finding(f"{name}, profile {profile_name}", True, size))
         except BenchlabError as error:
             findings.append(Finding(f"{name}, profile {profile_name}", False, str(error)))

@@ -1,11 +1,13 @@
 """Checks of a target before anything is started on it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import GIB, Envelope
+from benchlab.study import EngineSpec
 from benchlab.target import Deployment, lab
 from benchlab.target.host import Host
 
@@ -28,6 +30,9 @@ _DISK_MARGIN_BYTES = 4 * GIB
 
 #: Memory that the rest of the system needs besides the envelope.
 _MEMORY_MARGIN_BYTES = GIB // 2
+
+#: Name of the machine that the hosts of a lab share.
+_OF_LAB = "this machine"
 
 #: Share of an instance type's memory that its kernel reports at least; the rest is reserved at boot.
 _REPORTED = 0.9
@@ -66,7 +71,7 @@ def system(deployment: Deployment) -> None:
         TargetError: one is not.
     """
     # the hosts of a lab have this machine's files
-    nodes = (Host(name="this machine"),) if deployment.is_lab else deployment.nodes
+    nodes = (Host(name=_OF_LAB),) if deployment.is_lab else deployment.nodes
     for node in nodes:
         if lack := lacks(node):
             raise TargetError(f"{node.name}: {lack}")
@@ -84,60 +89,93 @@ def lacks(node: Host) -> str | None:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a host is; ``disk_bytes`` are those that benchlab's files may take."""
+    """How large a host is, and what of its disk benchlab's files take already."""
 
     host: str
     cores: int
     memory_bytes: int
-    disk_bytes: int
+    free_bytes: int
+    image_bytes: int
+    snapshots_bytes: int
 
     @classmethod
     def of(cls, node: Host) -> Self:
         """Measure a host."""
         memory = _memory_bytes(node.read("/proc/meminfo").decode())
-        return cls(node.name, int(node.run("nproc")), memory, _disk_bytes(node))
+        return cls(node.name, int(node.run("nproc")), memory, *_disk_bytes(node))
 
-    def check(self, envelope: Envelope) -> None:
+    def check(self, envelope: Envelope, envelopes: int = 1) -> None:
         """Check cores, memory and, for the image of a data file system, disk.
 
         An envelope that enforces nothing is the host itself, whose disk has the data without an image.
+
+        Args:
+            envelope: limits of the engine.
+            envelopes: how many such envelopes are in use at once; see :func:`at_once`.
 
         Raises:
             TargetError: something is too small; the message says how much there is and how much is
                 needed.
         """
-        if self.cores < envelope.cores:
+        cores = envelopes * envelope.cores
+        if self.cores < cores:
             raise TargetError(
-                f"{self.host}: the profile needs {envelope.cores:g} cores, there are {self.cores}"
+                f"{self.host}: the profile needs {cores:g} cores, there are {self.cores}"
             )
         if not envelope.enforce:
-            self._enough("memory", self.memory_bytes, int(_REPORTED * envelope.memory_bytes))
+            memory = int(_REPORTED * envelopes * envelope.memory_bytes)
+            self._enough("memory", self.memory_bytes, memory)
             return
-        memory = envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES
+        memory = envelopes * envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES
         self._enough("memory", self.memory_bytes, memory)
-        self._enough("disk", self.disk_bytes, envelope.disk_bytes + _DISK_MARGIN_BYTES)
+        disk = envelopes * envelope.disk_bytes + _DISK_MARGIN_BYTES
+        self._enough("disk", self.free_bytes + self.image_bytes, disk, self._of_snapshots)
 
-    def _enough(self, what: str, there: int, needed: int) -> None:
+    @property
+    def _of_snapshots(self) -> str:
+        """What a message says of the disk that snapshots take; empty if there are none."""
+        if not self.snapshots_bytes:
+            return ""
+        gib = self.snapshots_bytes / GIB
+        return f"; snapshots take {gib:.1f} GiB, which `benchlab teardown --wipe` frees"
+
+    def _enough(self, what: str, there: int, needed: int, more: str = "") -> None:
         if there < needed:
             raise TargetError(
                 f"{self.host}: the profile needs {needed / GIB:.1f} GiB of {what},"
-                f" {there / GIB:.1f} GiB are there"
+                f" {there / GIB:.1f} GiB are there{more}"
             )
 
 
 def sizes(deployment: Deployment) -> list[Size]:
-    """Measure the nodes of the database."""
-    return [Size.of(node) for node in deployment.databases]
+    """Measure the nodes of the database; those of a lab are one machine."""
+    found = [Size.of(node) for node in deployment.databases]
+    if not deployment.is_lab:
+        return found
+    images = sum(one.image_bytes for one in found)
+    snapshots = sum(one.snapshots_bytes for one in found)
+    changes = {"host": _OF_LAB, "image_bytes": images, "snapshots_bytes": snapshots}
+    return [replace(one, **changes) for one in found[:1]]
 
 
-def check(deployment: Deployment, envelope: Envelope) -> None:
-    """Check the nodes of the database for disk, memory and cores.
+def at_once(deployment: Deployment, engines: Iterable[EngineSpec]) -> int:
+    """Return how many envelopes of one machine are in use while one of the engines runs.
+
+    In a lab these are the envelopes of all its nodes that the engine runs on, otherwise it is one.
+    """
+    if not deployment.is_lab:
+        return 1
+    return max([1, *(len(deployment.having(*engine.runs_on)) for engine in engines)])
+
+
+def check(deployment: Deployment, envelope: Envelope, envelopes: int = 1) -> None:
+    """Check the nodes of the database for disk, memory and cores; see :meth:`Size.check`.
 
     Raises:
         TargetError: see :meth:`Size.check`.
     """
     for size in sizes(deployment):
-        size.check(envelope)
+        size.check(envelope, envelopes)
 
 
 def _memory_bytes(meminfo: str) -> int:
@@ -145,13 +183,14 @@ def _memory_bytes(meminfo: str) -> int:
     return int(fields["MemTotal"].split()[0]) * 1024
 
 
-def _disk_bytes(node: Host) -> int:
-    """Return the free bytes of the disk with benchlab's files, plus those of the node's image."""
+def _disk_bytes(node: Host) -> Iterable[int]:
+    """Return the bytes of the disk that are free, of the node's image, and of its snapshots."""
     of_image = r's/.*"image": *"\([^"]*\)".*/\1/p'
     script = (
         f"d={HOME}; while [ ! -d $d ]; do d=$(dirname $d); done;"
         f" df -B1 --output=avail $d | tail -1;"
         f" image=$(sed -n '{of_image}' /etc/benchlab/envelope.json 2>/dev/null);"
-        f' du -B1 "${{image:-{HOME}/disk.img}}" 2>/dev/null | cut -f1'
+        f' for path in "${{image:-{HOME}/disk.img}}" {HOME}/snapshots; do'
+        ' bytes=$(du -sB1 "$path" 2>/dev/null | cut -f1); echo "${bytes:-0}"; done'
     )
-    return sum(int(word) for word in node.run("sh", "-c", script).split())
+    return map(int, node.run("sh", "-c", script).split())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import ansible_runner
 
-from benchlab import plan
+from benchlab import drivers, plan
 from benchlab.engines import Engine, engine_class
 from benchlab.errors import ProvisionError, TargetError, UnknownName
 from benchlab.plan.envelope import Envelope
@@ -135,12 +135,14 @@ def variables(
     later: Sequence[dict] = (),
 ) -> dict:
     """Return the variables of the playbook ``provision``; see ``ansible/README.md``."""
+    of_study = sorted({one.driver for one in study.workloads.values()})
     return {
         "benchlab_agent_source": str(Path(__file__).parents[1] / "agent"),
         "benchlab_engines": engine_variables(study, profile_name, envelope, engines),
         "benchlab_later": list(later),
         "benchlab_log_latency": study.log_latency,
-        "benchlab_drivers": sorted({one.driver for one in study.workloads.values()}),
+        "benchlab_drivers": of_study,
+        "benchlab_with_application": [name for name in of_study if drivers.driver(name).serves],
         "envelope_cores": envelope.cores,
         "envelope_memory_bytes": envelope.memory_bytes,
         "envelope_read_bytes_per_s": envelope.read_bytes_per_s,

@@ -152,14 +152,10 @@ class Session:
         """Stop the engine and wait until it is down; return whether no node had to kill it."""
         return not any(said["killed"] for said in self._stop().values())
 
-    def status(self, node: str | None = None) -> dict:
-        """Return whether the engine runs on a node, with which variant and processes.
-
-        Args:
-            node: name of the node; by default the one that clients connect to.
-        """
+    def status(self, node: str) -> dict:
+        """Return whether the engine runs on the node of a name, with which variant and processes."""
         named = {one.name: one for one in self.nodes}
-        return self._verb(named[node] if node else self.primary, "status")
+        return self._verb(named[node], "status")
 
     def settle(self) -> None:
         """Bring a freshly loaded dataset into the state in which snapshots keep it."""
