@@ -1,14 +1,19 @@
 """Roles and playbooks: what they say of themselves, and the programs that they bring."""
 
 import grp
+import hashlib
 import importlib.util
 import json
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -40,16 +45,18 @@ def script(path: Path):
 
 @by_role
 def test_public_variables_are_described(role):
-    defaults = load(role / "defaults/main.yml")
+    file = role / "defaults/main.yml"
+    defaults = load(file) if file.exists() else {}
     options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
-    assert set(options) == set(defaults)
+    assert {name for name, one in options.items() if not one.get("required")} == set(defaults)
     for name, option in options.items():
         assert name.startswith(f"{role.name}_")
         assert option["type"]
         assert option["description"]
-        literal = not (isinstance(defaults[name], str) and "{{" in defaults[name])
-        if literal and defaults[name] is not None:
-            assert option["default"] == defaults[name], name
+        default = defaults.get(name)
+        literal = not (isinstance(default, str) and "{{" in default)
+        if literal and default is not None:
+            assert option["default"] == default, name
 
 
 @by_role
@@ -69,6 +76,12 @@ def test_no_outgoing_connection_is_given_an_engines_port():
     assert len(ports) == 5
     assert len({*ports}) == len(ports)
     assert max(ports) + 10 < 32768  # TiDB's other programs take the next ones
+
+
+def test_the_list_of_engines_is_whole():
+    """teardown_wipe deletes what these roles unpacked."""
+    configured = [role.name for role in ROLES if (role / "tasks/reconfigure.yml").exists()]
+    assert load(ANSIBLE / "playbooks/group_vars/all.yml")["benchlab_roles"] == configured
 
 
 def test_all_yaml_is_loadable():
@@ -108,6 +121,30 @@ def test_ansible_lint_passes_on_its_production_profile(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "changes", "first"),
+    [
+        ("db1", {}, 0),
+        ("db2", {}, 1),
+        ("db3", {"envelope_cores": 1.5}, 4),
+        ("db2", {"envelope_cores": None}, 0),
+        ("load1", {}, 0),
+        ("db2", {"benchlab_lab": False}, 0),
+    ],
+)
+def test_the_database_hosts_of_a_lab_take_turns_on_its_cpus(host, changes, first):
+    variables = {
+        "inventory_hostname": host,
+        "groups": {"db": ["db1", "db2", "db3"]},
+        "benchlab_lab": True,
+        "envelope_cores": 1,
+        **changes,
+    }
+    default = load(ANSIBLE / "roles/envelope/defaults/main.yml")["envelope_first_cpu"]
+    templar = Templar(DataLoader(), variables=variables)
+    assert int(templar.template(trust_as_template(default))) == first
 
 
 # Facts of the host
@@ -309,7 +346,111 @@ def test_a_password_is_kept_once_and_passes_everywhere(tmp_path):
     assert len(file.read_text()) == 33
 
 
-# TiDB's configuration files, without a server
+@pytest.mark.parametrize("tasks", ["agent", "secret"])
+def test_a_dry_run_goes_on_where_no_program_was_run(tmp_path, tasks):
+    variables = {"host_agent_argv": ["envelope", "up"], "host_secret_name": "postgres"}
+    role = {"name": "host", "tasks_from": f"{tasks}.yml"}
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.include_role": role, "vars": variables}],
+    }
+    (tmp_path / "dry.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [
+            *("ansible-playbook", "--check", "--connection", "local", "--inventory", "here,"),
+            tmp_path / "dry.yml",
+        ],
+        cwd=ANSIBLE,
+        env={**environment(), "ANSIBLE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+# What is fetched
+
+
+FETCH = {
+    "mysql": ANSIBLE / "roles/mysql/files/fetch_tarball.sh",
+    "tidb": ANSIBLE / "roles/tidb/files/fetch.sh",
+}
+
+
+def fetched(engine: str, to: Path, tarball: Path | str, sha256: str = "") -> tuple[int, str]:
+    """Fetch an engine; returns the exit code, and what was said of the reason."""
+    argv = ["sh", FETCH[engine], to, tarball, sha256]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_mysql_is_unpacked_from_the_vendors_tarball_if_it_is_that_one(tmp_path):
+    server = tmp_path / "mysql-8.0.26-linux/bin/mysqld"
+    server.parent.mkdir(parents=True)
+    server.write_text('#!/bin/sh\necho "Ver 8.0.26 $@"\n')
+    server.chmod(0o755)
+    tarball, to = tmp_path / "mysql.tar.xz", tmp_path / "server"
+    with tarfile.open(tarball, "w:xz") as archive:
+        archive.add(server.parents[1], "mysql-8.0.26-linux")
+    code, said = fetched("mysql", to, tarball, "0" * 64)
+    assert code
+    assert "has another checksum than SHA-256 0000" in said
+    assert not list(tmp_path.glob("server*"))
+    assert fetched("mysql", to, tarball, hashlib.sha256(tarball.read_bytes()).hexdigest())[0] == 0
+    assert tarball.exists()
+    done = subprocess.run(
+        [to / "run-mysqld", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Ver 8.0.26 --version --basedir=")
+
+
+class Downgrade(BaseHTTPRequestHandler):
+    """Sends whoever asks to another page, without encryption."""
+
+    def do_GET(self):
+        self.send_response(302)
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/other")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
+@pytest.mark.parametrize("engine", FETCH)
+def test_a_download_is_not_led_away_from_https(tmp_path, engine):
+    with HTTPServer(("127.0.0.1", 0), Downgrade) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/all"
+        code, said = fetched(engine, tmp_path / "to", url, "0" * 64)
+        server.shutdown()
+    assert code
+    assert "Protocol" in said
+    assert "http" in said
+
+
+# Configuration files, without a server
+
+
+@pytest.mark.parametrize("role", ["mariadb", "mysql"])
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [(False, "skip_log_bin"), ("off", "skip_log_bin"), ("other", "log_bin = other")],
+)
+def test_a_log_that_is_not_wanted_is_no_file_named_off(role, value, line):
+    variables = {f"{role}_{name}": "x" for name in ("data_dir", "listen_address", "port")} | {
+        f"__{role}_name": role,
+        "name": "default",
+    }
+    variables["variant"] = {"settings": {"log_bin": value, "local_infile": True}}
+    template = trust_as_template((ANSIBLE / f"roles/{role}/templates/my.cnf.j2").read_text())
+    written = Templar(DataLoader(), variables=variables).template(template).split("\n")
+    assert [one for one in written if "log_bin" in one or "infile" in one] == [
+        line,
+        "local_infile = on",
+    ]
 
 
 def configured(component: str, settings: dict, version: str = "7.1.1", nofile: int = 1 << 20):

@@ -8,6 +8,11 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
 from benchlab import target
 from benchlab.errors import EngineError, TargetError
 from benchlab.observers import sample
@@ -17,7 +22,7 @@ from benchlab.target import Deployment, Node, provision
 from benchlab.target.host import Host
 from benchlab.target.provisioned import provisioned
 from benchlab.target.session import Session
-from conftest import ALONE, CAPTURES
+from conftest import ALONE, ANSIBLE, CAPTURES
 from ruamel.yaml import YAML
 
 EXAMPLE = "ssh-example"
@@ -321,9 +326,56 @@ def test_every_inventory_is_a_deployment(checkout):
         assert on.load, name
         hosts = YAML(typ="safe").load(checkout.inventories / name / "hosts.yml")
         assert set(hosts) <= {"db", "app", "load"}, name
-        if len(on.nodes) > 1:  # on loopback no other node would reach it
-            of_databases = checkout.inventories / name / "group_vars/db.yml"
-            assert "postgres_listen_address" in YAML(typ="safe").load(of_databases), name
+
+
+def on_node(checkout, name: str, node: Node, role: str, variable: str, **given: object) -> object:
+    """Return what a variable of a role is on a node in a playbook."""
+    loader = DataLoader()
+    loader.set_basedir(str(ANSIBLE / "playbooks"))
+    inventory = InventoryManager(loader=loader, sources=[str(checkout.inventories / name)])
+    manager = VariableManager(loader=loader, inventory=inventory)
+    manager.safe_basedir = True  # group_vars beside the playbook count
+    HostVars(inventory, manager, loader)
+    defaults, own = (
+        loader.load_from_file(f"{ANSIBLE}/roles/{role}/{kind}/main.yml", trusted_as_template=True)
+        for kind in ("defaults", "vars")
+    )
+    of_inventory = manager.get_vars(host=inventory.get_host(node.name))
+    templar = Templar(loader, variables=defaults | of_inventory | own | given)
+    return templar.template(trust_as_template(f"{{{{ {variable} }}}}"))
+
+
+#: Roles of the engines that can listen on one address.
+LISTENING = ("mariadb", "mysql", "postgres", "tidb")
+
+
+@pytest.mark.parametrize("role", LISTENING)
+def test_an_engine_listens_where_the_other_nodes_find_it(checkout, role):
+    for name in target.names(checkout):
+        on = target.load(checkout, name)
+        for node in on.databases:
+            found = on_node(checkout, name, node, role, f"{role}_listen_address")
+            assert found == (node.peer_address if len(on.nodes) > 1 else "127.0.0.1"), name
+
+
+def test_postgres_accepts_the_other_nodes_only(checkout):
+    for name in ("local", "lab-standby", EXAMPLE):
+        on = target.load(checkout, name)
+        accepted = on_node(checkout, name, on.databases[0], "postgres", "postgres_client_cidrs")
+        nodes = {f"{node.peer_address}/32" for node in on.nodes} if len(on.nodes) > 1 else set()
+        assert set(accepted) == nodes
+
+
+def test_an_inventory_may_name_another_address(checkout):
+    """TiDB's nodes find each other where each of them listens."""
+    name = "lab-standby"
+    host = checkout.inventories / name / "host_vars/db2.yml"
+    host.parent.mkdir()  # before Ansible looks for it and keeps that it found none
+    host.write_text("tidb_listen_address: 10.0.0.9\n")
+    primary = target.load(checkout, name).databases[0]
+    engines = [{"engine": "tidb", "nodes": ["db.primary", "db.standby"]}]
+    found = on_node(checkout, name, primary, "tidb", "__tidb_addresses", benchlab_engines=engines)
+    assert found == [primary.address, "10.0.0.9"]
 
 
 def _failed(host: str, task: str, **result: object) -> dict:

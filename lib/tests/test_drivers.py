@@ -30,6 +30,8 @@ from benchlab.drivers.base import (
     Stage,
 )
 from benchlab.drivers.tpcc import output
+from benchlab.drivers.tpcc.records import RECORDS
+from benchlab.drivers.tpcc.was import NOT_DONE
 from benchlab.engines import ENGINES, Endpoint, Engine
 from benchlab.errors import ParseError, UnknownName
 from benchlab.store import ingest, open_store
@@ -58,14 +60,16 @@ class DriverContract(ABC):
         name: of the driver.
         datasets: that it runs on.
         whole: recordings of runs that ended well → what ran.
-        broken: recordings of runs that did not → exit code, and what must be reported.
-        began: recordings with the line at which the clients begin.
+        broken: recordings of runs that did not → exit code, and what must be reported. One is
+            ``refused``, of a server that does not listen.
+        too_short: recordings of ``whole`` that end before the program prints a second.
     """
 
     name: ClassVar[str]
     datasets: ClassVar[tuple[kinds.DatasetModel, ...]]
     whole: ClassVar[Mapping[str, Workload]]
     broken: ClassVar[Mapping[str, tuple[int, str]]]
+    too_short: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def leave(self, recording: str, workload: Workload, folder: Path) -> None:
@@ -157,6 +161,9 @@ class DriverContract(ABC):
                         option = word[2:].partition("=")[0]
                         assert options.refusal_of_option(option), option
 
+    def test_it_says_whether_it_takes_a_rate(self):
+        assert kinds.driver_options(self.name).TAKES_RATE in (True, False)
+
     def test_a_workloads_options_reach_it(self):
         for dataset in self.datasets:
             plain = self.job(dataset, self.driver.protocols[0])
@@ -196,8 +203,6 @@ class DriverContract(ABC):
                 assert begun
         refused = self.recorded("refused").splitlines(keepends=True)
         assert not any(self.driver.begun(line, now=1.0) for line in refused)
-
-    too_short: ClassVar[tuple[str, ...]] = ()
 
     def test_throughput_is_known_of_each_second_as_it_is_printed(self, tmp_path):
         for recording, workload in self.whole.items():
@@ -726,6 +731,46 @@ class TestTpcc(DriverContract):
         assert after.pop("delivery") - before.pop("delivery") == queued > 0
         assert after == before
 
+    def test_deliveries_that_were_acknowledged_and_not_done_are_errors(self, tmp_path):
+        workload = self.whole["paced"]
+        self.leave("paced", workload, tmp_path)
+        before = self.driver.measured(tmp_path, workload)
+        path = tmp_path / "deliveries.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text("".join(f"{json.dumps(line | {'error': 'a bug'})}\n" for line in lines))
+        after = self.driver.measured(tmp_path, workload)
+        inside = output.measured_part([self.recorded("paced").decode()]).has("queued_us")
+        queued = len(output.deliveries(path.read_bytes()).filter(inside))
+        counts = after.operations.filter(operation="delivery").select("transactions", "errors")
+        done = before.operations.filter(operation="delivery")["transactions"].item()
+        assert counts.row(0) == (done - min(queued, done), min(queued, done))
+        assert after.totals.errors == counts["errors"].item() > 0
+        assert after.totals.transactions == before.totals.transactions - after.totals.errors
+        others = pl.col("operation") != "delivery"
+        assert after.operations.filter(others).equals(before.operations.filter(others))
+
+    def test_more_deliveries_not_done_than_the_workload_tolerates_are_a_failure(self):
+        server, said = Process("was", [], serves=True), f"2026-11-30 11:00:00,000 {NOT_DONE}"
+        workload = self.workload()  # tolerates a tenth
+        few, many = (
+            subprocess.CompletedProcess([], 0, b"", f"{said}{count} of 40 transactions\n".encode())
+            for count in (4, 5)
+        )
+        assert self.driver.failure(server, few, workload) is None
+        assert self.driver.failure(server, many, workload) == (
+            "the application server did not do 5 deliveries that it had acknowledged, of 40"
+            " transactions: more than the 10.0% that the workload tolerates; the reasons are in"
+            " deliveries.jsonl"
+        )
+
+    def test_records_that_lack_a_column_of_later_ones_have_nulls_there(self, tmp_path):
+        self.leave("paced", self.whole["paced"], tmp_path)
+        (older,) = tmp_path.glob("*.parquet")
+        assert "menu_late_us" not in pl.read_parquet_schema(older)
+        found = output.records([older]).collect()
+        assert dict(found.schema) == RECORDS
+        assert found["menu_late_us"].null_count() == len(found)
+
     def retries(self, folder: Path) -> dict[str, int]:
         operations = self.driver.measured(folder, self.whole["paced"]).operations
         return dict(operations.select("operation", "retries").iter_rows())
@@ -748,7 +793,8 @@ def test_every_driver_keeps_the_contract():
 
 
 def test_an_unknown_driver_is_answered_with_the_choices():
-    with pytest.raises(UnknownName, match=r"unknown driver 'nosuch'.*: pgbench, sysbench, tpcc"):
+    choices = ", ".join(kinds.driver_names())
+    with pytest.raises(UnknownName, match=rf"unknown driver 'nosuch'.*: {choices}"):
         drivers.driver("nosuch")
 
 

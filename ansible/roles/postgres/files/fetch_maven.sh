@@ -8,7 +8,7 @@ mkdir -p "$draft/fetched"
 trap 'rm -rf "$draft"' EXIT
 cd "$draft/fetched"
 # Maven's own files are not left in the user's home; the first of its many errors names the cause
-mvn --quiet --batch-mode -Dstyle.color=never -Dmaven.repo.local="$draft/fetched/repository" \
+mvn --quiet --batch-mode --strict-checksums -Dstyle.color=never -Dmaven.repo.local="$draft/fetched/repository" \
     org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
     -Dartifact="$artifact:jar" -DoutputDirectory="$draft/fetched" >maven.log 2>&1 ||
     { grep -m 1 -o '\[ERROR\] ..*' maven.log || cat maven.log; exit 1; } >&2

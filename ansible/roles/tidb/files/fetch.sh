@@ -10,8 +10,8 @@ trap 'rm -rf "$draft"' EXIT
 case $tarball in
     /*) ;;
     *)
-        # a transfer that stands for a minute has failed
-        curl --fail --silent --show-error --location --connect-timeout 30 \
+        # a transfer that stands for a minute has failed; redirects lead to https only
+        curl --fail --silent --show-error --location --proto-redir =https --connect-timeout 30 \
             --speed-limit 1024 --speed-time 60 --output "$draft/components/all" "$tarball"
         tarball=$draft/components/all
         ;;

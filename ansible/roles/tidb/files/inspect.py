@@ -1,6 +1,6 @@
 """Print, as one JSON object, what there is of TiDB on this host.
 
-inspect.py TIDB_SERVER DATA_DIR ETC_DIR PRISTINE
+inspect.py TIDB_SERVER ETC_DIR PRISTINE
 """
 
 import json
@@ -29,12 +29,11 @@ def pristine_of(etc, pristine):
     return made_by.read_text().strip() if there else None
 
 
-def main(server, data_dir, etc, pristine):
+def main(server, etc, pristine):
     """Print it."""
     found = {
         "version": server_version(server),
         "client": shutil.which("mariadb") or shutil.which("mysql"),
-        "data": Path(data_dir).is_dir(),
         "pristine_of": pristine_of(Path(etc), Path(pristine)),
         "nofile_hard": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     }
