@@ -159,14 +159,18 @@ def test_only_the_engines_own_threads_count():
 def test_top_functions_are_those_that_decided_most():
     stacks = frame(
         [
-            ("postgres", f"{_BEGIN};raw_parser;base_yyparse", 5),
-            ("postgres", f"{_BEGIN};raw_parser", 3),
+            ("postgres", f"{_BEGIN};raw_parser;base_yyparse", 8),
+            ("postgres", f"{_BEGIN};raw_parser", 5),
+            ("postgres", f"{_BEGIN};standard_planner", 1),
+            ("postgres", f"{_BEGIN};parse_analyze", 4),
             ("postgres", f"{_BEGIN};XLogInsert", 2),
         ]
     )
-    assert flame.top_functions(stacks, "postgres", per_family=1).rows() == [
-        (flame.PARSE_PLAN, "base_yyparse", 0.5),
-        (flame.LOG, "XLogInsert", 0.2),
+    assert flame.top_functions(stacks, "postgres").rows() == [
+        (flame.PARSE_PLAN, "base_yyparse", 0.4),
+        (flame.PARSE_PLAN, "raw_parser", 0.25),
+        (flame.PARSE_PLAN, "parse_analyze", 0.2),
+        (flame.LOG, "XLogInsert", 0.1),
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from benchlab import stats, study, target
 from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import NoRuns, UnknownName
-from benchlab.plan import selected
+from benchlab.plan import Trial, selected
 from benchlab.raw import folders
 from benchlab.report import (
     charts,
@@ -21,6 +21,8 @@ from benchlab.report import (
     published_beside,
     settings,
     similitude,
+    theme,
+    waits,
 )
 from benchlab.store import ingest, open_store, results
 from benchlab.store.results import Rerun
@@ -83,6 +85,37 @@ def test_an_interval_far_above_all_points_is_cut_and_marked(measured, checkout, 
     assert [one["encoding"]["y"]["datum"] for one in marks] == ([] if top is None else [top])
     domain = lines["layer"][0]["encoding"]["y"]["scale"].get("domain")
     assert domain == (None if top is None else [0, top])
+
+
+def test_the_main_envelope_is_solid_in_the_colour_of_the_engine(measured, checkout):
+    main = points.points(rerun(measured({DEFAULT: {1: [50.0]}})))
+    both = pl.concat([main.with_columns(envelope=pl.lit("as_sold")), main])
+    drawn = charts.envelopes(study.load(checkout, STUDY), both).to_dict()
+    line = drawn["vconcat"][0]["layer"][0]["encoding"]
+    assert line["strokeDash"]["scale"]["domain"] == ["main", "as_sold"]
+    assert line["strokeDash"]["scale"]["range"][0] == theme.DASHES["default"]
+    assert line["color"]["scale"]["range"] == [theme.style("postgres").color]
+
+
+def test_a_run_that_did_not_pass_is_shown_only_where_none_did(measured):
+    def passed(trial: Trial) -> bool:
+        return trial.point.concurrency == 4 and trial.number != 2
+
+    store = measured({DEFAULT: {1: [50.0, 51.0], 4: [100.0, 110.0, 120.0]}}, passed=passed)
+    store.connection.execute(
+        "INSERT INTO engine_wait BY NAME SELECT run_id, measure_end AS t, 'log' AS wait_class,"
+        " trial::VARCHAR AS wait, 1 AS sessions FROM run"
+    )
+    found = rerun(store)
+    bound = evidence.evidence(found, "postgres", "oltp_write_only")
+    assert bound.select("concurrency", "trial", "gate passed").rows() == [
+        (1, 1, "no"),
+        (1, 2, "no"),
+        (4, 1, "yes"),
+        (4, 3, "yes"),
+    ]
+    of_point = waits.table(found).select("concurrency", "wait", "share", "gate passed")
+    assert of_point.rows() == [(4, "1", 0.5, "yes"), (4, "3", 0.5, "yes")]
 
 
 def test_a_point_is_the_median_of_the_trials_that_count(measured):
@@ -301,8 +334,8 @@ def test_similitude_is_that_of_the_main_envelope(checkout, close_run):
     spec = study.load(checkout, STUDY)
     with open_store(checkout.store) as store:
         found = postgres_vs_tidb.similitude(rerun(store))
-    (row,) = found.filter(ratio="disk operations per core (1/s)").rows(named=True)
-    assert row["ours"] == main.write_iops / main.cores
+    (row,) = found.filter(quantity="disk operations per core (1/s)").rows(named=True)
+    assert row["here"] == main.write_iops / main.cores
     assert row["note"] == spec.envelopes["main"].why.strip()
 
 
@@ -316,20 +349,20 @@ def test_cores_are_compared_by_the_cpu_time_of_a_transaction(checkout, close_run
     label = "CPU time of a tuned write_only transaction, PostgreSQL (ms)"
     with editable(checkout.store) as store:
         assert (
-            label not in postgres_vs_tidb.similitude(rerun(store))["ratio"]
+            label not in postgres_vs_tidb.similitude(rerun(store))["quantity"]
         )  # none passed the gate
         store.connection.execute("UPDATE gate SET passed = true")
         found = postgres_vs_tidb.similitude(rerun(store))
         (run,) = rerun(store).metrics.rows(named=True)
-    (row,) = found.filter(ratio=label).rows(named=True)
+    (row,) = found.filter(quantity=label).rows(named=True)
     assert row["article"] == 5
     percent = run["engine_cpu_percent"] + run["client_cpu_percent"]  # no kernel threads were seen
     cores = run["limit_cores"] * percent / 100
-    assert row["ours"] == pytest.approx(1e3 * cores / run["tps"])
+    assert row["here"] == pytest.approx(1e3 * cores / run["tps"])
     with editable(checkout.store) as store:
         store.connection.execute("UPDATE gate SET passed = true")
         store.connection.execute("DELETE FROM os_sample")
-        assert label not in postgres_vs_tidb.similitude(rerun(store))["ratio"]
+        assert label not in postgres_vs_tidb.similitude(rerun(store))["quantity"]
 
 
 def test_what_tuning_does_is_said_beside_other_variants(measured):

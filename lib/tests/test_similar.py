@@ -112,7 +112,7 @@ def test_a_size_that_may_count_the_data_directory_is_similar_by_either_reading(s
     }
     assert dissimilar(sized(SMALL, directory=2 * 32 * MIB)) == {}
     found = similitude.similitude(sized(SMALL, directory=2 * 32 * MIB))
-    rows = found.filter(pl.col("ratio").str.starts_with("data directory : buffer pool")).rows()
+    rows = found.filter(pl.col("quantity").str.starts_with("data directory : buffer pool")).rows()
     assert sorted(row[1:3] for row in rows) == [
         (pytest.approx(ARTICLE), 0.25),
         (pytest.approx(ARTICLE), 2.0),

@@ -194,13 +194,13 @@ def test_every_number_of_the_article_at_a_point_that_ran_stands_beside_ours(of_s
     assert len(rows) == 2 * len(found.filter(metric="tps"))
 
 
-def test_similitude_has_the_articles_sizes_and_ours(of_study):
-    found = {one["ratio"]: one for one in similitude(of_study).iter_rows(named=True)}
-    assert found["operators"]["article"] == found["operators"]["ours"] == 15
+def test_similitude_has_the_sizes_of_the_article_and_here(of_study):
+    found = {one["quantity"]: one for one in similitude(of_study).iter_rows(named=True)}
+    assert found["operators"]["article"] == found["operators"]["here"] == 15
     most = found["connections : cores, at the highest number of connections"]
-    assert (most["article"], most["ours"]) == (80 / 16, 80 / 2)
+    assert (most["article"], most["here"]) == (80 / 16, 80 / 2)
     dataset = found["dataset : memory, MariaDB"]
-    assert (dataset["article"], dataset["ours"]) == (673e6 / (16 << 30), 1e8 / (2 << 30))
+    assert (dataset["article"], dataset["here"]) == (673e6 / (16 << 30), 1e8 / (2 << 30))
     # the servers' settings were not captured
     tuned = found["buffer pool : memory, MariaDB, tuned"]
-    assert (tuned["article"], tuned["ours"]) == (0.25, None)
+    assert (tuned["article"], tuned["here"]) == (0.25, None)

@@ -81,6 +81,15 @@ def test_where_the_time_goes_is_known_of_workloads_with_both_standbys(found):
     ]
 
 
+@pytest.mark.parametrize(("standby", "is_shared"), [(0.1, False), (0.25, True), (0.4, False)])
+def test_nodes_that_together_use_one_nodes_cores_shared_them(found, standby, is_shared):
+    of_one = found.metrics["limit_cores"].max()
+    cores = {"primary_cores": [0.3, 0.7], "standby_cores": [0.1, standby]}
+    together = standbys.shared_cores(found, pl.DataFrame(cores).select(pl.all() * of_one))
+    assert together == (pytest.approx(0.95 * of_one) if is_shared else None)
+    assert standbys.shared_cores(found, standbys.where(found)) is None  # no capture has the cores
+
+
 def test_without_an_asynchronous_standby_there_is_nothing_to_compare(measured):
     alone = {("remote_log", "local", "oltp_insert"): {4: [1000.0] * 2}}
     runs = rerun(measured(alone, study=remote_wal.STUDY), study=remote_wal.STUDY)

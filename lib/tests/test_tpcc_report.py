@@ -290,17 +290,9 @@ def test_checkpoints_take_the_place_of_cycles(run):
 
 def test_60_days_of_space_by_the_formulas_of_the_standard():
     # 100 warehouses at 12.5 tpmC each: a day grows the dynamic space by a fifth
-    found = tpcc_cost.sixty_days(1000, 500, 0, 100, 1250)
+    found = tpcc_cost.sixty_days(1000, 500, 100, 1250)
     assert found["daily growth"] == pytest.approx(200)
-    assert found["daily spread"] == 0
     assert found["60-day space"] == pytest.approx(500 + 60 * 200)
-
-
-@pytest.mark.parametrize(("free", "spread"), [(0, 0), (300, 0), (310, 10), (1000, 700)])
-def test_free_space_beyond_a_day_and_a_half_of_growth_is_spread(free, spread):
-    found = tpcc_cost.sixty_days(1000, 500, free, 100, 1250)
-    assert found["daily spread"] == pytest.approx(spread)
-    assert found["60-day space"] == pytest.approx(500 + 60 * (200 + spread))
 
 
 def test_without_prices_there_is_no_price_performance_and_it_is_said(run):

@@ -25,15 +25,11 @@ def tables(repo: Repo) -> pl.DataFrame:
     )
 
 
-def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
+def audits(repo: Repo) -> pl.DataFrame:
     """Return every audit, beginning with those that the article's numbers contradict.
 
     Columns: ``study``, ``where``, ``claim``, ``published``, ``found``, ``verdict``, ``source`` (of a
     fact that is in no published table). A truth value is published as "yes"; ``found`` gives details.
-
-    Args:
-        repo: the checkout.
-        study: only audits of this study; ``None``: all.
     """
     return (
         pl.DataFrame(
@@ -49,7 +45,6 @@ def audits(repo: Repo, study: str | None = None) -> pl.DataFrame:
                     "source": one.test.source,
                 }
                 for one in audit.audit(repo)
-                if study in (None, one.study)
             ],
             schema=dict.fromkeys(_COLUMNS, pl.String),
         )

@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 
 from benchlab.report import theme
-from benchlab.study import Study
+from benchlab.study import DEFAULT_ENVELOPE, Study
 
 _WIDTH, _HEIGHT = 560, 260
 _SMALL_WIDTH = 250
@@ -208,21 +208,24 @@ def envelopes(study: Study, points: pl.DataFrame) -> alt.Chart:
         study: the study of the points.
         points: points of one engine, variant and workload.
     """
-    shown, scale, top = _cut(points.with_columns(pl.col("envelope").alias("curve")))
+    ordered = points.sort(pl.col("envelope") != DEFAULT_ENVELOPE, "envelope", maintain_order=True)
+    shown, scale, top = _cut(ordered.with_columns(pl.col("envelope").alias("curve")))
+    colors = [one.color for one in theme.styles_of(study, points)]
+    color = alt.Color("engine:N", legend=None, scale=alt.Scale(range=colors))
     low, high = _DRAWN
     base = alt.Chart(shown, width=_WIDTH, height=200).encode(
         x=concurrency(shown["concurrency"], study.clients),
         y=alt.Y("tps:Q", title=theme.TPS_TITLE, scale=scale),
-        strokeDash=alt.StrokeDash("envelope:N", title="envelope"),
+        strokeDash=theme.dashes("envelope", shown, "envelope"),
     )
     solid = alt.value([1, 0])
     lines = alt.layer(
-        base.mark_line(point=True),
+        base.mark_line(point=True).encode(color=color),
         base.mark_rule().encode(y=f"{low}:Q", y2=f"{high}:Q", strokeDash=solid),
         theme.crosses(base).encode(strokeDash=solid),
         *(one.encode(strokeDash=solid) for one in _going_on(base, shown, top)),
     )
-    rules = sorted(set(points["envelope"]))
+    rules = shown["envelope"].unique(maintain_order=True).to_list()
     strip = _strip(shown, rules, study.clients)
     return alt.vconcat(lines, strip, spacing=4).resolve_scale(color="independent")
 

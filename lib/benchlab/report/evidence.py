@@ -12,12 +12,12 @@ from benchlab.study.resources import UNKNOWN
 
 
 def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
-    """Return what bound each run of an engine's workload, and by which evidence.
+    """Return what bound each run that represents a point of an engine's workload, with the evidence.
 
     All envelopes. Columns: ``variant``, ``envelope``, ``concurrency``, ``trial``, ``tps``
-    (transactions/s), ``bound by``, ``evidence``.
+    (transactions/s), ``bound by``, ``evidence``, ``gate passed``.
     """
-    bound = rerun.counted.filter(engine=engine, workload=workload).join(
+    bound = rerun.metrics.filter(engine=engine, workload=workload).join(
         points.bound_by(rerun), on="run_id", how="left"
     )
     return points.in_order(bound, rerun.study, "envelope", "concurrency", "trial").select(
@@ -28,6 +28,7 @@ def evidence(rerun: Rerun, engine: str, workload: str) -> pl.DataFrame:
         pl.col("tps").round(),
         pl.col("binding").fill_null(UNKNOWN).alias("bound by"),
         "evidence",
+        points.gate_passed(),
     )
 
 

@@ -216,11 +216,11 @@ RULES = {
 
 
 def where_cpu_binds(rerun: Rerun, engine: str) -> pl.DataFrame:
-    """Return the stacks of all counted runs that the engine's CPU bound.
+    """Return the stacks of those runs that represent their points and that the engine's CPU bound.
 
     Columns: ``comm``, ``stack``, ``samples``.
     """
-    bound = points.bound_by(rerun, rerun.counted.filter(engine=engine)).filter(binding=ENGINE_CPU)
+    bound = points.bound_by(rerun, rerun.metrics.filter(engine=engine)).filter(binding=ENGINE_CPU)
     return (
         rerun.of_runs("SELECT * FROM perf_stack SEMI JOIN chosen USING (run_id)", bound)
         .group_by("comm", "stack")
@@ -256,8 +256,8 @@ def of_engine(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
     )
 
 
-def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.DataFrame:
-    """Return the functions that decided most of each family: ``family``, ``function``, ``share``.
+def top_functions(stacks: pl.DataFrame, role: str) -> pl.DataFrame:
+    """Return the three functions that decided most of each family: ``family``, ``function``, ``share``.
 
     A function's share of the engine's CPU time includes the functions it calls that match no rule.
     """
@@ -273,7 +273,7 @@ def top_functions(stacks: pl.DataFrame, role: str, per_family: int = 3) -> pl.Da
             descending=[False, True, False],
         )
         .group_by("family", maintain_order=True)
-        .head(per_family)
+        .head(3)
         .select("family", "function", "share")
     )
 

@@ -28,7 +28,7 @@ def over_time(run: LeaseRun) -> alt.VConcatChart:
     lines = [
         alt.layer(
             alt.Chart(run.seconds)
-            .mark_line(interpolate="step-before", strokeWidth=1.5, color="#0072B2")
+            .mark_line(interpolate="step-before", strokeWidth=1.5, color=theme.style("tidb").color)
             .encode(x=_time(run), y=alt.Y(f"{column}:Q", title=title, scale=alt.Scale(zero=True))),
             *marks,
         ).properties(width=_WIDTH, height=height)

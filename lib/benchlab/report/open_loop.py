@@ -17,12 +17,12 @@ _AT = [*POINT, "share_of_peak"]
 
 
 def open_loop(rerun: Rerun) -> pl.DataFrame:
-    """Return the latencies at shares of each engine's peak, measured from the time a request was due.
+    """Return the latencies in the open loop, which include the wait in the load generator's queue.
 
     Runs that did not keep their rate are left out: their requests waited ever longer.
 
-    Columns: those of :func:`benchlab.report.latencies.latencies`, ``share_of_peak``, ``due_per_s`` and
-    ``tps`` (medians).
+    Columns: those of :func:`benchlab.report.latencies.latencies`, ``share_of_peak`` (of the throughput
+    of the same number of clients in the closed loop), ``due_per_s`` and ``tps`` (medians).
     """
     met = rerun.open_loop.filter(~pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list()))
     per_run = metrics.of(rerun.store, rerun.representing(met))
@@ -38,8 +38,9 @@ def open_loop(rerun: Rerun) -> pl.DataFrame:
 def missed(rerun: Rerun) -> pl.DataFrame:
     """Return the loads that runs did not keep.
 
-    Columns: ``curve``, ``workload``, ``load`` (share of the peak), ``missed`` (``1 of 3`` runs), and of
-    these runs the medians of ``due (1/s)`` and ``ended (1/s)``.
+    Columns: ``curve``, ``workload``, ``load`` (share of the throughput of the same number of clients in
+    the closed loop), ``missed`` (``1 of 3`` runs), and of these runs the medians of ``due (1/s)`` and
+    ``ended (1/s)``.
     """
     missed = pl.col("run_id").is_in(_missed(rerun)["run_id"].to_list())
     of_load = rerun.open_loop.group_by(_AT).agg(

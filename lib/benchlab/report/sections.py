@@ -217,7 +217,7 @@ def common(source: Source) -> tuple[Content, list[Judgement]]:
         "gate": gate.table(rerun),
         "noise": noise.table(rerun),
         # ratios of different sizes: three digits each, not the same decimals for all
-        "similitude": digits(similitude.similitude(rerun), "article", "ours"),
+        "similitude": digits(similitude.similitude(rerun), "article", "here"),
         "costs": points.cost_table(rerun),
         "services": cpu.by_service(rerun),
         "own-work": tidb.own_work(rerun),

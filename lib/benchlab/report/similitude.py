@@ -17,14 +17,14 @@ from benchlab.plan import connections_memory_bytes, fixed_memory_bytes
 from benchlab.store.results import Rerun
 from benchlab.study import DEFAULT_ENVELOPE, Study
 
-SCHEMA = {"ratio": pl.String, "article": pl.Float64, "ours": pl.Float64, "note": pl.String}
+SCHEMA = {"quantity": pl.String, "article": pl.Float64, "here": pl.Float64, "note": pl.String}
 
 
 def similitude(rerun: Rerun) -> pl.DataFrame:
     """Return ratios and sizes of the article's experiment and of this one; empty if no run counts.
 
-    Columns: ``ratio`` (its name), ``article``, ``ours``, ``note``. A value is null if the article, or
-    the servers here, do not report it. A ratio that is null on both sides has no row.
+    Columns: ``quantity`` (its name), ``article``, ``here``, ``note``. A value is null if the article,
+    or the servers here, do not report it. A quantity that is null on both sides has no row.
     """
     counted = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     if counted.is_empty():
@@ -32,7 +32,7 @@ def similitude(rerun: Rerun) -> pl.DataFrame:
     both = _Both(rerun, counted)
     rows = [*_dataset(both), *_clients(both), *_memory(both), *_disk(both), *_time(both)]
     found = pl.DataFrame(rows, schema=SCHEMA, orient="row", strict=False)
-    return found.filter(pl.any_horizontal(pl.col("article", "ours").is_not_null()))
+    return found.filter(pl.any_horizontal(pl.col("article", "here").is_not_null()))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _time(both: _Both) -> Iterator[tuple]:
     yield (
         "measured part of a run (s)",
         *seconds,
-        "the article's: of the profile paper, at least; ours: median of the runs",
+        "article: of the profile paper, at least; here: median of the runs",
     )
     reads = both.rerun.instance.disk_iops, both.limit("limit_read_iops")
     is_prewarmed = both.study.profile(both.rerun.profile).start == "prewarm"

@@ -17,6 +17,9 @@ SYNCHRONOUS, ASYNCHRONOUS = "sync_standby", "async_standby"
 #: Waits of a session whose commit waits for the standby (PostgreSQL 15, tables 28.8 and 28.12).
 _FOR_STANDBY = ("IPC:SyncRep", "LWLock:SyncRep")
 
+#: Share of one node's cores that two nodes use together if they share the CPU of one, at least.
+_NEARLY = 0.9
+
 _BOUND = """
     SELECT run_id, string_agg(DISTINCT resource || coalesce(' (' || node || ')', ''), ', '
         ORDER BY resource || coalesce(' (' || node || ')', '')) AS bound
@@ -103,6 +106,22 @@ def where(rerun: Rerun) -> pl.DataFrame:
         *found.columns[len(POINT) + 1 :],
         points.gate_passed(),
     )
+
+
+def shared_cores(rerun: Rerun, found: pl.DataFrame) -> float | None:
+    """Return the most cores that primary and standby used together, if it is as if they shared a CPU.
+
+    They did if both together use nearly all that one of them may use, and never more.
+
+    Args:
+        rerun: the rerun.
+        found: see :func:`where`.
+    """
+    together = (found["primary_cores"] + found["standby_cores"]).max()
+    of_one = rerun.metrics["limit_cores"].max()
+    if together is None or of_one is None:
+        return None
+    return together if _NEARLY * of_one <= together <= of_one else None
 
 
 def _published(repo: Repo, rerun: Rerun) -> pl.DataFrame:

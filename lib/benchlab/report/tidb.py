@@ -26,14 +26,14 @@ _CURVE = ("engine", "variant", "workload")
 def own_work(rerun: Rerun) -> pl.DataFrame:
     """Return the work that TiDB did on its own during the runs that count, by what was run.
 
-    Columns: ``load`` (*reads*, *writes*, *single writes*), ``runs`` (with stored counters), and for
-    each kind of work the number of these runs in which it was done.
+    Columns: ``workload`` (its kind: *reads*, *writes*, *single writes*), ``runs`` (with stored
+    counters), and for each kind of work the number of these runs in which it was done.
     """
     writing = [name for name, one in rerun.study.workloads.items() if one.writes]
-    load = pl.when(pl.col("intervention").is_not_null()).then(pl.lit("single writes"))
-    load = load.when(pl.col("workload").is_in(writing)).then(pl.lit("writes"))
+    kind = pl.when(pl.col("intervention").is_not_null()).then(pl.lit("single writes"))
+    kind = kind.when(pl.col("workload").is_in(writing)).then(pl.lit("writes"))
     runs = _of_tidb(rerun, pl.concat([rerun.counted, rerun.single_writes]))
-    runs = runs.select("run_id", load.otherwise(pl.lit("reads")).alias("load"))
+    runs = runs.select("run_id", kind.otherwise(pl.lit("reads")).alias("workload"))
     done = [
         pl.col("run_id")
         .filter(pl.col("name").str.contains(pattern), pl.col("grew") > 0)
@@ -44,20 +44,20 @@ def own_work(rerun: Rerun) -> pl.DataFrame:
     return (
         rerun.of_runs(_GREW, runs)
         .join(runs, on="run_id")
-        .group_by("load")
+        .group_by("workload")
         .agg(pl.col("run_id").n_unique().alias("runs"), *done)
-        .sort("load")
+        .sort("workload")
     )
 
 
 def round_trips(rerun: Rerun) -> pl.DataFrame:
     """Return how long TiDB's requests to its other servers take, and what Go itself takes.
 
-    Medians over the runs of a curve. Columns: ``curve``, ``workload``, and those of
-    :data:`~benchlab.engines.tidb.ROUND_TRIPS` that any run has counted; null: a run without such
+    Medians over the runs that represent a curve's points. Columns: ``curve``, ``workload``, and those
+    of :data:`~benchlab.engines.tidb.ROUND_TRIPS` that any run has counted; null: a run without such
     requests.
     """
-    runs = _of_tidb(rerun, rerun.counted)
+    runs = _of_tidb(rerun, rerun.metrics)
     per_run = (
         rerun.of_runs(_GREW, runs)
         .group_by("run_id")
@@ -69,12 +69,13 @@ def round_trips(rerun: Rerun) -> pl.DataFrame:
 def commits(rerun: Rerun) -> pl.DataFrame:
     """Return to how many regions TiDB's transactions write, and how they are committed.
 
-    Transactions of the server's own are among them. Medians over the runs of a curve that writes.
-    Columns: ``curve``, ``workload``, ``regions of the dataset``, ``regions of a transaction``, and the
-    share of transactions (%) for each of :data:`~benchlab.engines.tidb.COMMITS`.
+    Transactions of the server's own are among them. Medians over the runs that represent the points of
+    a curve that writes. Columns: ``curve``, ``workload``, ``regions of the dataset``,
+    ``regions of a transaction``, and the share of transactions (%) for each of
+    :data:`~benchlab.engines.tidb.COMMITS`.
     """
     writing = [name for name, one in rerun.study.workloads.items() if one.writes]
-    runs = _of_tidb(rerun, rerun.counted).filter(pl.col("workload").is_in(writing))
+    runs = _of_tidb(rerun, rerun.metrics).filter(pl.col("workload").is_in(writing))
     committed = pl.sum_horizontal(_growth(pattern) for pattern in COMMITS.values())
     shares = {f"{how} (%)": 100 * _growth(pattern) / committed for how, pattern in COMMITS.items()}
     regions = {"regions of a transaction": _ratio(REGIONS_WRITTEN)}

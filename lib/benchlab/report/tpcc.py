@@ -521,7 +521,7 @@ def cycles(run: Run) -> pl.DataFrame:
 
 
 def conditions(rerun: Rerun) -> pl.DataFrame:
-    """Return the checks made after the loads, one row per check.
+    """Return the checks made at the end of the runs, one row per check.
 
     Columns: ``check``, and one per engine with a text such as ``3 of 3: holds``. It gives how many of
     the decided checks passed (left out if there is no right answer), and the answer of the first check

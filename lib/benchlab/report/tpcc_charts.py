@@ -230,7 +230,7 @@ def _marks(run: Run, x: alt.X, unit: str, of_minute: float) -> tuple[list[alt.Ch
     """Return marks for the checkpoints, or for the cycles if there are none, and a text with the count.
 
     A checkpoint is a bar on the axis from its start to its end, and a line at its start. A cycle is a
-    line at the time it was finished.
+    line at the time when it was first seen.
     """
     spans = tpcc.checkpoints(run)
     found = tpcc.cycles(run) if run.checkpoints.is_empty() else spans

@@ -20,17 +20,11 @@ from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS
 #: warehouse begins with 30,000 orders; a day of 8 hours adds 480 orders per tpmC (30,000 / 480 = 62.5).
 _DAYS, _OF_DAY = 60, 62.5
 
-#: Free space in days of growth; free space beyond it counts as daily spread (clause 4.2.3).
-_HEADROOM = 1.5
-
 #: File of a user's prices, relative to the checkout.
 FILE = Path("data", "prices", "tpcc.csv")
 
 #: Counters of the engines for the size of the tables.
 _SIZES = ("dataset_bytes", "pg_database_size")
-
-#: Keys of :func:`sixty_days` that are shown.
-_SHOWN = ("dynamic space", "static space", "daily growth", "60-day space")
 
 #: Columns of a file of prices. ``maintenance_3_years`` is for all units together. ``category`` is the
 #: user's word, such as hardware or software; shares of the total are given by category.
@@ -51,8 +45,8 @@ def space(rerun: Rerun) -> pl.DataFrame:
     represent their points, over the New-Orders of these parts. It covers the rows that an order adds to
     HISTORY, ORDERS and ORDER_LINE, with their indexes, and what its updates leave behind. So it shows
     how much of the loaded tables is dynamic. The tpmC is the most that the warehouses give at TPC-C's
-    pacing, since an order's rows do not depend on the pace. Free space is not known, so it is taken as
-    0 and there is no daily spread.
+    pacing, since an order's rows do not depend on the pace. Free space is not known, so the space
+    for daily spread is left out.
 
     Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``,
     ``growth of a New-Order (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``,
@@ -83,7 +77,7 @@ def space(rerun: Rerun) -> pl.DataFrame:
     for one in points.in_order(found, rerun.study, "version").iter_rows(named=True):
         dynamic = one["of_order"] * loaded_orders
         tells = 0 < dynamic <= one["loaded"]
-        after = sixty_days(dynamic, one["loaded"] - dynamic, 0, warehouses, tpmc)
+        after = sixty_days(dynamic, one["loaded"] - dynamic, warehouses, tpmc)
         rows.append(
             {
                 "engine": rerun.study.label(one["engine"]),
@@ -92,34 +86,31 @@ def space(rerun: Rerun) -> pl.DataFrame:
                 "tpmC": tpmc,
                 "loaded (MB)": one["loaded"] / 1e6,
                 "growth of a New-Order (bytes)": one["of_order"] if tells else None,
-                **{f"{what} (MB)": after[what] / 1e6 if tells else None for what in _SHOWN},
+                **{f"{what} (MB)": of / 1e6 if tells else None for what, of in after.items()},
             }
         )
     return pl.DataFrame(rows)
 
 
 def sixty_days(
-    dynamic_bytes: float, static_bytes: float, free_bytes: float, warehouses: int, tpmc: float
+    dynamic_bytes: float, static_bytes: float, warehouses: int, tpmc: float
 ) -> dict[str, float]:
     """Return the space of the tables for 60 days of 8 hours, in bytes (clause 4.2.3).
 
-    Keys: ``dynamic space``, ``static space``, ``daily growth``, ``daily spread``, ``60-day space``.
+    Keys: ``dynamic space``, ``static space``, ``daily growth``, ``60-day space``.
 
     Args:
         dynamic_bytes: size of HISTORY, ORDERS and ORDER_LINE with their indexes, as loaded.
-        static_bytes: all other allocated space, without free space.
-        free_bytes: space allocated for rows that do not exist yet.
+        static_bytes: all other allocated space.
         warehouses: number of loaded warehouses.
         tpmc: the run's tpmC.
     """
     growth = dynamic_bytes / (warehouses * _OF_DAY) * tpmc
-    spread = max(0.0, free_bytes - _HEADROOM * growth)
     return {
         "dynamic space": dynamic_bytes,
         "static space": static_bytes,
         "daily growth": growth,
-        "daily spread": spread,
-        "60-day space": static_bytes + _DAYS * (growth + spread),
+        "60-day space": static_bytes + _DAYS * growth,
     }
 
 

@@ -15,17 +15,17 @@ def table(rerun: Rerun) -> pl.DataFrame:
     """Return the share of the sessions' samples by wait, at each curve's most clients.
 
     Main envelope only. Columns: ``curve``, ``workload``, ``concurrency``, ``wait_class``, ``wait`` (as
-    the engine names it), ``share``.
+    the engine names it), ``share``, ``gate passed``.
     """
     most_clients = pl.col("concurrency").max().over("engine", "variant", "workload")
-    main = rerun.counted.filter(envelope=DEFAULT_ENVELOPE)
+    main = rerun.metrics.filter(envelope=DEFAULT_ENVELOPE)
     most = main.filter(pl.col("concurrency") == most_clients)
     sampled = rerun.of_runs(
         "SELECT run_id, wait_class, wait, sessions FROM engine_wait SEMI JOIN chosen USING (run_id)"
         " JOIN run USING (run_id) WHERE t > measure_begin AND t <= measure_end",
         most,
     )
-    of_point = ["engine", "variant", "workload", "concurrency"]
+    of_point = ["engine", "variant", "workload", "concurrency", "valid"]
     shares = (
         sampled.join(most.select("run_id", *of_point), on="run_id")
         .group_by(*of_point, "wait_class", "wait")
@@ -41,4 +41,5 @@ def table(rerun: Rerun) -> pl.DataFrame:
         "wait_class",
         "wait",
         pl.col("share").round(2),
+        points.gate_passed(),
     )

@@ -205,7 +205,7 @@ def gains_beside(improvements: pl.DataFrame) -> alt.FacetChart:
     reads = _as_ratios(improvements.filter(kind="reads"))
     x = article_charts.base(reads["concurrency"], "threads")
     title = "Reads: QPS of the cached table : plain table"
-    return article_charts.facets(_beside_article(x, reads, None), reads, "workload", title)
+    return article_charts.facets(_beside_article(x, reads), reads, "workload", title)
 
 
 def break_even(improvements: pl.DataFrame) -> alt.FacetChart:
@@ -226,7 +226,7 @@ def break_even(improvements: pl.DataFrame) -> alt.FacetChart:
     )
     title = "Mixes: QPS of the cached table : plain table"
     return article_charts.facets(
-        _beside_article(article_charts.view(x), mixes, None), mixes, "threads", title
+        _beside_article(article_charts.view(x), mixes), mixes, "threads", title
     )
 
 
@@ -407,7 +407,7 @@ def _as_ratios(improvements: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) -> alt.LayerChart:
+def _beside_article(base: alt.Chart, ratios: pl.DataFrame) -> alt.LayerChart:
     """Return a chart of the article's ratios and ours over an axis, by size of the table."""
     tooltip = [
         "workload",
@@ -420,7 +420,7 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame, title: str | None) ->
 
     def y(column: str) -> alt.Y:
         scale = alt.Scale(type="log", base=2, nice=False, padding=8)
-        return alt.Y(f"{column}:Q", title=title, scale=scale, axis=_RATIOS)
+        return alt.Y(f"{column}:Q", title=None, scale=scale, axis=_RATIOS)
 
     published = base.encode(y=y("article"))
     # a line would end at a point that was not run

@@ -63,7 +63,7 @@ def section(source: Source) -> Content:
         )
         made.figures["monitor"] = charts.monitor(samples, *limits)
     made.tables = {
-        "similitude": digits(similitude(rerun), "article", "ours"),
+        "similitude": digits(similitude(rerun), "article", "here"),
         "evidence": evidence.evidence(rerun, "postgres", "oltp_write_only"),
         "evidence-tidb": evidence.evidence(rerun, "tidb", "oltp_write_only"),
         "checkpoints": checkpoints(rerun),

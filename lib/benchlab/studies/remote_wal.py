@@ -12,6 +12,7 @@ from benchlab.repo import Repo
 from benchlab.report import article_charts, log_writes, points, sections, standbys, theme
 from benchlab.report.sections import Content, Source
 from benchlab.stats import CommitModel
+from benchlab.stats.commits import LOG_WAITS
 from benchlab.store.results import Rerun
 from benchlab.study import Study
 from benchlab.study.vocabulary import METRICS
@@ -66,7 +67,7 @@ _REMOTE_WAL_STYLES: article_charts.Styles = dict(
 
 def peaks(repo: Repo) -> pl.DataFrame:
     """Return He3DB's peak : PostgreSQL's in each workload, and their ratio at 512 threads."""
-    throughput = published.read(repo, "remote_wal", "throughput")
+    throughput = published.read(repo, STUDY, "throughput")
     last = throughput["concurrency"].max()
     peaks = throughput.group_by("workload", "engine", "variant", maintain_order=True).agg(
         pl.col("tps").max().alias("peak"),
@@ -100,10 +101,10 @@ def wal_shape(repo: Repo) -> pl.DataFrame:
     ``wal_ms`` and ``transaction_ms`` (mean times; a transaction's by Little's law), ``share`` (of the
     first time in the second), ``wal_bytes_per_transaction``, ``transactions_per_write``.
     """
-    seconds = published.number(repo, "remote_wal", "command_time")
+    seconds = published.number(repo, STUDY, "command_time")
     wal_us = pl.col("wal_write_time_us") / pl.col("wal_writes")
     transaction_us = pl.col("concurrency") / pl.col("tps") * 1e6
-    return published.read(repo, "remote_wal", "wal").select(
+    return published.read(repo, STUDY, "wal").select(
         "workload",
         "concurrency",
         pl.col("wal_write_concurrency").alias("concurrency_published"),
@@ -123,7 +124,7 @@ def wal_correlations(repo: Repo) -> pl.DataFrame:
 
     See :func:`benchlab.stats.pearson` for what an interval of six points of a curve can show.
     """
-    wal = published.read(repo, "remote_wal", "wal")
+    wal = published.read(repo, STUDY, "wal")
     metrics = [name for name in wal.columns if name.startswith("wal_")]
     rows = []
     for (workload,), group in wal.group_by("workload", maintain_order=True):
@@ -140,7 +141,7 @@ def wal_correlations(repo: Repo) -> pl.DataFrame:
 
 def throughput(repo: Repo) -> alt.FacetChart:
     """Return charts of He3DB's and PostgreSQL's throughput against threads, one per workload."""
-    frame = published.read(repo, "remote_wal", "throughput").with_columns(
+    frame = published.read(repo, STUDY, "throughput").with_columns(
         curve=article_charts.curve(lambda engine, variant: _REMOTE_WAL[engine, variant])
     )
     base = article_charts.base(frame["concurrency"], "threads").encode(
@@ -467,6 +468,9 @@ def section(source: Source) -> Content:
         "standbys": standbys.ratios(repo, rerun),
         "standbys-where": standbys.where(rerun),
     }
+    where = made.tables["standbys-where"]
+    made.context["shared_cores"] = standbys.shared_cores(rerun, where)
+    made.context["node_cores"] = rerun.metrics["limit_cores"].max()
     made.context["traced"] = log_writes.agreement(made.tables["traced"])
     made.context["most_concurrent_writes"] = wal_shape(repo)["concurrency_published"].max()
     made.figures["classes-published"] = log_writes.class_chart(
@@ -491,6 +495,7 @@ def section(source: Source) -> Content:
             "enough": ENOUGH,
             "cores": slow.model.cores,
             "waits": slow.model.log_waits,
+            "waits_limits": LOG_WAITS,
             "least": slow.points["concurrency"].min(),
             "most": slow.points["concurrency"].max(),
         }
