@@ -37,8 +37,9 @@ def test_a_log_without_any_is_told():
 
 @pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"postgres"}))
 def test_an_engine_that_does_not_tell_them_says_why(engine):
-    assert "\n" not in ENGINES[engine].checkpoints(LOG)
-    assert len(ENGINES[engine].checkpoints(LOG)) > 30
+    (said,) = ENGINES[engine].checkpoints(LOG).splitlines()
+    writer = {"mysql": "InnoDB", "mariadb": "InnoDB"}.get(engine, ENGINES[engine].name)
+    assert said.lower().startswith(writer.lower())
 
 
 def test_checkpoints_of_a_run_are_stored(checkout, close_run, at_sixteen):

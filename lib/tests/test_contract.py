@@ -302,9 +302,13 @@ class TestPostgres(LogContract, RecursiveQueryContract, EngineContract):
 
     def test_a_commit_waits_for_a_log_on_a_slow_disk(self, session, machine):
         session.cold("slow_log", restore=self.point(machine).dataset_key)
-        began = time.monotonic()
-        self.mark(session, 1, 10)
-        assert time.monotonic() - began >= 0.03
+        took = []
+        with session.engine.asking() as ask:
+            for row in range(1, 11):
+                began = time.monotonic()
+                ask(f"UPDATE sbtest1 SET k = -1 WHERE id = {row}")
+                took.append(time.monotonic() - began)
+        assert min(took) >= 0.03
         session.cold("tuned")
         assert self.ones(session) == 10
 

@@ -162,6 +162,12 @@ def shell(name: str, script: str, **process: object) -> Process:
     return Process(name, ["sh", "-c", script], **process)
 
 
+def until_counted(run: _Run, moment: str) -> str:
+    """Return a script that waits for the counters of a moment, for a minute at most."""
+    made = run.folder.path / f"counters-{moment}.json"
+    return f"for i in $(seq 1200); do [ -e {made} ] && break; sleep 0.05; done"
+
+
 def counted(run: _Run, moment: str) -> int:
     return json.loads((run.folder.path / f"counters-{moment}.json").read_text())["queries"]
 
@@ -169,7 +175,8 @@ def counted(run: _Run, moment: str) -> int:
 def test_a_process_may_have_ramp_up_measured_part_and_ramp_down(under_way):
     run = under_way()
     phases = [Phase("rampup", 0, 0.2), Phase("measure", 0.2, 0.5), Phase("rampdown", 0.5)]
-    stage = Stage([shell("load", "echo begun; sleep 1; echo done")], phases, 1)
+    script = f"echo begun; {until_counted(run, 'end')}; echo done"
+    stage = Stage([shell("load", script)], phases, 1)
     assert stage.measured == phases[1]
     run._measure(stage, stage.measured)
     found = run.folder.phases
@@ -216,7 +223,8 @@ def test_a_phase_goes_on_in_the_next_stage(under_way):
 def test_what_a_stage_warms_up_is_not_counted(under_way):
     run = under_way()
     phases = [Phase("warmup", -0.3, 0), Phase("measure")]
-    stage = Stage([shell("connections", "sleep 0.3; echo begun; sleep 0.2")], phases, 1)
+    script = f"sleep 0.3; echo begun; {until_counted(run, 'begin')}"
+    stage = Stage([shell("connections", script)], phases, 1)
     run._measure(stage, stage.measured)
     begin, end = run.folder.phases["measure"]
     assert begin <= run.session.engine.asked[0] < end
