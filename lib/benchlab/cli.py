@@ -715,12 +715,16 @@ def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
             f"{one.study} {one.claim.id}: {one.verdict} ({one.found or one.reason}); there:"
             f" {other.verdict} ({other.found or other.reason})"
         )
-    same = found.testable - len(found.differing)
-    _say(f"{same} of {found.testable} testable claims have the same verdict in both")
+    of_both = len(found.pairs)
+    _say(
+        f"the two reruns agree on {found.agreeing} of the {of_both} claims that both tested;"
+        f" {found.same} have the same verdict in both, {found.tested_once} more were tested by one"
+    )
     if not found.is_stable:
         raise BenchlabError(
-            f"the two reruns differ: {found.same_share:.0%} of the verdicts are the same (at least"
-            f" {stability.LEAST_SAME:.0%} must be), {found.opposite} are opposite"
+            f"the two reruns differ: they agree on {found.share_of(found.agreeing):.0%} of the claims"
+            f" (at least {stability.LEAST_AGREEING:.0%} are needed), {found.opposite} verdicts are"
+            " opposite"
         )
 
 

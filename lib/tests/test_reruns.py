@@ -61,13 +61,16 @@ def test_a_rerun_is_compared_with_the_one_that_it_replaced(checkout, replaced):
     assert row == {
         "its CPU": "",  # its recorded host has no speed
         "its runs": 6,
-        "testable claims": 2,  # there is no TiDB
-        "the same verdict": 1,
+        "tested by one": 0,
+        "tested by both": 2,  # there is no TiDB
+        "agree": 1,
+        "same verdict": 1,
         "opposite": 1,
     }
     (other,) = differing.to_dicts()
     assert other["here"].startswith("not reproduced: 1.01 (")
     assert other["there"].startswith("reproduced: 4.00 (")
+    assert other["agree"] == "no"
     assert other["other rerun begun"] == day
 
 
@@ -85,7 +88,7 @@ def test_a_rerun_is_compared_with_the_reference(checkout, replaced):
 def test_a_claim_whose_test_has_changed_is_not_compared(checkout, replaced):
     set_claims(checkout, [above(3), above(0.5)])
     summary, differing = compared(checkout, rerun(replaced.store))
-    assert summary["testable claims"].to_list() == [1]
+    assert summary["tested by both"].to_list() == [1]
     assert differing.is_empty()
 
 
@@ -97,7 +100,7 @@ def test_every_replaced_rerun_is_recorded(checkout, replaced, measured):
     with open_store(checkout.store) as own:
         reruns.record_replaced(checkout, own)
         summary, _ = compared(checkout, rerun(own))
-    assert summary["the same verdict"].to_list() == [2, 1]
+    assert summary["same verdict"].to_list() == [2, 1]
 
 
 def test_a_rerun_that_ran_out_of_memory_as_claimed_is_compared(checkout, measured):
@@ -119,6 +122,20 @@ def test_a_rerun_is_recorded_once_and_not_compared_with_itself(checkout, replace
     with open_any(checkout.reference) as shipped:
         summary, _ = compared(checkout, rerun(shipped))
     assert summary["opposite"].to_list() == [1]
+
+
+def test_a_recorded_number_is_compared(checkout, measured):
+    """The claim is that of an effect above 1; in one of the reruns few trials leave it open."""
+    set_claims(checkout, [above(1)])
+    level = {INSERT: PLAIN, TUNED: {16: [110.0, 111.0, 112.0]}}
+    now = rerun(measured(level))
+    reruns.record(checkout, [(now, judge(checkout, STUDY, now))])
+    shutil.rmtree(checkout.raw)
+    shutil.rmtree(checkout.store)
+    few = rerun(measured({INSERT: {16: [100.0, 101.0]}, TUNED: {16: [111.0]}}))
+    summary, differing = compared(checkout, few)
+    assert summary.select("agree", "same verdict").rows() == [(1, 0)]
+    assert differing["agree"].to_list() == ["yes"]
 
 
 def test_a_rerun_that_was_recorded_and_then_continued_is_not_compared_with_itself(

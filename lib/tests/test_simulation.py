@@ -4,6 +4,7 @@ import benchlab
 import polars as pl
 import pytest
 from benchlab import study
+from benchlab.claims import stability
 from benchlab.gate import steady
 from benchlab.repo import Repo
 from benchlab.report import simulated
@@ -85,9 +86,10 @@ def test_the_stored_agreement_is_of_this_code(name, found, reference):
     then = row(found.agreement, study=name)
     for key in ("trials", "most_trials"):
         assert now[key] == then[key], AGAIN
-    assert now["testable"] == pytest.approx(then["testable"], abs=2), AGAIN
-    chance = 4 * then["error"] * (then["pairs"] / few) ** 0.5
-    assert now["same"] == pytest.approx(then["same"], abs=max(chance, 0.05)), AGAIN
+    assert now["tested"] == pytest.approx(then["tested"], abs=2), AGAIN
+    for share in ("agreeing", "same"):
+        chance = 4 * then[f"{share}_error"] * (then["pairs"] / few) ** 0.5
+        assert now[share] == pytest.approx(then[share], abs=max(chance, 0.05)), AGAIN
 
 
 @pytest.mark.parametrize("case", ["level, begins counted", "slow drift, longest time"])
@@ -107,6 +109,11 @@ def test_verdicts_are_wrong_as_seldom_as_they_say(found):
     (together,) = coverage.of_all_studies(found.verdicts).to_dicts()
     assert together["decided"] == pytest.approx(sum(found.verdicts["decided"]))
     assert together["wrong"] + 3 * together["error"] <= 1 - CONFIDENCE
+
+
+def test_reruns_that_differ_by_chance_agree(found):
+    assert found.agreement["agreeing"].min() >= stability.LEAST_AGREEING
+    assert found.agreement["opposite"].max() <= 1 - CONFIDENCE
 
 
 def test_runs_may_be_as_short_and_as_long_as_the_profile_has_them():

@@ -8,20 +8,22 @@ from benchlab.claims import noise
 from benchlab.claims.judge import Judgement
 from benchlab.claims.stability import compare
 from benchlab.cli import app
+from benchlab.stats import Estimate
 from benchlab.study.claims import Claim
 from conftest import STUDY, rerun
 
-YES, NO, OPEN, OUT = "reproduced", "not reproduced", "inconclusive", "not testable here"
+YES, NO, DEPENDS = "reproduced", "not reproduced", "depends"
+OPEN, OUT = "inconclusive", "not testable here"
 
 
-def verdicts(*given: str) -> list[Judgement]:
-    """One verdict each of the claims ``c0``, ``c1``, …"""
+def verdicts(*given: str, found: str = "", number: Estimate | None = None) -> list[Judgement]:
+    """One verdict each of the claims ``c0``, ``c1``, …, all with the same finding."""
     return [
         Judgement(
             "mine",
             Claim.model_validate(
                 {
-                    "id": f"c{number}",
+                    "id": f"c{at}",
                     "where": "here",
                     "claim": "So.",
                     "kind": "order",
@@ -29,33 +31,55 @@ def verdicts(*given: str) -> list[Judgement]:
                 }
             ),
             verdict,
+            found,
+            number,
         )
-        for number, verdict in enumerate(given)
+        for at, verdict in enumerate(given)
     ]
 
 
-#: verdicts of one rerun and of another → testable, same share, opposite, stable
+#: verdicts of one rerun and of another → tested by both, agreeing, opposite, stable
 CASES = {
-    "the same": ([YES, NO, OPEN, OUT], [YES, NO, OPEN, OUT], 3, 1.0, 0, True),
-    "one in twenty differs": ([YES] * 20, [YES] * 19 + [OPEN], 20, 0.95, 0, True),
-    "one in ten differs": ([YES] * 10, [YES] * 9 + [OPEN], 10, 0.9, 0, False),
-    "one is the opposite": ([YES] * 20, [YES] * 19 + [NO], 20, 0.95, 1, False),
-    "testable once": ([YES, OUT], [YES, YES], 2, 0.5, 0, False),
-    "nothing testable": ([OUT], [OUT], 0, 1.0, 0, True),
+    "the same": ([YES, NO, OPEN, OUT], [YES, NO, OPEN, OUT], 3, 3, 0, True),
+    "one in twenty differs": ([YES] * 20, [YES] * 19 + [DEPENDS], 20, 19, 0, True),
+    "one in ten differs": ([YES] * 10, [YES] * 9 + [DEPENDS], 10, 9, 0, False),
+    "one is the opposite": ([YES] * 20, [YES] * 19 + [NO], 20, 19, 1, False),
+    "tested by one": ([YES, OUT], [YES, YES], 1, 1, 0, True),
+    "nothing tested": ([OUT], [OUT], 0, 0, 0, True),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_reruns_agree_or_not(case):
-    first, second, testable, same, opposite, stable = CASES[case]
+    first, second, tested, agreeing, opposite, stable = CASES[case]
     for one, other in ((first, second), (second, first)):
         found = compare(verdicts(*one), verdicts(*other))
-        assert (found.testable, found.opposite, found.is_stable) == (testable, opposite, stable)
-        assert found.same_share == pytest.approx(same)
+        assert (len(found.pairs), found.agreeing, found.same) == (tested, agreeing, agreeing)
+        assert (found.opposite, found.is_stable) == (opposite, stable)
+        assert found.tested_once == (1 if {*first} != {*second} and OUT in first + second else 0)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "agrees"),
+    [
+        ({"number": Estimate(1.6, 1.4, 1.8, 3)}, {"number": Estimate(1.7, 0.9, 3, 3)}, True),
+        ({"number": Estimate(1.6, 1.4, 1.8, 3)}, {"number": Estimate(1.1, 0.9, 1.3, 3)}, False),
+        ({"number": Estimate(1.6, 1.4, 1.8, 3)}, {"number": Estimate(1.1, None, None, 1)}, True),
+        ({"found": "CPU of the engine"}, {"found": "CPU of the engine"}, True),
+        ({"found": "CPU of the engine"}, {"found": "commit latency"}, False),
+    ],
+)
+def test_what_is_open_in_one_rerun_only_agrees_if_both_found_the_same(here, there, agrees):
+    for verdict in (YES, NO, DEPENDS):
+        found = compare(verdicts(verdict, **here), verdicts(OPEN, **there))
+        assert (found.agreeing, found.same) == (agrees, 0)
+    # a decision for and one against it never agree
+    found = compare(verdicts(YES, **here), verdicts(NO, **there))
+    assert (found.agreeing, found.opposite) == (0, 1)
 
 
 def test_a_claim_that_one_rerun_lacks_is_not_compared():
-    assert compare(verdicts(YES, NO), verdicts(YES)).testable == 1
+    assert len(compare(verdicts(YES, NO), verdicts(YES)).pairs) == 1
 
 
 INSERT, TUNED = ("postgres", "default", "oltp_insert"), ("postgres", "tuned", "oltp_insert")
@@ -91,7 +115,8 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp
     code, said = command("verdicts", STUDY, "--against", str(kept))
     assert (code, said.splitlines()[-1]) == (
         0,
-        "4 of 4 testable claims have the same verdict in both",
+        "the two reruns agree on 4 of the 4 claims that both tested; 4 have the same verdict in both,"
+        " 0 more were tested by one",
     )
     import benchlab
 
@@ -134,7 +159,7 @@ def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_pat
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
     assert "); there: reproduced (4.50 (" in said
-    assert "benchlab: the two reruns differ: 50% of the verdicts are the same" in said
+    assert "benchlab: the two reruns differ: they agree on 50% of the claims" in said
 
 
 def test_noise_is_that_of_the_trials(measured):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchlab import stats
 from benchlab.stats import Answer, Estimate
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from test_stats import SIMULATIONS, STANDARD_ERROR
 
@@ -76,6 +76,35 @@ def test_what_holds_everywhere_is_by_chance_if_it_is_anywhere():
         numbers, lambda at, _: numbers[at], lambda one: stats.exceeds(one, 1)
     )
     assert (decision.answer, decision.at, decision.unsure) == (Answer.HOLDS, 4, {})
+
+
+@given(positive, st.floats(1, 10), st.floats(1, 10), st.floats(0.01, 100))
+def test_numbers_are_compatible_if_the_interval_of_their_ratio_contains_1(value, below, above, by):
+    one = Estimate(value, value / below, value * above, 3)
+    other = Estimate(value * by, value * by / below, value * by * above, 3)
+    # both have the same interval as a factor, whose sides face each other
+    reach = np.hypot(np.log(above), np.log(below))
+    assume(abs(abs(np.log(by)) - reach) > 1e-6)
+    expected = abs(np.log(by)) < reach
+    assert stats.compatible(one, other) == stats.compatible(other, one) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, None), (0, 3), (0.5, np.inf)])
+def test_a_number_without_a_bound_contradicts_nothing(low, high):
+    open_ended = Estimate(1, low, high, 2)
+    # a bound counts on the side of the other number only
+    other = Estimate(0.1, 0.09, 0.11, 3) if low == 0 else Estimate(9, 8, 10, 3)
+    assert stats.compatible(open_ended, other)
+
+
+def test_independent_estimates_of_one_number_are_compatible():
+    random = np.random.default_rng(5)
+
+    def estimate() -> Estimate:
+        return stats.median(random.lognormal(0, 0.1, 4))
+
+    found = [stats.compatible(estimate(), estimate()) for _ in range(SIMULATIONS)]
+    assert np.mean(found) > 0.95 - 4 * STANDARD_ERROR
 
 
 def test_every_open_place_is_named():

@@ -14,13 +14,21 @@ import polars as pl
 from benchlab.claims.judge import Judgement, judge
 from benchlab.errors import NoRuns
 from benchlab.repo import Repo
+from benchlab.stats import Estimate
 from benchlab.store import Store, metrics, open_any, results
 from benchlab.store.results import Rerun
 from benchlab.study.claims import Audit, Claim, OutOfMemory
 
 _RERUN = ("study", "profile", "begun", "cpu_models", "runs")
 _CLAIM = ("claim", "test", "verdict", "found", "reason")
-_SCHEMA = dict.fromkeys(_RERUN + _CLAIM, pl.String) | {"runs": pl.Int64}
+#: Of the number that decided; null without one.
+_NUMBER = ("value", "low", "high", "n")
+_SCHEMA = {
+    **dict.fromkeys(_RERUN + _CLAIM, pl.String),
+    **dict.fromkeys(_NUMBER, pl.Float64),
+    "runs": pl.Int64,
+    "n": pl.Int64,
+}
 
 
 @dataclass(frozen=True)
@@ -126,8 +134,17 @@ def read(repo: Repo, rerun: Rerun) -> list[Judged]:
             cpu_models,
             runs,
             [
-                Judgement(name, claims[claim], verdict, found, reason=reason)
-                for claim, test, verdict, found, reason in of_rerun.select(_CLAIM).iter_rows()
+                Judgement(
+                    name,
+                    claims[claim],
+                    verdict,
+                    found,
+                    Estimate(*number) if number[0] is not None else None,
+                    reason,
+                )
+                for claim, test, verdict, found, reason, *number in of_rerun.select(
+                    _CLAIM + _NUMBER
+                ).iter_rows()
                 if claim in claims and _test(claims[claim]) == test
             ],
         )
@@ -144,7 +161,11 @@ def _rows(rerun: Rerun, judgements: Iterable[Judgement]) -> list[tuple]:
     found = judged(rerun, judgements)
     of_rerun = (rerun.study.study, rerun.profile, _begun(rerun), found.cpu_models, found.runs)
     return [
-        (*of_rerun, one.claim.id, _test(one.claim), one.verdict, one.found, one.reason)
+        (
+            *of_rerun,
+            *(one.claim.id, _test(one.claim), one.verdict, one.found, one.reason),
+            *(getattr(one.number, name, None) for name in _NUMBER),
+        )
         for one in found.verdicts
     ]
 

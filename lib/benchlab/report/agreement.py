@@ -29,35 +29,41 @@ def others(repo: Repo, rerun: Rerun, shipped: Rerun | None) -> list[Judged]:
 
 
 def summary(own: Judged, compared: Sequence[Judged]) -> pl.DataFrame:
-    """Return one row per other rerun: how many verdicts are the same, and how many the opposite.
+    """Return one row per other rerun: on how many claims it agrees with this one.
 
-    Columns: ``other rerun begun``, ``its CPU``, ``its runs``, ``testable claims`` (by at least one of
-    the two), ``the same verdict``, ``opposite``.
+    Columns: ``other rerun begun``, ``its CPU``, ``its runs``, ``tested by one`` (claims that the other
+    one of the two could not test), ``tested by both``, and of these ``agree``, ``same verdict`` and
+    ``opposite``; see :mod:`benchlab.claims.stability`.
     """
     rows = []
     for other in compared:
         found = stability.compare(own.verdicts, other.verdicts)
-        same = found.testable - len(found.differing)
-        rows.append(
-            (_day(other), other.cpu_models, other.runs, found.testable, same, found.opposite)
-        )
-    numbers = ("its runs", "testable claims", "the same verdict", "opposite")
+        claims = (found.tested_once, len(found.pairs), found.agreeing, found.same, found.opposite)
+        rows.append((_day(other), other.cpu_models, other.runs, *claims))
+    of_claims = ("tested by one", "tested by both", "agree", "same verdict", "opposite")
+    numbers = ("its runs", *of_claims)
     schema = {_BEGUN: pl.String, "its CPU": pl.String, **dict.fromkeys(numbers, pl.Int64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def differing(own: Judged, compared: Sequence[Judged]) -> pl.DataFrame:
-    """Return one row per verdict that differs.
+    """Return one row per verdict of two reruns that differs where both tested the claim.
 
-    Columns: ``claim``, ``here``, ``there`` (verdict, and what was found or why nothing is decided) and
+    Columns: ``claim``, ``here``, ``there`` (verdict, and what was found), ``agree`` (*yes* or *no*) and
     ``other rerun begun``.
     """
     rows = [
-        (one.claim.claim, _shown(one), _shown(that), _day(other))
+        (
+            one.claim.claim,
+            _shown(one),
+            _shown(that),
+            "yes" if stability.agree(one, that) else "no",
+            _day(other),
+        )
         for other in compared
         for one, that in stability.compare(own.verdicts, other.verdicts).differing
     ]
-    schema = dict.fromkeys(("claim", "here", "there", _BEGUN), pl.String)
+    schema = dict.fromkeys(("claim", "here", "there", "agree", _BEGUN), pl.String)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -85,8 +85,9 @@ def agreeing(found: Simulated) -> pl.DataFrame:
         "study",
         pl.col("trials").alias("trials of a point"),
         pl.col("most_trials").alias("most trials, if inconclusive"),
-        pl.col("testable").round(1).alias("testable claims"),
-        _shares("same", "error", decimals=1).alias("same verdict in both"),
+        pl.col("tested").round(1).alias("tested claims"),
+        _shares("agreeing", "agreeing_error", decimals=1).alias("agree"),
+        _shares("same", "same_error", decimals=1).alias("same verdict in both"),
         pl.col("opposite")
         .map_elements(percent, return_dtype=pl.String)
         .alias("pairs with opposite verdicts"),

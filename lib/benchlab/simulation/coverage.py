@@ -169,12 +169,13 @@ def of_all_studies(verdicts: pl.DataFrame) -> pl.DataFrame:
 
 
 def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
-    """Return how often two reruns come to the same verdicts if they differ only by chance.
+    """Return how often two reruns agree if they differ only by chance.
 
-    Columns: ``study``; ``trials`` and ``most_trials`` of its profile; ``testable`` (claims, on
-    average); ``same``, the share of testable claims with the same verdict in both, with its standard
-    ``error``; ``opposite``, the share of pairs in which a claim has opposite verdicts; ``pairs``;
-    ``seed``.
+    Columns: ``study``; ``trials`` and ``most_trials`` of its profile; ``tested`` (claims that both
+    tested, on average); ``agreeing``, the share of them on which both agree
+    (:mod:`benchlab.claims.stability`), and ``same``, of those with the same verdict in both, each with
+    its standard error (``agreeing_error``, ``same_error``); ``opposite``, the share of pairs in which a
+    claim has opposite verdicts; ``pairs``; ``seed``.
 
     Claims about what binds are left out, as in :func:`verdicts`.
 
@@ -190,16 +191,19 @@ def agreement(repo: Repo, rerun: Rerun, pairs: int = PAIRS) -> pl.DataFrame:
     for _ in range(pairs):
         both = [_judged(repo, spec, rerun, truth, random) for _ in range(2)]
         found.append(stability.compare(*both))
-    same = [one.same_share for one in found]
+    agreeing = [one.share_of(one.agreeing) for one in found]
+    same = [one.share_of(one.same) for one in found]
     profile = rerun.study.profile(rerun.profile)
     return pl.DataFrame(
         {
             "study": rerun.study.study,
             "trials": profile.trials,
             "most_trials": profile.most_trials or profile.trials,
-            "testable": float(np.mean([one.testable for one in found])),
+            "tested": float(np.mean([len(one.pairs) for one in found])),
+            "agreeing": float(np.mean(agreeing)),
+            "agreeing_error": standard_error(agreeing),
             "same": float(np.mean(same)),
-            "error": standard_error(same),
+            "same_error": standard_error(same),
             "opposite": float(np.mean([one.opposite > 0 for one in found])),
             "pairs": pairs,
             "seed": SEED,

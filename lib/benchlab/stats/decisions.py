@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import hypot, log
 
 from benchlab.stats.trials import CONFIDENCE, Estimate, ratio
 
@@ -61,6 +62,20 @@ def equivalent(estimate: Estimate, value: float, tolerance: float) -> Answer:
     if low <= estimate.low and estimate.high <= high:
         return Answer.HOLDS
     return Answer.FAILS if estimate.high < low or high < estimate.low else Answer.OPEN
+
+
+def compatible(one: Estimate, other: Estimate) -> bool:
+    """Whether two independent estimates of a positive number differ by no more than chance explains.
+
+    True: the interval of their ratio, from the sides of their intervals that face each other, contains
+    1 (Zou & Donner, Statistics in Medicine 27(10), 2008); or one of them has no bound there, or it is
+    zero. The interval is as confident as theirs are.
+    """
+    lower, higher = sorted((one, other), key=lambda estimate: estimate.value)
+    if lower.high is None or not lower.value or not higher.low:
+        return True
+    sides = log(lower.high / lower.value), log(higher.value / higher.low)
+    return log(higher.value / lower.value) <= hypot(*sides)
 
 
 def exceeds(estimate: Estimate, least: float) -> Answer:
