@@ -433,8 +433,8 @@ def _outcome(test: Outcome, evidence: Evidence) -> Finding:
     for check in test.answers:
         if not any(check in answers for answers in made):
             raise NotTestable(f"{test.of}: no run made the check {check!r}")
-    not_checked = dict.fromkeys(test.answers, f"{UNDECIDED}: not checked")
-    runs = [{check: (not_checked | answers)[check] for check in test.answers} for answers in made]
+    not_checked = f"{UNDECIDED}: not checked"
+    runs = [{check: one.get(check, not_checked) for check in test.answers} for one in made]
 
     def others(answers: dict[str, str]) -> list[str]:
         return [said for check, said in answers.items() if test.answers[check] not in said]

@@ -77,7 +77,9 @@ def compare(first: Iterable[Judgement], second: Iterable[Judgement]) -> Stabilit
 def agree(one: Judgement, other: Judgement) -> bool:
     """Whether two reruns agree on a claim that both tested.
 
-    Without numbers, what they found is compatible if it is the same.
+    Without numbers, what they found is compatible if it is the same. A number is the one that decided,
+    or left open, so those of a claim about several numbers of clients may be of different ones. One
+    without an interval contradicts nothing.
     """
     if one.verdict == other.verdict:
         return True
