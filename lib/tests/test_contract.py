@@ -217,6 +217,8 @@ class EngineContract:
         requested = [setting for setting in found if setting.requested is not None]
         assert [setting.name for setting in requested] == list(point.settings)
         assert [setting for setting in found if not setting.took_effect] == []
+        known = {setting.name for setting in found if setting.effective is not None}
+        assert known.issuperset(session.engine.durability_settings)
         # and nothing is left of the other variant
         other = self.point(machine, "default" if variant == "tuned" else "tuned").settings
         differing = {

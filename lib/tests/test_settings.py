@@ -104,3 +104,26 @@ def test_a_setting_that_the_server_does_not_know_is_shown_and_has_not_taken_effe
         ("max_wal_size", "32MB", True),
         ("max_wall_size", "32MB", False),
     ]
+
+
+def test_settings_of_durability_are_recorded_whether_requested_or_not(monkeypatch):
+    engine = ENGINES["mysql"](Endpoint(host="127.0.0.1", port=1, user="a"))
+    server = {"log_bin": "OFF", "sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"}
+    asked = []
+
+    def effective(names: list[str]) -> list[EngineSetting]:
+        asked.extend(names)
+        return [
+            EngineSetting(name=name, requested=None, effective=value)
+            for name, value in server.items()
+        ]
+
+    monkeypatch.setattr(engine, "effective_settings", effective)
+    found = engine.settings({"log_bin": False})
+    assert sorted(asked) == sorted(engine.durability_settings)
+    assert [(one.name, one.requested, one.effective, one.took_effect) for one in found] == [
+        ("log_bin", "off", "OFF", True),
+        # one that this server does not have is left out
+        ("innodb_flush_log_at_trx_commit", None, "1", True),
+        ("sync_binlog", None, "1", True),
+    ]

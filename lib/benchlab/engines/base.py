@@ -161,6 +161,8 @@ class Engine(ABC):
         pool: name of the setting that sizes its buffer pool; empty if no single setting does.
         kept_settings: names of the settings that a data directory keeps from its first start. A later
             start cannot make them smaller.
+        durability_settings: names of the settings that decide which committed transactions a crash may
+            lose. They are recorded of every run, requested or not.
         layout_settings: names of the settings that decide how a load lays out the data, for instance in
             regions. Variants that differ in one of them have datasets of their own.
         ranges: setting → least and greatest value that the server takes, if it cuts off others.
@@ -192,6 +194,7 @@ class Engine(ABC):
     admin_user: ClassVar[str]
     pool: ClassVar[str] = ""
     kept_settings: ClassVar[tuple[str, ...]] = ()
+    durability_settings: ClassVar[tuple[str, ...]] = ()
     layout_settings: ClassVar[tuple[str, ...]] = ()
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
     indexes_first: ClassVar[bool] = False
@@ -412,14 +415,18 @@ class Engine(ABC):
         del requested
 
     def settings(self, requested: Mapping[str, Scalar]) -> list[EngineSetting]:
-        """Return every requested setting with its effective value; ``None`` if it is unknown."""
-        found = {setting.name: setting for setting in self.effective_settings(list(requested))}
+        """Return every requested setting with its effective value; ``None`` if it is unknown.
+
+        The settings of durability that nobody requested follow, with ``requested`` as ``None``.
+        """
+        also = [name for name in self.durability_settings if name not in requested]
+        found = {one.name: one for one in self.effective_settings([*requested, *also])}
         return [
             found.get(name, EngineSetting(name=name, requested=None, effective=None)).model_copy(
                 update={"requested": self.render(value)}
             )
             for name, value in requested.items()
-        ]
+        ] + [found[name] for name in also if name in found]
 
     @classmethod
     def render(cls, value: Scalar) -> str:

@@ -42,6 +42,12 @@ class InnoDB(MySQLProtocol):
 
     admin_user = "root"
     pool = "innodb_buffer_pool_size"
+    durability_settings = (
+        "innodb_flush_log_at_trx_commit",
+        "innodb_doublewrite",
+        "log_bin",
+        "sync_binlog",
+    )
     page_bytes = 16384
     #: Table of ``information_schema`` that lists the tables' files.
     tablespaces: ClassVar[str]

@@ -78,6 +78,7 @@ class Postgres(PostgresProtocol):
     name = "postgres"
     pool = "shared_buffers"
     page_bytes = 8192
+    durability_settings = ("fsync", "synchronous_commit", "full_page_writes")
     log_folder = "pg_wal"
     admin_user = "benchlab"
     nodes = (PRIMARY, STANDBY)
