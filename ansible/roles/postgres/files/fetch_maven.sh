@@ -1,11 +1,8 @@
-# fetch_maven.sh DIR ARTIFACT SHA256: the programs out of the artifact's jar, whole or not at all.
-set -eu
-umask 022 # the engine's user must reach it
-dir=$1 artifact=$2 sha256=$3
-draft=$dir.partial
-rm -rf "$draft"
-mkdir -p "$draft/fetched"
-trap 'rm -rf "$draft"' EXIT
+# fetch_maven.sh DIR ARTIFACT SHA256: the programs out of the artifact's jar, whole or not at all. Read after
+# fetching.sh.
+begin "$1"
+artifact=$2 sha256=$3
+mkdir "$draft/fetched"
 cd "$draft/fetched"
 # Maven's own files are not left in the user's home; the first of its many errors names the cause
 mvn --quiet --batch-mode --strict-checksums -Dstyle.color=never -Dmaven.repo.local="$draft/fetched/repository" \
@@ -16,7 +13,4 @@ echo "$sha256  $(echo *.jar)" | sha256sum --check --quiet >&2
 python3 -I -m zipfile --extract *.jar jar
 tar -xJf jar/*.txz -C "$draft" --no-same-owner
 rm -rf "$draft/fetched"
-chmod 0755 "$draft"
-rm -rf "$dir"
-mv "$draft" "$dir"
-trap - EXIT
+finish
