@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from benchlab import repo, study, target
+from benchlab import cli, repo, study, target
 from benchlab.claims.judge import Judgement, judge
 from benchlab.plan import Batch, Plan, Planner, Trial, envelope, selected
 from benchlab.plan.envelope import Envelope
@@ -75,6 +75,23 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     monkeypatch.chdir(root)
     monkeypatch.delenv("BENCHLAB_DATA", raising=False)
     return Repo(root)
+
+
+@pytest.fixture
+def benchlab(
+    checkout: Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> Callable[[str], tuple[int, str, str]]:
+    """Run a command line in the checkout: exit code, standard output, standard error."""
+
+    def call(arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["benchlab", *arguments.split()])
+        monkeypatch.setattr(cli.console, "_width", 300)
+        with pytest.raises(SystemExit) as ended:
+            cli.app()
+        said = capsys.readouterr()
+        return ended.value.code or 0, said.out, said.err
+
+    return call
 
 
 def planned(checkout: Repo, name: str = STUDY, profile: str = "quick") -> Plan:

@@ -77,21 +77,6 @@ def no_host(monkeypatch, tmp_path):
     monkeypatch.setattr(ready, "provision", reached)
 
 
-@pytest.fixture
-def benchlab(checkout, monkeypatch, capsys):
-    """Run the command line in the checkout: exit code, standard output, standard error."""
-
-    def call(arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["benchlab", *arguments.split()])
-        monkeypatch.setattr(cli.console, "_width", 300)
-        with pytest.raises(SystemExit) as ended:
-            cli.app()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out, said.err
-
-    return call
-
-
 def tree(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -3,11 +3,11 @@
 import shutil
 
 import pytest
+from benchlab import open as open_results
 from benchlab import stats
 from benchlab.claims import noise
 from benchlab.claims.judge import Judgement
 from benchlab.claims.stability import compare
-from benchlab.cli import app
 from benchlab.stats import Estimate
 from benchlab.study.claims import Claim
 from conftest import STUDY, rerun
@@ -89,48 +89,31 @@ STRONG = {INSERT: PLAIN, TUNED: {4: [225.0, 229.5, 234.0], 256: [450.0, 454.5, 4
 WEAK = {INSERT: PLAIN, TUNED: {4: [50.0, 51.0, 52.0], 256: [101.0, 102.0, 103.0]}}
 
 
-@pytest.fixture
-def command(checkout, monkeypatch, capsys):
-    """Run a command line in the checkout; returns its exit code and what it printed."""
-
-    def run(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["benchlab", *arguments])
-        monkeypatch.setattr("benchlab.cli.console.width", 200)
-        with pytest.raises(SystemExit) as ended:
-            app()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out + printed.err
-
-    return run
-
-
-def test_verdicts_are_shown_stored_and_compared(checkout, measured, command, tmp_path):
+def test_verdicts_are_shown_stored_and_compared(checkout, measured, benchlab, tmp_path):
     measured(STRONG).close()
-    code, said = command("verdicts", STUDY)
+    code, said, _ = benchlab(f"verdicts {STUDY}")
     assert code == 0
     assert f"{STUDY}: 2 reproduced, 1 not reproduced, 0 depends, 1 inconclusive" in said
     assert "10 of 10 audits, which need no run, contradict the article" in said
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
-    code, said = command("verdicts", STUDY, "--against", str(kept))
+    code, said, _ = benchlab(f"verdicts {STUDY} --against {kept}")
     assert (code, said.splitlines()[-1]) == (
         0,
         "the two reruns agree on 4 of the 4 claims that both tested; 4 have the same verdict in both,"
         " 0 more were tested by one",
     )
-    import benchlab
-
     folder = tmp_path / "exported"
-    assert command("export", str(folder))[0] == 0
-    with benchlab.open(str(folder)) as lab:
+    assert benchlab(f"export {folder}")[0] == 0
+    with open_results(str(folder)) as lab:
         assert lab.sql("SELECT count(*) AS n FROM verdict")["n"].item() > 100
         stored = lab.sql("SELECT verdict FROM verdict WHERE claim = 'postgres_insert_gain'")
     assert stored["verdict"].to_list() == [YES]
 
 
-def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, measured, command):
+def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, measured, benchlab):
     measured(STRONG).close()
-    code, said = command("verdicts", STUDY, "--why", "postgres_insert_gain")
+    code, said, _ = benchlab(f"verdicts {STUDY} --why postgres_insert_gain")
     assert code == 0
     for found in (
         "reproduced",
@@ -142,24 +125,24 @@ def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, me
         assert found in said
     for value in (value for curve in STRONG.values() for of in curve.values() for value in of):
         assert f"{value:.4g}" in said
-    assert command("verdicts", STUDY, "--why", "three_updates")[0] == 0  # an audit has no runs
-    code, said = command("verdicts", "--why", "nosuch")
+    assert benchlab(f"verdicts {STUDY} --why three_updates")[0] == 0  # an audit has no runs
+    code, _, reason = benchlab("verdicts --why nosuch")
     assert code == 1
-    assert "unknown claim 'nosuch'" in said
+    assert "unknown claim 'nosuch'" in reason
 
 
-def test_another_verdict_is_named_and_fails(checkout, measured, command, tmp_path):
+def test_another_verdict_is_named_and_fails(checkout, measured, benchlab, tmp_path):
     measured(STRONG).close()
     kept = tmp_path / "kept"
     shutil.copytree(checkout.store, kept)
     shutil.rmtree(checkout.raw)
     shutil.rmtree(checkout.store)
     measured(WEAK).close()
-    code, said = command("verdicts", STUDY, "--against", str(kept))
+    code, said, reason = benchlab(f"verdicts {STUDY} --against {kept}")
     assert code == 1
     assert f"{STUDY} postgres_insert_gain: inconclusive (1.01 (" in said
     assert "); there: reproduced (4.50 (" in said
-    assert "benchlab: the two reruns differ: they agree on 50% of the claims" in said
+    assert "benchlab: the two reruns differ: they agree on 50% of the claims" in reason
 
 
 def test_noise_is_that_of_the_trials(measured):
@@ -172,8 +155,8 @@ def test_noise_is_that_of_the_trials(measured):
     assert found["default"]["trials_for_2%"] >= found["default"]["trials_for_10%"] >= 2
 
 
-def test_without_two_trials_there_is_no_noise(measured, command):
+def test_without_two_trials_there_is_no_noise(measured, benchlab):
     measured({INSERT: {16: [100.0]}}).close()
-    code, said = command("noise", STUDY)
+    code, _, reason = benchlab(f"noise {STUDY}")
     assert code == 1
-    assert "no point of postgres_vs_tidb has two trials in profile standard" in said
+    assert "no point of postgres_vs_tidb has two trials in profile standard" in reason

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchlab import cli
 from benchlab.store import ingest, open_store, writer
 from conftest import STUDY, wait_for
 
@@ -71,20 +70,8 @@ def start(checkout) -> Iterator:
         one.process.stdout.close()
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def call(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["benchlab", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.app()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out + said.err
-
-    return call
-
-
 def test_every_command_works_beside_a_notebook(
-    checkout, batches, close_run, start, command, tmp_path
+    checkout, batches, close_run, start, benchlab, tmp_path
 ):
     trials = batches()[0].trials
     close_run(trial=trials[0])
@@ -93,14 +80,14 @@ def test_every_command_works_beside_a_notebook(
     assert notebook.answer() == [1, 1, 0]
     close_run(trial=trials[1])
     for arguments in (
-        ["ingest"],
-        ["status"],
-        ["verdicts", STUDY],
-        ["export", str(tmp_path / "exported")],
-        ["ingest", "--rebuild"],
+        "ingest",
+        "status",
+        f"verdicts {STUDY}",
+        f"export {tmp_path / 'exported'}",
+        "ingest --rebuild",
     ):
-        code, said = command(*arguments)
-        assert code == 0, said
+        code, said, reason = benchlab(arguments)
+        assert code == 0, said + reason
         held, distinct, missing = notebook.counts()
         assert (distinct, missing) == (held, 0)
     with open_store(checkout.store) as store:
