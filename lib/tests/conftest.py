@@ -407,8 +407,10 @@ HOME = Path("/var/lib/benchlab")
 _TIMEOUT_S = 600
 
 
-def wait_for(condition: Callable[[], object], what: str, every_s: float = 0.02) -> object:
-    """Return the condition's value as soon as it is true of something."""
+def wait_for(
+    condition: Callable[[], object], what: str = "a condition", every_s: float = 0.02
+) -> object:
+    """Return the condition's value as soon as it is true."""
     deadline = time.monotonic() + _TIMEOUT_S
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {_TIMEOUT_S} s in vain for: {what}"

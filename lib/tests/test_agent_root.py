@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import pytest
 from benchlab.agent.cgroup import open_cgroups
 from benchlab.agent.disk import loops, mounts_at
 from benchlab.agent.system import processes_of
-from conftest import ROOT, cgroups
+from conftest import ROOT, cgroups, wait_for
 from ruamel.yaml import YAML
 
 pytestmark = [
@@ -186,13 +186,6 @@ def target(user: str) -> Iterator[Target]:
     target.run("envelope", "down", "--wipe")
     wait_for(lambda: target.leftovers() == [])  # init reaps the engine's processes in its own time
     shutil.rmtree(folder)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "timeout"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

@@ -1,17 +1,11 @@
 """Servers that somebody else runs: what a DSN must say, and a PostgreSQL known by its address."""
 
-import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import psycopg
 import pytest
 from benchlab import target
 from benchlab.engines import engine_class
@@ -20,7 +14,8 @@ from benchlab.plan import AS_FOUND
 from benchlab.raw import folders
 from benchlab.store import open_store
 from benchlab.target import EngineFound, Provisioned, external, inventory, provision
-from conftest import ETC, Machine, environment, mini_study, wait_for
+from conftest import Machine, environment, mini_study
+from throwaway_postgres import ThrowawayPostgres
 
 VARIABLE = "BENCHLAB_TEST_DSN"
 
@@ -126,7 +121,6 @@ def test_a_dsn_may_stand_in_the_vault(checkout, monkeypatch, tmp_path):
 
 
 STUDY = "somebody_elses"
-USER = "nobody"
 
 
 def somebody_elses() -> dict:
@@ -140,41 +134,19 @@ def somebody_elses() -> dict:
     return spec
 
 
-class Cloud:
+class Cloud(ThrowawayPostgres):
     """A PostgreSQL that nobody here provisioned, with a database and a user without further rights."""
 
     def __init__(self, machine: Machine, folder: Path):
-        self.machine, self.folder = machine, folder
-        variants = json.loads((ETC / "engines/postgres.json").read_text())["variants"]
-        bin_dir = Path(variants["default"]["services"][0]["start"][0]).parent
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            self.port = unused.getsockname()[1]
-        shutil.chown(folder, USER)
-        data = folder / "data"
-        as_user = ("setpriv", "--pdeathsig", "KILL", f"--reuid={USER}", "--clear-groups")
-        initdb = (bin_dir / "initdb", "-D", data, "-U", "owner", "--auth=trust", "--no-sync")
-        subprocess.run([*as_user, *initdb], cwd="/", capture_output=True, check=True)
-        (data / "pg_hba.conf").write_text(
-            "host all owner 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        own, others = (
+            "host all owner 127.0.0.1/32 trust",
+            "host all all 127.0.0.1/32 scram-sha-256",
         )
-        settings = f"-c port={self.port} -c unix_socket_directories= -c listen_addresses=127.0.0.1"
-        with (folder / "log").open("w") as log:
-            self.process = subprocess.Popen(
-                [*as_user, bin_dir / "postgres", "-D", data, *settings.split()],
-                cwd="/",
-                stdout=log,
-                stderr=log,
-            )
-        wait_for(self._answers, "a server of somebody else's")
+        super().__init__(folder, access=f"{own}\n{others}\n")
+        self.machine = machine
         self.run("CREATE ROLE ada LOGIN PASSWORD 's3cret-of-ada'")
         self.run("CREATE DATABASE bench OWNER ada")
         self.run("CREATE DATABASE closed")  # whose schema belongs to somebody else
-
-    def run(self, statement: str) -> None:
-        """Run a statement as the server's owner."""
-        where = f"postgresql://owner@127.0.0.1:{self.port}/postgres"
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(statement)
 
     def dsn(self, password: str = "s3cret-of-ada", database: str = "bench") -> str:
         return f"postgresql://ada:{password}@127.0.0.1:{self.port}/{database}"
@@ -188,28 +160,16 @@ class Cloud:
             target.Provisioned(deployment=on, hosts={}, engines={"cloud": found}), "cloud"
         )
 
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait()
-
-    def _answers(self) -> bool:
-        assert self.process.poll() is None, (self.folder / "log").read_text()
-        with suppress(psycopg.OperationalError):
-            self.run("SELECT 1")
-            return True
-        return False
-
 
 @pytest.fixture(scope="module")
 def cloud(machine) -> Iterator[Cloud]:
     machine.up()
     machine.write_study(STUDY, somebody_elses())
-    with tempfile.TemporaryDirectory(prefix="benchlab-test-", dir="/var/tmp") as folder:
-        cloud = Cloud(machine, Path(folder))
-        try:
-            yield cloud
-        finally:
-            cloud.end()
+    with (
+        tempfile.TemporaryDirectory(prefix="benchlab-test-", dir="/var/tmp") as folder,
+        Cloud(machine, Path(folder)) as cloud,
+    ):
+        yield cloud
 
 
 @pytest.mark.machine

@@ -4,68 +4,44 @@ import asyncio
 import html
 import http.client
 import json
-import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import psycopg
 import pymysql
 import pytest
-import uvicorn
 from benchlab.drivers.tpcc.was import LOST, NOT_DONE, forms, pool, serve
 from benchlab.drivers.tpcc.was.delivery import Result
 from benchlab.drivers.tpcc.was.forms import MalformedForm
-from benchlab.drivers.tpcc.was.null import NULL, NullDatabase, NullTransactions
-from benchlab.drivers.tpcc.was.pool import Address, MySQLDatabase, PostgresDatabase
+from benchlab.drivers.tpcc.was.null import NullDatabase, NullTransactions
+from benchlab.drivers.tpcc.was.pool import Address, MySQLDatabase
 from benchlab.drivers.tpcc.was.screens import TITLES
-from benchlab.drivers.tpcc.was.serve import Options
 from benchlab.errors import EngineError
-from benchlab.workloads.tpcc.transactions import Options as StatementOptions
 from benchlab.workloads.tpcc.transactions import RepeatTransaction
 from benchlab.workloads.tpcc.transactions.contract import (
     REQUESTS,
     Delivered,
-    Delivery,
     LowStock,
     NewOrder,
     OrderedItem,
-    OrderStatus,
     OrderTaken,
-    Payment,
     PaymentTaken,
     Request,
     StatusOfOrder,
-    StockLevel,
 )
 from conftest import wait_for
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
-
-#: A form of each type.
-FORMS: dict[str, Request] = {
-    "new_order": NewOrder(
-        w_id=1, d_id=2, c_id=3, lines=[OrderedItem(7, 1, 5), OrderedItem(9, 2, 1)]
-    ),
-    "payment": Payment(w_id=1, d_id=2, c_w_id=1, c_d_id=2, h_amount=Decimal("12.50"), c_id=3),
-    "order_status": OrderStatus(w_id=1, d_id=2, c_last="BARBARBAR"),
-    "delivery": Delivery(w_id=1, o_carrier_id=4),
-    "stock_level": StockLevel(w_id=1, d_id=2, threshold=15),
-}
+from tpcc_application import FORMS, Program, Server, options, served
 
 ANSWERS = {
     "new_order": OrderTaken,
@@ -95,105 +71,6 @@ class Fake:
             return self.act(request) or await NullTransactions().run(connection, request)
         finally:
             self.running -= 1
-
-
-@dataclass
-class Server:
-    """A server under test."""
-
-    port: int
-    results: Path
-
-    def ask(
-        self, method: str, path: str, sent: bytes | None = None
-    ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        try:
-            connection.request(method, path, sent)
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
-
-    def api(self, name: str, form: Request | bytes | None = None) -> tuple[int, dict]:
-        form = FORMS[name] if form is None else form
-        sent = form if isinstance(form, bytes) else msgspec.json.encode(form)
-        status, _, said = self.ask("POST", f"/api/{name}", sent)
-        return status, json.loads(said)
-
-    def screen(self, name: str, fields: object) -> tuple[int, str]:
-        sent = urllib.parse.urlencode(fields, doseq=True).encode()
-        status, headers, said = self.ask("POST", f"/{name}", sent)
-        assert headers["content-type"] == "text/html; charset=utf-8"
-        return status, said.decode()
-
-    def metric(self, name: str, /, **labels: str) -> float:
-        _, _, page = self.ask("GET", "/metrics")
-        samples = (
-            sample
-            for family in text_string_to_metric_families(page.decode())
-            for sample in family.samples
-        )
-        found = {
-            tuple(sorted(one.labels.items())): one.value
-            for one in samples
-            if one.name == f"tpcc_was_{name}"
-        }
-        return found[tuple(sorted(labels.items()))]
-
-    def outcome(self, name: str, outcome: str) -> float:
-        return self.metric("transactions_total", type=name, outcome=outcome)
-
-    def delivered(self) -> list[Result]:
-        lines = self.results.read_bytes().splitlines(keepends=True)
-        assert all(line.endswith(b"\n") for line in lines)
-        return [msgspec.json.decode(line, type=Result) for line in lines]
-
-
-def options(folder: Path, **given: object) -> Options:
-    every = Options(
-        host="127.0.0.1",
-        port=0,
-        engine=NULL,
-        form="statements",
-        statements=StatementOptions(),
-        isolation="serializable",
-        pool=4,
-        queue=4,
-        repeats=3,
-        delivery_workers=1,
-        delivery_results=folder / "deliveries.jsonl",
-        drain_s=600,
-    )
-    return replace(every, **given)
-
-
-@contextmanager
-def served(given: Options, transactions: object, database: object = None) -> Iterator[Server]:
-    """Serve in a thread of this process, on a real socket."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    started: Future[uvicorn.Server] = Future()
-
-    async def main() -> None:
-        try:
-            async with serve.application(given, database or NullDatabase(), transactions) as app:
-                config = uvicorn.Config(app, lifespan="off", log_config=None, log_level="warning")
-                server = uvicorn.Server(config)
-                started.set_result(server)
-                await server.serve([listening])
-        except BaseException as error:
-            if not started.done():
-                started.set_exception(error)
-            raise
-
-    with ThreadPoolExecutor(1) as thread:
-        ended = thread.submit(asyncio.run, main())
-        server = started.result()
-        try:
-            yield Server(listening.getsockname()[1], given.delivery_results)
-        finally:
-            server.should_exit = True
-            ended.result()
 
 
 @pytest.fixture
@@ -698,47 +575,15 @@ def test_a_database_is_named_and_not_denied(tmp_path):
 # The program
 
 
-class Program:
-    """The application server as a process."""
-
-    def __init__(self, results: Path, *arguments: str, stdin: bytes = b""):
-        self.results = results
-        command = [sys.executable, "-m", "benchlab.drivers.tpcc.was"]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0", "--delivery-results", str(results), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.process.stdin.write(stdin)
-        self.process.stdin.close()
-
-    def ready(self) -> Server:
-        """Wait until it says that it serves."""
-        line = self.process.stdout.readline().decode()
-        found = re.fullmatch(r"ready \d+\.\d+ http://127\.0\.0\.1:(\d+)\n", line)
-        assert found, (line, self.process.stderr.read())
-        return Server(int(found[1]), self.results)
-
-    def end(self) -> tuple[int, str]:
-        """Wait for its end; return its exit code and what it said."""
-        said = self.process.stderr.read().decode()
-        return self.process.wait(), said
-
-
 @pytest.fixture
 def program(tmp_path) -> Iterator[Callable[..., Program]]:
-    started: list[Program] = []
+    with ExitStack() as started:
 
-    def start(*arguments: str, **options: bytes) -> Program:
-        started.append(Program(tmp_path / "deliveries.jsonl", *arguments, **options))
-        return started[-1]
+        def start(*arguments: str, stdin: bytes = b"") -> Program:
+            results = tmp_path / "deliveries.jsonl"
+            return started.enter_context(Program(results, *arguments, stdin=stdin))
 
-    yield start
-    for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.wait()
+        yield start
 
 
 def test_it_says_when_it_serves_and_ends_well(program):
@@ -822,156 +667,7 @@ def test_what_cannot_be_served(program, arguments, stdin, code, said):
     assert "s3cret" not in line
 
 
-# A database that dies
-
-
-class Postgres:
-    """A real server of an unprivileged user, which is killed and started again."""
-
-    def __init__(self, folder: Path):
-        self.folder, self.port = folder, unused_port()
-        shutil.chown(folder, "nobody")
-        self._as_user = ("setpriv", "--pdeathsig", "KILL", "--reuid=nobody", "--clear-groups")
-        initdb = ("initdb", "-D", folder / "data", "-U", "owner", "--auth=trust", "--no-sync")
-        subprocess.run([*self._as_user, *self._program(*initdb)], cwd="/", check=True)
-        self.start()
-
-    def _program(self, name: str, *arguments: object) -> list[object]:
-        found = max(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), default=name)
-        return [found, *arguments]
-
-    @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.port, "owner", "s3cret", "postgres")
-
-    def start(self) -> None:
-        settings = f"-c port={self.port} -c unix_socket_directories= -c fsync=off"
-        command = self._program("postgres", "-D", self.folder / "data", *settings.split())
-        with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [*self._as_user, *command], cwd="/", stdout=log, stderr=log
-            )
-        wait_for(self._answers, "PostgreSQL")
-
-    def run(self, statement: str) -> list[tuple]:
-        where = f"postgresql://owner@127.0.0.1:{self.port}/postgres"
-        with psycopg.connect(where, autocommit=True) as connection:
-            return connection.execute(statement).fetchall()
-
-    def kill(self) -> None:
-        """Kill all of its processes at once."""
-        pid = self.process.pid
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGKILL)
-        self.process.kill()
-        self.process.wait()
-
-    def _answers(self) -> bool:
-        assert self.process.poll() is None, (self.folder / "log").read_text()
-        with suppress(psycopg.OperationalError):
-            return bool(self.run("SELECT 1"))
-        return False
-
-
-@pytest.fixture
-def postgres() -> Iterator[Postgres]:
-    if not (shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))):
-        pytest.skip("no PostgreSQL server is installed")
-    # pytest's own folders are closed to other users
-    with tempfile.TemporaryDirectory(prefix="benchlab-test-") as folder:
-        server = Postgres(Path(folder))
-        try:
-            yield server
-        finally:
-            server.kill()
-
-
-@dataclass
-class Counting:
-    """Transactions on a real connection: what it says of itself."""
-
-    sql: str = "SELECT pg_backend_pid()"
-
-    async def run(self, connection: psycopg.AsyncConnection, request: Request) -> LowStock:
-        cursor = await connection.execute(self.sql)
-        (found,) = await cursor.fetchone()
-        return LowStock(found)
-
-
-@pytest.mark.root
-def test_a_database_that_is_killed_and_comes_back(tmp_path, postgres):
-    given = options(tmp_path, engine="postgres", pool=3)
-    database = PostgresDatabase(postgres.address, 3, "serializable")
-    with served(given, Counting(), database) as server:
-        assert server.api("stock_level")[0] == 200
-        postgres.kill()
-        # what fails, fails with the reason
-        said = wait_for(
-            lambda: "is lost" in (said := server.api("stock_level")[1]).get("error", "") and said,
-            "the loss to be noticed",
-        )
-        assert said["error"].startswith("the database is lost: connection ")
-        assert server.metric("connections_lost_total") >= 1
-        failed = server.outcome("stock_level", "error")
-        assert {server.api("stock_level")[0] for _ in range(20)} == {500}
-        assert server.outcome("stock_level", "error") == failed + 20
-        assert server.api("delivery")[0] == 200
-        (result,) = wait_for(server.delivered, "the delivery's line")
-        assert result.error.startswith("the database is lost: ")
-        postgres.start()
-        wait_for(lambda: server.api("stock_level")[0] == 200, "the connections to be back")
-        with ThreadPoolExecutor(8) as clients:
-            answers = list(clients.map(lambda _: server.api("stock_level")[0], range(50)))
-        # three of eight run, four wait, so one may be turned away; but none fails
-        assert set(answers) <= {200, 503}
-        ours = "FROM pg_stat_activity WHERE application_name = 'tpcc-was'"
-        assert postgres.run(f"SELECT count(*) {ours}") == [(3,)]
-
-
-@pytest.mark.root
-def test_a_connection_that_is_lost_alone_is_replaced(tmp_path, postgres):
-    given = options(tmp_path, engine="postgres", pool=1)
-    database = PostgresDatabase(postgres.address, 1, "serializable")
-    with served(given, Counting(), database) as server:
-        _, first = server.api("stock_level")
-        pid = first["answer"]["low_stock"]
-        postgres.run(f"SELECT pg_terminate_backend({pid}, 60000)")
-        status, said = server.api("stock_level")
-        assert (status, said["error"]) == (
-            500,
-            "terminating connection due to administrator command",
-        )
-        status, said = server.api("stock_level")  # waits for the new connection
-        assert (status, said.get("answer", {}).get("low_stock", pid) != pid) == (200, True), said
-        assert server.metric("connections_lost_total") == 1
-
-
-@pytest.mark.root
-@pytest.mark.parametrize("isolation", ["read-committed", "repeatable-read", "serializable"])
-def test_connections_have_the_isolation_level(tmp_path, postgres, isolation):
-    database = PostgresDatabase(postgres.address, 2, isolation)
-    counting = Counting("SELECT length(current_setting('transaction_isolation'))")
-    with served(options(tmp_path, engine="postgres"), counting, database) as server:
-        assert server.api("stock_level")[1]["answer"]["low_stock"] == len(isolation)
-
-
-@pytest.mark.root
-def test_the_program_serves_a_database_and_says_what_it_lacks(program, postgres):
-    """Without tables, each transaction fails with what PostgreSQL says."""
-    one = program(
-        *("--engine", "postgres", "--form", "statements", "--pool", "2"),
-        stdin=msgspec.json.encode(postgres.address) + b"\n",
-    )
-    server = one.ready()
-    status, said = server.api("stock_level")
-    assert (status, said["error"]) == (500, 'relation "district" does not exist')
-    assert b"s3cret" not in Path(f"/proc/{one.process.pid}/cmdline").read_bytes()
-    server.api("stock_level")
-    one.process.send_signal(signal.SIGTERM)
-    code, logged = one.end()
-    assert code == 0
-    assert logged.count('stock_level: relation "district" does not exist\n') == 1
+# A MySQL that is lost
 
 
 @dataclass
