@@ -115,6 +115,29 @@ def test_programs_run_on_as_many_cpus_as_there_are_cores(host, monkeypatch, firs
     assert chosen == [cpus]
 
 
+@pytest.mark.parametrize(
+    ("siblings", "first", "cpus"),
+    [
+        (["0,2", "1,3", "0,2", "1,3"], 0, {0, 2}),
+        (["0,2", "1,3", "0,2", "1,3"], 2, {1, 3}),
+        (["0-1", "0-1", "2-3", "2-3"], 2, {2, 3}),
+    ],
+)
+def test_the_threads_of_a_core_belong_to_one_envelope(host, monkeypatch, siblings, first, cpus):
+    for cpu, listed in enumerate(siblings):
+        topology = host.folder / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{listed}\n")
+    chosen = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cpus: chosen.append(cpus))
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    envelope = host.envelope(cores=2.0, first_cpu=first)
+    monkeypatch.setattr(envelope.cgroups, "join", lambda *_: None)
+    envelope.enter("engine")
+    assert chosen == [cpus]
+
+
 def test_what_killed_agents_left_of_snapshots_is_deleted(host):
     folder = host.folder / "home/snapshots/postgres"
     for name in ("whole", ".whole.deleted", ".half.partial"):

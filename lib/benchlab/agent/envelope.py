@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -233,10 +234,24 @@ class Envelope:
             self.cgroups.set_disk(device, in_force)
 
     def _cpus(self, allowed: list[int]) -> set[int]:
-        """Return as many of the allowed CPUs as the envelope has cores, counted cyclically."""
+        """Return as many of the allowed CPUs as the envelope has cores, counted cyclically.
+
+        The hardware threads of one core follow each other, however the kernel numbers them: an instance
+        type has both, and two hosts of a lab should not share one.
+        """
+        by_core = sorted(allowed, key=lambda cpu: (self._first_thread(cpu), cpu))
         first = self.config.first_cpu
         wanted = range(first, first + math.ceil(self.config.cores))
-        return {allowed[index % len(allowed)] for index in wanted}
+        return {by_core[index % len(by_core)] for index in wanted}
+
+    def _first_thread(self, cpu: int) -> int:
+        """Return the first CPU of those that are threads of the same core."""
+        topology = self.roots.sys / f"devices/system/cpu/cpu{cpu}/topology"
+        try:
+            # such as 0,4 or 0-1
+            return int(re.split("[,-]", (topology / "thread_siblings_list").read_text())[0])
+        except FileNotFoundError:
+            return cpu
 
     # Steps up
 
