@@ -39,6 +39,7 @@ def two_nodes() -> dict:
     spec["matrix"][0] |= {"engines": ["tidb"], "variants": ["default"]}
     for profile in spec["profiles"].values():
         del profile["overrides"]
+        profile["envelope"]["cores"] = 1  # two hosts, of this machine
     return spec
 
 
