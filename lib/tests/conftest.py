@@ -12,6 +12,7 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -356,12 +357,18 @@ def fetched(script: str, to: Path, tarball: Path | str, sha256: str = "") -> tup
     common = ANSIBLE / "roles/host/files/fetching.sh"
     done = subprocess.run(
         ["sh", "-s", to, tarball, sha256],
-        input=f"{common.read_text()}\n{(ANSIBLE / 'roles' / script).read_text()}",
+        input=common.read_text() + (ANSIBLE / "roles" / script).read_text(),
         capture_output=True,
         text=True,
         check=False,
     )
     return done.returncode, done.stderr
+
+
+def unused_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
 
 
 # The real machine
@@ -408,12 +415,15 @@ _TIMEOUT_S = 600
 
 
 def wait_for(
-    condition: Callable[[], object], what: str = "a condition", every_s: float = 0.02
+    condition: Callable[[], object],
+    what: str,
+    every_s: float = 0.02,
+    timeout_s: float = _TIMEOUT_S,
 ) -> object:
     """Return the condition's value as soon as it is true."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {_TIMEOUT_S} s in vain for: {what}"
+        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain for: {what}"
         time.sleep(every_s)
     return value
 

@@ -92,6 +92,18 @@ def test_up_sets_cpu_and_memory_once(host):
         assert host.envelope().up()["changed"] is False
 
 
+def chosen_cpus(host, monkeypatch, allowed: set[int], first: int, cores: float) -> list[set[int]]:
+    """Enter an envelope; return what was chosen of the allowed CPUs, once or more often."""
+    chosen = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: allowed)
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cpus: chosen.append(cpus))
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    envelope = host.envelope(cores=cores, first_cpu=first)
+    monkeypatch.setattr(envelope.cgroups, "join", lambda *_: None)
+    envelope.enter("engine")
+    return chosen
+
+
 @pytest.mark.parametrize(
     ("first", "cores", "cpus"),
     [
@@ -105,14 +117,7 @@ def test_up_sets_cpu_and_memory_once(host):
     ],
 )
 def test_programs_run_on_as_many_cpus_as_there_are_cores(host, monkeypatch, first, cores, cpus):
-    chosen = []
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {7, 5, 3, 2})
-    monkeypatch.setattr("os.sched_setaffinity", lambda _, cpus: chosen.append(cpus))
-    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
-    envelope = host.envelope(cores=cores, first_cpu=first)
-    monkeypatch.setattr(envelope.cgroups, "join", lambda *_: None)
-    envelope.enter("engine")
-    assert chosen == [cpus]
+    assert chosen_cpus(host, monkeypatch, {7, 5, 3, 2}, first, cores) == [cpus]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +133,7 @@ def test_the_threads_of_a_core_belong_to_one_envelope(host, monkeypatch, sibling
         topology = host.folder / f"sys/devices/system/cpu/cpu{cpu}/topology"
         topology.mkdir(parents=True)
         (topology / "thread_siblings_list").write_text(f"{listed}\n")
-    chosen = []
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
-    monkeypatch.setattr("os.sched_setaffinity", lambda _, cpus: chosen.append(cpus))
-    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
-    envelope = host.envelope(cores=2.0, first_cpu=first)
-    monkeypatch.setattr(envelope.cgroups, "join", lambda *_: None)
-    envelope.enter("engine")
-    assert chosen == [cpus]
+    assert chosen_cpus(host, monkeypatch, {0, 1, 2, 3}, first, 2.0) == [cpus]
 
 
 def test_what_killed_agents_left_of_snapshots_is_deleted(host):

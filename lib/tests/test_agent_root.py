@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ import pytest
 from benchlab.agent.cgroup import open_cgroups
 from benchlab.agent.disk import loops, mounts_at
 from benchlab.agent.system import processes_of
-from conftest import ROOT, cgroups, wait_for
+from conftest import ROOT, cgroups, unused_port
+from conftest import wait_for as waited_for
 from ruamel.yaml import YAML
 
 pytestmark = [
@@ -63,11 +65,7 @@ while True:
 PROBE = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1)"
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+wait_for = partial(waited_for, what="what the test did to show", timeout_s=30)
 
 
 class Target:
@@ -80,7 +78,7 @@ class Target:
         self.agent = folder / "benchlab_agent"
         shutil.copytree(agent, self.agent, ignore=shutil.ignore_patterns("__pycache__"))
         (self.etc / "engines").mkdir(parents=True)
-        self.port, self.store_port = free_port(), free_port()
+        self.port, self.store_port = unused_port(), unused_port()
         (folder / "server.py").write_text(SERVER)
         self.envelope()
         self.engine()

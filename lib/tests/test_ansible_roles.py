@@ -374,7 +374,7 @@ def test_a_dry_run_goes_on_where_no_program_was_run(tmp_path, tasks):
 
 
 #: Scripts that fetch a vendor's tarball.
-TARBALLS = ("mysql/files/fetch_tarball.sh", "tidb/files/fetch.sh")
+MYSQL, TIDB = "mysql/files/fetch_tarball.sh", "tidb/files/fetch.sh"
 
 
 def test_mysql_is_unpacked_from_the_vendors_tarball_if_it_is_that_one(tmp_path):
@@ -385,13 +385,11 @@ def test_mysql_is_unpacked_from_the_vendors_tarball_if_it_is_that_one(tmp_path):
     tarball, to = tmp_path / "mysql.tar.xz", tmp_path / "server"
     with tarfile.open(tarball, "w:xz") as archive:
         archive.add(server.parents[1], "mysql-8.0.26-linux")
-    code, said = fetched(TARBALLS[0], to, tarball, "0" * 64)
+    code, said = fetched(MYSQL, to, tarball, "0" * 64)
     assert code
     assert "has another checksum than SHA-256 0000" in said
     assert not list(tmp_path.glob("server*"))
-    assert (
-        fetched(TARBALLS[0], to, tarball, hashlib.sha256(tarball.read_bytes()).hexdigest())[0] == 0
-    )
+    assert fetched(MYSQL, to, tarball, hashlib.sha256(tarball.read_bytes()).hexdigest())[0] == 0
     assert tarball.exists()
     done = subprocess.run(
         [to / "run-mysqld", "--version"], capture_output=True, text=True, check=True
@@ -412,7 +410,7 @@ class Downgrade(BaseHTTPRequestHandler):
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
-@pytest.mark.parametrize("script", TARBALLS)
+@pytest.mark.parametrize("script", [MYSQL, TIDB])
 def test_a_download_is_not_led_away_from_https(tmp_path, script):
     with HTTPServer(("127.0.0.1", 0), Downgrade) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -38,7 +38,7 @@ from benchlab.workloads.tpcc.transactions.contract import (
     Request,
     StatusOfOrder,
 )
-from conftest import wait_for
+from conftest import unused_port, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcc_application import FORMS, Program, Server, options, served
@@ -611,11 +611,6 @@ def test_a_port_that_is_taken(program):
             f" cannot listen on 127.0.0.1:{port}: Address already in use"
         ],
     )
-
-
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        return unused.getsockname()[1]
 
 
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])

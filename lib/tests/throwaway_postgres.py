@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 import psycopg
-from conftest import ETC, wait_for
+from conftest import ETC, unused_port, wait_for
 
 USER = "nobody"
 
@@ -31,8 +30,7 @@ class ThrowawayPostgres:
         variants = json.loads((ETC / "engines/postgres.json").read_text())["variants"]
         self._programs = Path(variants["default"]["services"][0]["start"][0]).parent
         self._as_user = ("setpriv", "--pdeathsig", "KILL", f"--reuid={USER}", "--clear-groups")
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            self.port = unused.getsockname()[1]
+        self.port = unused_port()
         shutil.chown(folder, USER)
         initdb = ("initdb", "-D", folder / "data", "-U", self.owner, "--auth=trust", "--no-sync")
         subprocess.run(self._command(*initdb), cwd="/", capture_output=True, check=True)
@@ -65,12 +63,13 @@ class ThrowawayPostgres:
             return cursor.fetchall() if cursor.description else []
 
     def kill(self) -> None:
-        """Kill all of its processes at once."""
+        """Kill all of its processes at once, if it runs."""
+        if self.process.poll() is not None:
+            return  # its id may be another process's by now
         pid = self.process.pid
-        with suppress(FileNotFoundError):
-            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(child), signal.SIGKILL)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
         self.process.kill()
         self.process.wait()
 
