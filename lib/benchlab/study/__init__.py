@@ -4,29 +4,21 @@ Importing this package loads neither DuckDB nor Polars, so commands that only re
 once.
 """
 
-from benchlab.study.files import load, load_rerun, names, names_with, parse
-from benchlab.study.kinds import Dataset, DatasetModel
-from benchlab.study.model import (
-    DEFAULT_ENVELOPE,
+from benchlab.study.blocks import (
     PROFILES,
-    Article,
     Block,
-    EngineSpec,
-    EnvelopeRule,
-    EnvelopeSpec,
-    Instance,
     InterventionPoint,
-    LogDisk,
-    OfMemory,
     OpenLoop,
     OutcomesBlock,
-    Profile,
-    Scaled,
-    Settings,
     SingleWritesBlock,
-    Study,
-    Workload,
 )
+from benchlab.study.engine import EngineSpec, LogDisk
+from benchlab.study.envelope import DEFAULT_ENVELOPE, EnvelopeRule, EnvelopeSpec, Instance
+from benchlab.study.files import load, load_rerun, names, names_with, parse
+from benchlab.study.kinds import Dataset, DatasetModel
+from benchlab.study.model import Article, Study, Workload
+from benchlab.study.profile import Profile
+from benchlab.study.settings import OfMemory, Scaled, Settings
 from benchlab.study.strict import Scalar
 
 __all__ = [
