@@ -75,8 +75,7 @@ class Evidence:
         """
         if self.runs.cores is None:
             raise NotTestable("no run is along the number of clients")
-        per_core = claim.clients_per_core
-        per_core = self.clients_per_core if per_core is None else per_core
+        per_core = claim.counts_per_core(self.clients_per_core)
         cores = self.runs.cores, self.runs.instance.cores
         if reason := of_other_load(claim, per_core, *cores):
             raise NotTestable(reason)

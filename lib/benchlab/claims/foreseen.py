@@ -88,8 +88,7 @@ def scale_of(study: Study, claim: Claim, share_of_cores: float) -> float:
         claim: names the article's numbers of clients.
         share_of_cores: cores here as a share of the instance type's cores.
     """
-    per_core = study.clients_per_core if claim.clients_per_core is None else claim.clients_per_core
-    return share_of_cores if per_core else 1.0
+    return share_of_cores if claim.counts_per_core(study.clients_per_core) else 1.0
 
 
 def _by_curve(plan: Plan) -> dict[_Key, _CurveRuns]:

@@ -323,6 +323,14 @@ class Claim(StrictModel):
     )
     decided_by: Test
 
+    def counts_per_core(self, in_study: bool) -> bool:
+        """Return whether its concurrency is as many clients a core here.
+
+        Args:
+            in_study: the study's word for claims that do not say it.
+        """
+        return in_study if self.clients_per_core is None else self.clients_per_core
+
     @property
     def series(self) -> list[tuple[str, Series]]:
         """Every curve of the test, with the name of its side: ``of`` or ``over``."""
