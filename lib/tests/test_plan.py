@@ -262,6 +262,20 @@ def test_open_loops_come_after_all_closed_ones(checkout, name, profile):
     assert kinds == sorted(kinds)
 
 
+def test_a_block_has_a_warm_up_and_a_length_of_its_own(checkout):
+    def lengths(name, workload):
+        found = trials(planner(checkout, "standard", name).closed_loops())
+        return {
+            (one.point.warmup_s, one.point.longest_s)
+            for one in found
+            if one.point.workload_name == workload
+        }
+
+    assert lengths("cached_tables", "oltp_read_only_5000") == {(5, 60)}
+    assert lengths("cached_tables", "oltp_read_write_640_5000") == {(5, 180)}
+    assert lengths("postgres_vs_tidb", "oltp_insert") == {(120, 240)}
+
+
 def test_only_a_closed_loop_ends_with_a_number_of_transactions(checkout):
     paper = planner(checkout, "paper", "spec_tree")
     closed, others = paper.closed_loops(), [*paper.open_loops(), *paper.interventions()]

@@ -59,6 +59,16 @@ MISTAKES = {
         "envelope: sold",
         "as_sold, faster_disk, main",
     ),
+    "length of a block where no run goes on until it is steady": (
+        "profiles: [standard], concurrency: &ends [16, 256], warmup_s: 120",
+        "profiles: [quick], concurrency: &ends [16, 256], longest_s: 120",
+        "longest_s: profile quick has none",
+    ),
+    "length of a block below the shortest run": (
+        "profiles: [standard], concurrency: &ends [16, 256], warmup_s: 120",
+        "profiles: [standard], concurrency: &ends [16, 256], longest_s: 1",
+        "longest_s: is less than measure_s of profile standard",
+    ),
     "unknown variant to load": (
         "load_variant: tuned",
         "load_variant: tuend",

@@ -93,8 +93,9 @@ class Planner:
 
         def points(block: Block) -> list[dict[str, Any]]:
             warmup_s = profile.warmup_s if block.warmup_s is None else block.warmup_s
+            longest_s = block.longest_s or profile.longest_s
             return [
-                {"concurrency": one, "warmup_s": warmup_s}
+                {"concurrency": one, "warmup_s": warmup_s, "longest_s": longest_s}
                 for one in block.concurrency or profile.concurrency
             ]
 

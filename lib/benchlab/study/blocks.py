@@ -31,6 +31,9 @@ class Block(Curves):
     warmup_s: Annotated[int, Field(ge=0)] | None = Field(
         None, description="least warm-up of this block; none: the profile's"
     )
+    longest_s: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="maximum length of its runs' measured part; none: the profile's"
+    )
 
 
 class InterventionPoint(StrictModel):

@@ -190,6 +190,19 @@ class Study(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def _lengths_resolve(self) -> "Study":
+        for number, block in enumerate(self.matrix):
+            for name, profile in self.profiles.items():
+                if block.longest_s is None or name not in block.profiles:
+                    continue
+                where = ("matrix", number, "longest_s")
+                if profile.longest_s is None:
+                    raise Unresolved(f"profile {name} has none: its runs last measure_s", where)
+                if block.longest_s < profile.measure_s:
+                    raise Unresolved(f"is less than measure_s of profile {name}", where)
+        return self
+
+    @model_validator(mode="after")
     def _datasets_resolve(self) -> "Study":
         for name, workload in self.workloads.items():
             for profile in self.profiles.values():
