@@ -12,9 +12,9 @@ import typer
 from benchlab import cli
 from benchlab.errors import TargetError
 from benchlab.run import lock, ready
-from benchlab.store import SCHEMA_VERSION
+from benchlab.store import SCHEMA_VERSION, open_any
 from benchlab.target.host import Host
-from conftest import STUDY, leave_claims_only, planned
+from conftest import STUDY, leave_claims_only, planned, set_claims
 
 COMMANDS = typer.main.get_command(cli._typer).commands
 
@@ -345,6 +345,44 @@ def test_an_export_goes_to_a_new_folder_only(benchlab, checkout, close_run):
     assert (code, err.count("\n")) == (1, 1)
     assert "exists already" in err
     assert tree(checkout.root) == before
+
+
+def test_an_export_of_a_profile_has_no_other_runs(benchlab, checkout, close_run):
+    smoke, standard = planned(checkout).trials[0], planned(checkout, STUDY, "standard").trials[0]
+    close_run(trial=smoke)
+    kept = close_run(trial=standard)
+    assert benchlab("ingest")[0] == 0
+    assert benchlab("export parquet --profile standard")[0] == 0
+    with open_any(checkout.root / "parquet") as exported:
+        runs = exported.sql("SELECT run_id, profile FROM run")
+    assert runs.rows() == [(kept.run_id, "standard")]
+
+
+def test_verdicts_are_compared_and_recorded(benchlab, checkout, measured):
+    tuned = {"engine": "postgres", "variant": "tuned", "workload": "oltp_insert"}
+    default = tuned | {"variant": "default"}
+    set_claims(checkout, [{"test": "above", "of": tuned, "over": default}])
+    tps = {tuple(tuned.values()): [9.0, 9.1, 9.2], tuple(default.values()): [1.0, 1.1, 1.2]}
+    measured({curve: {16: trials} for curve, trials in tps.items()})
+    assert benchlab("export parquet")[0] == 0
+    code, out, err = benchlab(f"verdicts {STUDY} --against parquet --record")
+    assert (code, err) == (0, "")
+    assert "agree on 1 of the 1 claims" in out
+    recorded = checkout.reruns.read_text()
+    assert recorded.count(",c0,") == 1
+    assert benchlab(f"verdicts {STUDY} --record")[0] == 0
+    assert checkout.reruns.read_text() == recorded
+
+
+def test_counts_of_published_numbers_are_compared_and_written(benchlab, checkout):
+    assert benchlab("published") == (0, "", "")
+    cells = checkout.data / "published" / "tpcc" / "numbers.csv"
+    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
+    code, _, err = benchlab("published")
+    assert code == 1
+    assert "benchlab published --write" in err
+    assert benchlab("published --write")[0] == 0
+    assert benchlab("published")[0] == 0
 
 
 def test_a_store_of_a_newer_schema_is_one_line(benchlab, checkout):
