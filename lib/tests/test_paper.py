@@ -405,14 +405,16 @@ def in_notebook():
 
 
 def test_a_stored_chart_is_the_same_on_another_cpu(in_notebook):
-    """Whose logarithms differ from others' in the last digit."""
-    texts = [
-        alt.Chart(pl.DataFrame({"x": [value], "y": ["a"]}))
-        .mark_point()
-        .encode(x="x:Q")
-        ._repr_mimebundle_()["text/plain"]
-        for value in (1441.969749958256, 1441.9697499582558, 1441.97)
-    ]
+    """Whose logarithms differ from others' in the last digit, and with them the datasets' hashes."""
+
+    def text(value: float) -> str:
+        layers = [
+            alt.Chart(pl.DataFrame({"x": [value + layer], "y": ["a"]})).mark_point().encode(x="x:Q")
+            for layer in range(6)
+        ]
+        return alt.layer(*layers)._repr_mimebundle_()["text/plain"]
+
+    texts = [text(value) for value in (1441.969749958256, 1441.9697499582558, 1441.97)]
     assert texts[0] == texts[1] != texts[2]
     assert '"x": 1441.96975' in texts[0]
 
