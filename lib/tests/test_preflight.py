@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from unittest.mock import Mock
@@ -90,6 +91,26 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     with pytest.raises(TargetError) as error:
         preflight.check(DEPLOYMENT, ENVELOPE)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"nproc": b"16\n"}, "2 cores, there are 16"),
+        ({"memory_kib": 16 << 20}, "1.0 GiB of memory, there are 16.0 GiB"),
+    ],
+)
+def test_a_host_that_limits_nothing_must_not_be_larger_than_the_profile(monkeypatch, said, message):
+    unlimited = DEPLOYMENT.model_copy(update={"enforce": False})
+    envelope = ENVELOPE.model_copy(update={"enforce": False})
+    answer(monkeypatch, memory_kib=1 << 20)
+    preflight.check(unlimited, envelope)
+    answer(monkeypatch, **{"memory_kib": 1 << 20} | said)
+    full = f"db1: the profile is for {message}, and the target limits nothing (envelope_enforce: false)"
+    with pytest.raises(TargetError, match=f"^{re.escape(full)}$"):
+        preflight.check(unlimited, envelope)
+    # with limits of its own, it is the server of somebody else that has none
+    preflight.check(DEPLOYMENT, envelope)
 
 
 LAB = Deployment(

@@ -33,6 +33,14 @@ _ATTRIBUTION = """
 """
 
 
+#: Runs and the cores of the hosts that their database is on; there is none if somebody else runs it.
+_HOST_CORES = """
+    SELECT DISTINCT run_id, value::DOUBLE AS cores
+    FROM host SEMI JOIN chosen USING (run_id) JOIN node USING (run_id, node)
+    WHERE fact = 'cores' AND role LIKE 'db.%'
+"""
+
+
 class NotTestable(Exception):
     """These runs cannot decide a claim, whatever they measured; the message says why."""
 
@@ -77,6 +85,7 @@ class Runs:
             for engine, version in self._all.select("engine", "engine_version").unique().iter_rows()
             if (spec := rerun.study.engines.get(engine)) and spec.differs_from_article(version)
         }
+        self._host_cores = rerun.of_runs(_HOST_CORES, self._all)
         self._attribution = rerun.store.sql(_ATTRIBUTION, _CONFIDENT, chosen=self._runs["run_id"])
         # many claims are about the same curves, and each is judged with several confidences
         self.curve, self.relative = cache(self.curve), cache(self.relative)
@@ -92,7 +101,10 @@ class Runs:
             "limit_cores": float(self.instance.cores),
             "limit_memory_bytes": self.instance.memory_bytes,
         }
-        return not self._all.is_empty() and self._all.filter(**own).height == self._all.height
+        own_hosts = self._host_cores.group_by("run_id").agg(pl.col("cores") == self.instance.cores)
+        own_hosts = own_hosts.filter(pl.col("cores").list.all())
+        of_it = self._all.filter(**own).join(own_hosts, on="run_id", how="semi")
+        return not self._all.is_empty() and of_it.height == self._all.height
 
     def other_versions(self, claim: Claim) -> list[str]:
         """Say which of a claim's engines were run in another version than the article's."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from benchlab.errors import TargetError
 from benchlab.plan.envelope import GIB, Envelope
@@ -107,15 +107,16 @@ class Size:
     def check(self, envelope: Envelope, envelopes: int = 1) -> None:
         """Check cores, memory and, for the image of a data file system, disk.
 
-        An envelope that enforces nothing is the host itself, whose disk has the data without an image.
+        An envelope that enforces nothing is the host itself, whose disk has the data without an image:
+        there the host may not be larger than the envelope either.
 
         Args:
             envelope: limits of the engine.
             envelopes: how many such envelopes are in use at once; see :func:`at_once`.
 
         Raises:
-            TargetError: something is too small; the message says how much there is and how much is
-                needed.
+            TargetError: something is too small, or too large; the message says how much there is and
+                how much is needed.
         """
         cores = envelopes * envelope.cores
         if self.cores < cores:
@@ -123,8 +124,14 @@ class Size:
                 f"{self.host}: the profile needs {cores:g} cores, there are {self.cores}"
             )
         if not envelope.enforce:
-            memory = int(_REPORTED * envelopes * envelope.memory_bytes)
-            self._enough("memory", self.memory_bytes, memory)
+            memory = envelopes * envelope.memory_bytes
+            self._enough("memory", self.memory_bytes, int(_REPORTED * memory))
+            if self.cores > cores:
+                self._larger(f"{cores:g} cores", self.cores)
+            if self.memory_bytes * _REPORTED > memory:
+                self._larger(
+                    f"{memory / GIB:.1f} GiB of memory", f"{self.memory_bytes / GIB:.1f} GiB"
+                )
             return
         memory = envelopes * envelope.memory_limit_bytes + _MEMORY_MARGIN_BYTES
         self._enough("memory", self.memory_bytes, memory)
@@ -145,6 +152,12 @@ class Size:
                 f"{self.host}: the profile needs {needed / GIB:.1f} GiB of {what},"
                 f" {there / GIB:.1f} GiB are there{more}"
             )
+
+    def _larger(self, size: str, there: object) -> NoReturn:
+        raise TargetError(
+            f"{self.host}: the profile is for {size}, there are {there}, and the target limits"
+            " nothing (envelope_enforce: false)"
+        )
 
 
 def sizes(deployment: Deployment) -> list[Size]:
@@ -171,9 +184,13 @@ def at_once(deployment: Deployment, engines: Iterable[EngineSpec]) -> int:
 def check(deployment: Deployment, envelope: Envelope, envelopes: int = 1) -> None:
     """Check the nodes of the database for disk, memory and cores; see :meth:`Size.check`.
 
+    Nothing is checked for a server that somebody else runs.
+
     Raises:
         TargetError: see :meth:`Size.check`.
     """
+    if deployment.enforce and not envelope.enforce:
+        return
     for size in sizes(deployment):
         size.check(envelope, envelopes)
 
