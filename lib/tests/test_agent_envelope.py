@@ -208,7 +208,7 @@ def test_a_sample(host):
         "client_nr_periods": 0,
         "client_nr_throttled": 0,
     }
-    # without nice, idle and iowait; a tick is 10 ms
+    # without idle and iowait; a tick is 10 ms
     ticks = 216615 + 86399 + 0 + 24694 + 1068
     assert line["host"] == {
         "busy_us": ticks * 10_000,
@@ -218,6 +218,13 @@ def test_a_sample(host):
     assert line["network"] == {"rx_bytes": 0, "tx_bytes": 0, "speed_bytes_per_s": None}
     assert line["psi"]["io"] == {"some_us": 1_094_888, "full_us": 424_885}
     json.dumps(line)
+
+
+def test_niced_programs_use_the_cpu_too(host):
+    sampler, stat = Sampler(host.envelope()), host.roots.proc / "stat"
+    before = sampler.sample()["host"]["busy_us"]
+    stat.write_text(stat.read_text().replace("cpu  216615 0 ", "cpu  216615 25 "))
+    assert sampler.sample()["host"]["busy_us"] - before == 25 * 10_000
 
 
 def kernel_threads(host, **ticks: int) -> None:

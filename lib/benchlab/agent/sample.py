@@ -201,11 +201,11 @@ def _host(path: Path) -> dict[str, int]:
     """Return the host's used CPU time, and its number of running and runnable tasks.
 
     Source: Documentation/filesystems/proc.rst. Time that the hypervisor gave to other machines counts
-    as used. Time of niced programs does not, as they yield to others.
+    as used. So does that of niced programs: engine and load yield to them, too (``yield_cpu``).
     """
     lines = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
-    user, _nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, lines["cpu"].split())
-    ticks = user + system + irq + softirq + steal
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, lines["cpu"].split())
+    ticks = user + nice + system + irq + softirq + steal
     return {
         "busy_us": ticks * 1_000_000 // os.sysconf("SC_CLK_TCK"),
         "runnable_tasks": int(lines["procs_running"]),
