@@ -7,7 +7,7 @@ not decide the test whatever they measured.
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from math import inf, log
 
 from benchlab import numbers, stats
@@ -331,7 +331,7 @@ def _of_values(
     """Decide a test of one curve's values, at every concurrency that it names."""
     curve = evidence.runs.curve(test.of)
     if isinstance(test, Limit) and test.most is not None:
-        curve = {at: _without_zeros(sample) for at, sample in curve.items()}
+        curve = {at: _without_zeros(sample, test.most) for at, sample in curve.items()}
     if test.at == "peak":
         covered = Covered([_highest(test.of, evidence, curve)])
     else:
@@ -353,18 +353,31 @@ def _of_values(
 
     trials = _trials(decision, needed, evidence.confidence)
     finding = Finding(decision.answer, found, number, where, trials, bool(decision.failing))
-    if test.at == "peak":
-        return _unless_higher_beyond(finding, answer_to, evidence, test.of)
-    return finding.within(covered, decision.at)
+    if test.at != "peak":
+        return finding.within(covered, decision.at)
+    if test.of.metric != _THROUGHPUT:
+        peaks = _possible_peaks(test.of, evidence)
+        answers = [
+            answer_to(stats.median(curve[at], evidence.confidence)) if at in curve else Answer.OPEN
+            for at in peaks
+        ]
+        finding = _unless_elsewhere(finding, answers, _possible(peaks, test.of, evidence))
+    return _unless_higher_beyond(finding, answer_to, evidence, test.of)
 
 
-def _without_zeros(sample: Sample) -> Sample:
-    """Count zeros as the least positive value: they are as far below a limit, and have a logarithm.
+def _without_zeros(sample: Sample, most: float) -> Sample:
+    """Count zeros, which have no logarithm, as the least positive value, but never above the limit.
 
-    Nothing but zeros, in two trials or more, is below any limit without doubt.
+    Nothing but zeros, in two trials or more, is below any limit
+    without doubt.
+
+    Args:
+        sample: values of the trials.
+        most: the limit.
     """
-    least = min(filter(None, sample), default=0)
-    is_exact = sample.is_exact or (not least and len(sample) > 1)
+    positive = [value for value in sample if value]
+    least = min([*positive, most]) if positive else 0
+    is_exact = sample.is_exact or (not positive and len(sample) > 1)
     return Sample([value or least for value in sample], sample.prior, is_exact)
 
 
@@ -556,7 +569,8 @@ def _at_peaks(
     of, over = test.of, test.over
     above, below = evidence.runs.curve(of), evidence.runs.curve(over)
     sides = (above[_highest(of, evidence, above)], below[_highest(over, evidence, below)])
-    if of.metric == over.metric == _THROUGHPUT:
+    is_throughput = of.metric == over.metric == _THROUGHPUT
+    if is_throughput:
         number = stats.peak_ratio(above, below, evidence.confidence)
     else:
         number = stats.ratio(*sides, evidence.confidence)
@@ -564,6 +578,16 @@ def _at_peaks(
     if rest := sorted({*evidence.not_run(above), *evidence.not_run(below)}):
         where = f"{where}; {_not_run(rest)} by both"
     finding = _of_several(answer_to, number, where, bounds)
+    if not is_throughput:
+        peaks, others = _possible_peaks(of, evidence), _possible_peaks(over, evidence)
+        answers = [
+            answer_to(stats.ratio(above[one], below[other], evidence.confidence))
+            if one in above and other in below
+            else Answer.OPEN
+            for one, other in product(peaks, others)
+        ]
+        possible = [_possible(peaks, of, evidence), _possible(others, over, evidence)]
+        finding = _unless_elsewhere(finding, answers, "; ".join(possible))
     return _unless_higher_beyond(finding, answer_to, evidence, of, over)
 
 
@@ -586,6 +610,30 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
             f"no capture of {series} at {at:,} clients, its peak, gives {series.metric}"
         )
     return at
+
+
+def _possible_peaks(series: Series, evidence: Evidence) -> tuple[int, ...]:
+    """Return the concurrencies at which the throughput of a series may be highest."""
+    throughput = evidence.runs.curve(series.model_copy(update={"metric": _THROUGHPUT}))
+    return stats.peak(throughput, evidence.confidence).possible
+
+
+def _possible(peaks: tuple[int, ...], series: Series, evidence: Evidence) -> str:
+    return f"{series} may peak at any of {_clients(evidence, *peaks)}"
+
+
+def _unless_elsewhere(finding: Finding, answers: Iterable[Answer], where: str) -> Finding:
+    """Return a finding at the highest point; it is open if it is another one where the peak may be.
+
+    Args:
+        finding: about another metric than throughput, where throughput was measured to be highest.
+        answers: the answer at each point that may be the peak.
+        where: names these points.
+    """
+    if all(answer is finding.answer for answer in answers):
+        return finding
+    where = f"{finding.where}; {where}"
+    return replace(finding, answer=Answer.OPEN, where=where, trials_needed=None)
 
 
 def _unless_higher_beyond(
