@@ -10,6 +10,7 @@ import pytest
 from benchlab import stats, study, target
 from benchlab.drivers.sysbench import output as sysbench_output
 from benchlab.errors import NoRuns, UnknownName
+from benchlab.observers import background
 from benchlab.plan import Trial, selected
 from benchlab.raw import folders
 from benchlab.report import (
@@ -27,7 +28,7 @@ from benchlab.report import (
 from benchlab.store import ingest, open_store, results
 from benchlab.store.results import Rerun
 from benchlab.studies import postgres_vs_tidb
-from conftest import CAPTURES, MEASURED_PROFILE, STUDY, editable, planned, rerun
+from conftest import CAPTURES, MEASURED, MEASURED_PROFILE, STUDY, editable, planned, rerun
 
 PROFILE = MEASURED_PROFILE
 
@@ -374,14 +375,26 @@ def test_what_tuning_does_is_said_beside_other_variants(measured):
     assert effect["bound"].keys() <= {"default", "tuned"}
 
 
-def test_checkpoints_are_counted_from_both_views(checkout, close_run):
+@pytest.mark.parametrize(
+    ("starts", "checkpoints", "between"),
+    [((1.0, 2.5, 4.0), 4, 2.27), ((0.5, 5.0), 1, 6.8), ((3.0,), None, None), ((), None, None)],
+)
+def test_checkpoints_come_as_often_as_from_the_first_to_the_last_start(
+    checkout, close_run, starts, checkpoints, between
+):
+    """8 MB of WAL in 5.3 s, and starts in it at these seconds, whatever comes before and after."""
+    begin, end = MEASURED
+    counted = {begin - 1: 7, begin + 0.1: 11, end + 0.1: 99}
+    counted |= {begin + at: number for number, at in enumerate(starts, 12)}
+    lines = [json.dumps({"t": t, "cycles": counted[t]}) for t in sorted(counted)]
     trials = first_trials(checkout, engines="postgres", workloads="oltp_write_only")
-    close_run(trial=trials["main"], **POSTGRES)
+    captured = {background.NAME: "\n".join([*lines, ""]).encode()}
+    close_run(trial=trials["main"], **POSTGRES, **captured)
     ingest.ingest_new(checkout)
     with open_store(checkout.store) as store:
         (row,) = postgres_vs_tidb.checkpoints(rerun(store)).rows(named=True)
-    assert row["checkpoints"] == 4
-    assert (row["WAL (MB)"], row["WAL per checkpoint (MB)"]) == (8, 2)
+    assert row["checkpoints"] == checkpoints
+    assert (row["WAL (MB)"], row["WAL per checkpoint (MB)"]) == (8, between)
 
 
 def test_noise_is_a_factor_with_a_cap(measured):

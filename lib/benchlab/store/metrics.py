@@ -114,15 +114,28 @@ _AFTER_CYCLES = f"""
     FROM held_apart GROUP BY run_id
 """
 
+# Cycles of the engine's background work a second, from the first to the last that began in the measured
+# part. Over the whole part the count would depend on where in a cycle it begins and ends.
+_CYCLES = f"""
+    WITH counted AS (
+        SELECT run_id, t, value, value > lag(value) OVER in_time AS begins
+        FROM os_sample SEMI JOIN chosen USING (run_id) JOIN run USING (run_id)
+        WHERE observer = '{background.OBSERVER}' AND metric = '{background.METRIC}'
+            AND t BETWEEN measure_begin AND measure_end
+        WINDOW in_time AS (PARTITION BY run_id ORDER BY t)
+    )
+    SELECT run_id, (max(value) - min(value)) / nullif(max(t) - min(t), 0) AS cycles_per_s
+    FROM counted WHERE begins GROUP BY run_id
+"""
+
 # Counts of the engine, and the times between which it was counted: under load, a connection to the
 # server and its answer may take a second; runs of an older benchlab lack these times. PostgreSQL's
 # views have other names from version 17 on. Of TiDB's pages only the counters that changed are stored.
 _COUNTED = f"""
     SELECT run_id,
-        sum(at_end - at_begin) FILTER (name IN (
-            'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_bgwriter.checkpoints_req',
-            'pg_stat_checkpointer.num_timed', 'pg_stat_checkpointer.num_requested'
-        )) AS checkpoints,
+        bool_or(name IN (
+            'pg_stat_bgwriter.checkpoints_timed', 'pg_stat_checkpointer.num_timed'
+        )) AS has_checkpoints,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_bytes') AS wal_bytes,
         sum(at_end - at_begin) FILTER (name = 'pg_stat_wal.wal_fpi') AS full_pages,
         nullif(sum(at_end - at_begin) FILTER (name IN {LOG_CALLS["syncs"]}), 0) AS wal_writes,
@@ -143,6 +156,8 @@ _COUNTED = f"""
     FROM engine_counter SEMI JOIN chosen USING (run_id) GROUP BY run_id
 """
 
+_QUERIES = (_SAMPLED, _SPEED, _FOREIGN, _COUNTED, _RULES, _NEW_ORDERS, _CYCLES, _AFTER_CYCLES)
+
 
 def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
     """Return every metric of the given runs, one row per run.
@@ -155,7 +170,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         The columns of ``runs``, and the columns of :data:`METRICS` that are not among them.
     """
     joined = runs
-    for query in (_SAMPLED, _SPEED, _FOREIGN, _COUNTED, _RULES, _NEW_ORDERS, _AFTER_CYCLES):
+    for query in _QUERIES:
         joined = joined.join(store.sql(query, chosen=runs["run_id"]), on="run_id", how="left")
     joined = joined.join(_percentiles(store, runs), on="run_id", how="left")
     counted_s = pl.min_horizontal("counted_end", "measure_end") - pl.max_horizontal(
@@ -166,6 +181,7 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         pl.when(is_timed).then(counted_s).otherwise("measured_s").alias("counted_s")
     )
     counted = pl.col("transactions") * pl.col("counted_s") / pl.col("measured_s")
+    checkpoints_per_s = pl.when("has_checkpoints").then("cycles_per_s")
     return joined.with_columns(
         (pl.col("queries") / pl.col("measured_s")).alias("qps"),
         (pl.col("ignored_errors") / pl.col("transactions")).alias("errors_per_transaction"),
@@ -188,11 +204,11 @@ def of(store: Store, runs: pl.DataFrame) -> pl.DataFrame:
         (pl.col("context_switches_per_s") / pl.col("tps")).alias(
             "context_switches_per_transaction"
         ),
-        (pl.col("checkpoints") / pl.col("counted_s")).alias("checkpoints_per_s"),
+        checkpoints_per_s.alias("checkpoints_per_s"),
         (pl.col("wal_bytes") / counted).alias("wal_bytes_per_transaction"),
-        pl.when(pl.col("checkpoints") > 0)
-        .then(pl.col("wal_bytes") / pl.col("checkpoints"))
-        .alias("wal_bytes_per_checkpoint"),
+        (pl.col("wal_bytes") / pl.col("counted_s") / checkpoints_per_s).alias(
+            "wal_bytes_per_checkpoint"
+        ),
         (pl.col("wal_writes") / pl.col("counted_s")).alias("wal_writes_per_s"),
         (1e3 * pl.col("wal_write_ms") / pl.col("wal_writes")).alias("wal_write_mean_us"),
         (pl.col("wal_write_ms") / 1e3 / pl.col("counted_s")).alias("wal_write_concurrency"),
