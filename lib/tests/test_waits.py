@@ -37,6 +37,12 @@ POSTGRES = [
 ]
 # 13.4 under spec_tree
 POSTGRES += [((CLIENT, "active", "LWLock", "BufferIO"), Wait.DATA)]
+# 15.20 with parallel workers, for a count with a pattern and a join
+POSTGRES += [
+    ((CLIENT, "active", "IPC", "ExecuteGather"), Wait.BUSY),
+    ((CLIENT, "active", "IPC", "MessageQueueReceive"), Wait.BUSY),
+    (("parallel worker", "active", None, None), None),
+]
 # and 17.5 and 18.1 under pgbench's tpcb-like, which write names otherwise
 POSTGRES += [
     ((CLIENT, "active", "IO", "WalSync"), Wait.LOG),

@@ -40,6 +40,10 @@ _OTHER_WAITS = {
     "timeout:spindelay": Wait.LATCH,
 }
 
+#: Begin of the names of waits of a backend for its parallel workers, whose own waits are not sampled
+#: (the manual's table of wait events of type IPC).
+_OF_WORKERS = ("ipc:executegather", "ipc:messagequeue", "ipc:parallel", "ipc:hash", "ipc:bgworker")
+
 #: Line of the log about a checkpoint: date, time, and whether it starts or ends. The role sets UTC.
 _CHECKPOINT = re.compile(
     r"^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] LOG:  checkpoint"
@@ -133,6 +137,8 @@ class Postgres(PostgresProtocol):
         name = f"{kind}:{event}"
         if kind == "IO" and event.upper().startswith("WAL"):
             return Wait.LOG, name, row["sessions"]
+        if name.lower().startswith(_OF_WORKERS):
+            return Wait.BUSY, name, row["sessions"]
         wait = _OTHER_WAITS.get(name.lower(), _WAITS.get(kind, Wait.LIMIT))
         return wait, name, row["sessions"]
 
