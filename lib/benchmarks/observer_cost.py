@@ -116,7 +116,7 @@ def measure(session: Session, trial: Trial, watched: Watched) -> Row:
 
     def on_line(number: int, line: bytes) -> None:
         del number  # there is one program
-        if line.rstrip() == parse_sysbench.STARTED:
+        if line.rstrip() == parse_sysbench.STARTED.encode():
             begin.set_result(time.monotonic())
 
     with ThreadPoolExecutor(max_workers=1) as beside:

@@ -82,6 +82,9 @@ class DriverContract(ABC):
     def recorded(self, recording: str) -> bytes:
         return (DATA / self.name / f"{recording}.txt").read_bytes()
 
+    def printed(self, recording: str) -> list[str]:
+        return self.recorded(recording).decode().splitlines()
+
     def job(self, dataset: kinds.DatasetModel, protocol: str, **changes: object) -> Job:
         """A job on a dataset, with the first of its scripts."""
         tables = tables_of(dataset)
@@ -195,18 +198,18 @@ class DriverContract(ABC):
         for recording in self.whole:
             begun = [
                 at
-                for line in self.recorded(recording).splitlines(keepends=True)
+                for line in self.printed(recording)
                 if (at := self.driver.begun(line, now=1.0)) is not None
             ]
             if begun or recording not in self.too_short:
                 assert begun == sorted(begun)
                 assert begun
-        refused = self.recorded("refused").splitlines(keepends=True)
+        refused = self.printed("refused")
         assert not any(self.driver.begun(line, now=1.0) for line in refused)
 
     def test_throughput_is_known_of_each_second_as_it_is_printed(self, tmp_path):
         for recording, workload in self.whole.items():
-            lines = self.recorded(recording).splitlines(keepends=True)
+            lines = self.printed(recording)
             found = [one for line in lines if (one := self.driver.second_of(line))]
             seconds = [second for second, _ in found]
             assert seconds == sorted(set(seconds))

@@ -390,7 +390,7 @@ def test_traced_reads_tell_of_a_server_whose_counters_nobody_may_read(begin, end
     assert outcome(of_run, checks.CACHED) == expected
 
 
-def second_of(line: bytes) -> tuple[int, float] | None:
+def second_of(line: str) -> tuple[int, float] | None:
     """A line is ``second tps``."""
     words = line.split()
     return (int(words[0]), float(words[1])) if len(words) == 2 else None
@@ -408,11 +408,11 @@ def test_a_stage_ends_once_when_the_seconds_of_all_its_processes_suffice():
         stopped.set()
 
     until = Until(2, second_of, enough, stop)
-    for number, line in ((0, b"1 10"), (0, b"2 20"), (1, b"ready"), (1, b"1 1"), (1, b"2 2")):
+    for number, line in ((0, "1 10"), (0, "2 20"), (1, "ready"), (1, "1 1"), (1, "2 2")):
         until.line(number, line)
     assert stopped.wait(10)
     for number in (0, 1):
-        until.line(number, b"3 30")
+        until.line(number, "3 30")
     until.finish()
     assert seen[-1] == [11.0, 22.0]
 
@@ -425,7 +425,7 @@ def test_a_stage_that_has_ended_is_not_ended_again():
         return answer.wait(10)
 
     until = Until(1, second_of, enough, lambda: stopped.append(True))
-    until.line(0, b"1 10")
+    until.line(0, "1 10")
     assert asked.wait(10)
     until.cancel()
     answer.set()
@@ -438,7 +438,7 @@ def test_a_stage_that_cannot_be_ended_is_an_error():
         raise OSError("no such process")
 
     until = Until(1, second_of, lambda tps: True, fails)
-    until.line(0, b"1 10")
+    until.line(0, "1 10")
     with pytest.raises(OSError, match="no such process"):
         until.finish()
 

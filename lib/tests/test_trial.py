@@ -72,10 +72,10 @@ class Shell:
     name = "shell"
     warms_connections = False
 
-    def begun(self, line: bytes, now: float) -> float | None:
-        return now if line == b"begun\n" else None
+    def begun(self, line: str, now: float) -> float | None:
+        return now if line == "begun" else None
 
-    def second_of(self, line: bytes) -> None:
+    def second_of(self, line: str) -> None:
         """It prints no throughput."""
 
     def failure(self, process: Process, ended, workload) -> str | None:

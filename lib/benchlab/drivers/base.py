@@ -234,16 +234,16 @@ class Driver(ABC):
         """Return the stages to run, one after the other; one of them has the measured part."""
 
     @abstractmethod
-    def begun(self, line: bytes, now: float) -> float | None:
+    def begun(self, line: str, now: float) -> float | None:
         """Return when the clients started, in Unix seconds, if a printed line shows that they have.
 
         Args:
-            line: line that a process printed.
+            line: line that a process printed, without its end.
             now: Unix seconds at which it was printed.
         """
 
     @abstractmethod
-    def second_of(self, line: bytes) -> tuple[int, float] | None:
+    def second_of(self, line: str) -> tuple[int, float] | None:
         """Return the second that a printed line reports and its transactions per second.
 
         The rate is that of all operations together; ``None`` if the line reports no second. Seconds

@@ -66,7 +66,8 @@ class Stages:
         start = _Start(clients, self.driver.begun, actions)
         until = self._until(stage, enough) if enough else None
 
-        def on_line(number: int, line: bytes) -> None:
+        def on_line(number: int, printed: bytes) -> None:
+            line = printed.decode(errors="replace").rstrip("\n")
             if until:
                 until.line(number, line)
             start.line(number, line)
@@ -185,7 +186,7 @@ class _Start:
     def __init__(
         self,
         clients: int,
-        begun: Callable[[bytes, float], float | None],
+        begun: Callable[[str, float], float | None],
         actions: Sequence[Action],
     ):
         """Start with no client.
@@ -200,7 +201,7 @@ class _Start:
         self._lock = threading.Lock()  # lines of several processes come in threads of their own
         self._timers: list[_Timer] = []
 
-    def line(self, number: int, line: bytes) -> None:
+    def line(self, number: int, line: str) -> None:
         """Take a line that a process printed."""
         at = None if number in self._begun else self._begun_at(line, time.time())
         if at is None:

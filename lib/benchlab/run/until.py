@@ -14,7 +14,7 @@ class Until:
     def __init__(
         self,
         processes: int,
-        second_of: Callable[[bytes], tuple[int, float] | None],
+        second_of: Callable[[str], tuple[int, float] | None],
         enough: Callable[[Sequence[float]], bool],
         stop: Callable[[], None],
     ):
@@ -38,7 +38,7 @@ class Until:
         self._is_cancelled = False
         self._decided: Future[None] | None = None
 
-    def line(self, number: int, line: bytes) -> None:
+    def line(self, number: int, line: str) -> None:
         """Take a line that a process printed."""
         if (found := self._second_of(line)) is None:
             return
@@ -79,4 +79,4 @@ class Until:
             if self._enough(tps):
                 if not self._is_cancelled:
                     self._stop()
-                return  # without an end of deciding, so that this is not done twice
+                return  # still deciding, so that ``stop`` is called once

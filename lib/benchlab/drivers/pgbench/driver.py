@@ -88,7 +88,7 @@ class Pgbench(Driver):
         warmup = _process(job.engine, _PROCESSES["warmup"], argv, can_end_early=job.can_end_early)
         return [Stage([warmup], [Phase("warmup")], job.warmup_s), measured]
 
-    def begun(self, line: bytes, now: float) -> float | None:
+    def begun(self, line: str, now: float) -> float | None:
         """See :meth:`Driver.begun`.
 
         pgbench does not report when its clients start. Its first progress line comes a second after
@@ -96,12 +96,12 @@ class Pgbench(Driver):
         time is at most a second early.
         """
         del now
-        printed_at = output.printed_at(line.decode(errors="replace").rstrip("\n"))
+        printed_at = output.printed_at(line)
         return printed_at and printed_at - 1
 
-    def second_of(self, line: bytes) -> tuple[int, float] | None:
+    def second_of(self, line: str) -> tuple[int, float] | None:
         """See :meth:`Driver.second_of`; seconds of the Unix clock, as pgbench prints them."""
-        return output.second_of(line.decode(errors="replace").rstrip("\n"))
+        return output.second_of(line)
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload

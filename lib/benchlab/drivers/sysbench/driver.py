@@ -70,13 +70,13 @@ class Sysbench(Driver):
         # with the same seed, the measured part would draw the same rows again
         return [self._stage(job, "warmup", job.warmup_s, job.seed + 1), measured]
 
-    def begun(self, line: bytes, now: float) -> float | None:
+    def begun(self, line: str, now: float) -> float | None:
         """See :meth:`Driver.begun`; before that, sysbench connects and reads files: no load."""
-        return now if line.rstrip() == output.STARTED else None
+        return now if line == output.STARTED else None
 
-    def second_of(self, line: bytes) -> tuple[int, float] | None:
+    def second_of(self, line: str) -> tuple[int, float] | None:
         """See :meth:`Driver.second_of`."""
-        return output.second_of(line.decode(errors="replace").rstrip("\n"))
+        return output.second_of(line)
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload

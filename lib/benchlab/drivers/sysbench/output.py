@@ -29,7 +29,7 @@ from benchlab.drivers.base import SECONDS
 from benchlab.raw.text import complete_lines, fail, shown, whole_lines
 
 #: Line that is printed when the clients start; the seconds are counted from there.
-STARTED = b"Threads started!"
+STARTED = "Threads started!"
 
 #: Ratio of the values of neighbouring buckets of the histogram.
 BUCKET_RATIO = math.exp(math.log(100_000 / 0.001) / 1023)
@@ -67,7 +67,7 @@ _COLUMNS = "       value  ------------- distribution ------------- count"
 _SUMMARY = "SQL statistics:"
 _ERROR = re.compile(r"(?:FATAL|ALERT|PANIC): ")  # PANIC is LuaJIT's
 _REPEATED = re.compile(r"\(last message repeated \d+ times\)")
-_AFTER_AN_ERROR = ("[ ", "Threads started!", _HISTOGRAM, _SUMMARY)
+_AFTER_AN_ERROR = ("[ ", STARTED, _HISTOGRAM, _SUMMARY)
 
 _COUNT, _RATE, _REAL = r"(\d+)", r"\((\d+\.\d\d) per sec\.\)", r"(\d+\.\d+)"
 # the lines of the totals, in order: pattern, then name and type of each group

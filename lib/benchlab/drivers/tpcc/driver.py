@@ -49,7 +49,7 @@ PYTHON = Path("/opt/benchlab/tpcc/bin/python")
 PORT = 28080
 
 #: Most terminals of one process, limited by open files and by what a core can do at TPC-C's pacing.
-TERMINALS = 15_000
+_MOST_OF_PROCESS = 15_000
 
 #: Result file of the application server: a line of JSON for each deferred delivery (clause 2.7.2.2).
 DELIVERIES = "deliveries.jsonl"
@@ -103,14 +103,14 @@ class Tpcc(Driver):
             )
         ]
 
-    def begun(self, line: bytes, now: float) -> float | None:
+    def begun(self, line: str, now: float) -> float | None:
         """See :meth:`Driver.begun`: the end of the ramp-up."""
         del now
-        return output.begun(line.decode(errors="replace").rstrip("\n"))
+        return output.begun(line)
 
-    def second_of(self, line: bytes) -> tuple[int, float] | None:
+    def second_of(self, line: str) -> tuple[int, float] | None:
         """See :meth:`Driver.second_of`; seconds of the Unix clock."""
-        return output.second_of(line.decode(errors="replace").rstrip("\n"))
+        return output.second_of(line)
 
     def failure(
         self, process: Process, ended: CompletedProcess[bytes], workload: Workload
@@ -334,7 +334,7 @@ def _terminals(job: Job) -> Iterator[Process]:
     """Yield the processes with terminals, each with the terminals of its warehouses."""
     option = options.effective(job.engine.name, job.options)
     warehouses = int(option["warehouses"])
-    count = min(warehouses, max(job.nodes, -(-job.clients // TERMINALS)))
+    count = min(warehouses, max(job.nodes, -(-job.clients // _MOST_OF_PROCESS)))
     bounds = [warehouses * one // count for one in range(count + 1)]
     for number, (first, last) in enumerate(itertools.pairwise(bounds)):
         terminals = job.clients * last // warehouses - job.clients * first // warehouses
