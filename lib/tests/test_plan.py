@@ -272,7 +272,7 @@ def test_a_block_has_a_warm_up_and_a_length_of_its_own(checkout):
         }
 
     assert lengths("cached_tables", "oltp_read_only_5000") == {(5, 60)}
-    assert lengths("cached_tables", "oltp_read_write_640_5000") == {(5, 420)}
+    assert lengths("cached_tables", "oltp_read_write_640_5000") == {(20, 420)}
     assert lengths("postgres_vs_tidb", "oltp_insert") == {(120, 240)}
 
 
