@@ -55,7 +55,7 @@ lab: $(SETUP)  ## open JupyterLab with notebooks/explore.ipynb
 bench: $(SETUP)  ## measure benchlab itself, as ratios within one run
 	@$(BIN)/python lib/benchmarks
 
-bench-attribution: $(SETUP)  ## hold attribution to runs whose bottleneck was made on purpose (2 h)
+bench-attribution: $(SETUP)  ## test attribution on runs with a known bottleneck (2 h)
 	@$(BIN)/python lib/benchmarks/attribution
 
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate

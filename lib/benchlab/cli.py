@@ -367,8 +367,9 @@ def verdicts(
         str | None,
         typer.Option(
             help="Another rerun to compare with: a store, or a folder that `export` wrote. The exit"
-            " code is 1 if fewer than 95 % of the verdicts are the same, or two are opposite. Chance"
-            " alone lets some differ; the paper's appendix has the share of each study."
+            " code is 1 if they agree on fewer than 95 % of the claims that both tested, or if two"
+            " verdicts are opposite. They agree if the verdict is the same, or if it is inconclusive in"
+            " one and the numbers do not differ significantly."
         ),
     ] = None,
     why: Annotated[

@@ -23,12 +23,12 @@ class Repo:
     @property
     def inventories(self) -> Path:
         """One folder per target."""
-        return self.root / "ansible" / "inventories"
+        return self.ansible / "inventories"
 
     @property
-    def playbooks(self) -> Path:
-        """The playbooks, one per verb."""
-        return self.root / "ansible" / "playbooks"
+    def ansible(self) -> Path:
+        """Roles, playbooks and inventories."""
+        return self.root / "ansible"
 
     @property
     def notebooks(self) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchlab import stats
 from benchlab.drivers.tpcc import limits, rte
-from benchlab.drivers.tpcc.terminals import OF_A_WAREHOUSE
+from benchlab.drivers.tpcc.limits import TERMINALS
 from benchlab.repo import Repo
 from benchlab.stats import Estimate
 from rich.console import Console
@@ -40,7 +40,7 @@ def measure(checkout: Repo, console: Console) -> Iterator[Row]:
     """Yield the terminals that a fully used core would drive, KiB per terminal, and lateness."""
     del checkout  # not needed
     *others, own = sorted(os.sched_getaffinity(0))
-    terminals = WAREHOUSES * OF_A_WAREHOUSE
+    terminals = WAREHOUSES * TERMINALS
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="benchlab-bench-") as records:
         urls = [_null_was(stack, others or [own], number) for number in range(PROCESSES)]
         programs = [

@@ -6,8 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from benchlab.drivers.tpcc import mix
-from benchlab.drivers.tpcc.limits import KEYING, THINK
-from benchlab.drivers.tpcc.terminals import OF_A_WAREHOUSE
+from benchlab.drivers.tpcc.limits import KEYING, TERMINALS, THINK
 from benchlab.workloads.tpcc.dataset import TYPES
 from scipy import stats
 
@@ -39,7 +38,7 @@ def per_minute_and_warehouse(parts: dict[str, float]) -> float:
     """New-Orders of the ten terminals if answers take no time."""
     whole = sum(parts.values())
     cycle_s = sum(parts[name] / whole * (KEYING[name] + THINK[name]) for name in TYPES)
-    return OF_A_WAREHOUSE * 60 / cycle_s * parts["new_order"] / whole
+    return TERMINALS * 60 / cycle_s * parts["new_order"] / whole
 
 
 def test_the_most_new_orders_are_as_documented():

@@ -16,7 +16,7 @@ from benchlab.stats import CONFIDENCE
 from benchlab.store.results import Rerun
 from benchlab.study.claims import Claim, clients_here, of_other_load
 
-#: What there is to say about clients of which there is no run.
+#: What a message says about clients that were not run.
 _NOT_RUN = "were not run"
 
 

@@ -1,8 +1,8 @@
 """Other reruns: verdicts in ``data/reruns.csv``, to compare those of a rerun with.
 
-They stand there as the code judged them on the day on which they were recorded: those of a rerun that
-was the reference before, and those that `benchlab verdicts --record` added. So reruns on several
-machines can be compared without the runs of all of them.
+The file keeps them as judged when they were recorded: those of a rerun that was the reference before,
+and those that `benchlab verdicts --record` added. So reruns on several machines can be compared without
+the runs of all of them.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from benchlab.study.claims import Audit, Claim, OutOfMemory
 
 _RERUN = ("study", "profile", "begun", "cpu_models", "runs")
 _CLAIM = ("claim", "test", "verdict", "found", "reason")
-#: Of the number that decided; null without one.
+#: Columns of the number that decided; null without one.
 _NUMBER = ("value", "low", "high", "n")
 _SCHEMA = {
     **dict.fromkeys(_RERUN + _CLAIM, pl.String),
@@ -47,7 +47,7 @@ class Judged:
 def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
     """Leave out audits, and claims about curves of which a rerun has no run.
 
-    What a run that ended for want of memory shows, it shows by this end.
+    A claim about running out of memory also uses runs that ended that way.
 
     Args:
         rerun: the rerun.
@@ -55,13 +55,13 @@ def judged(rerun: Rerun, judgements: Iterable[Judgement]) -> Judged:
     """
     ended_well = rerun.last.filter(status="ok")
     models = rerun.of_runs(metrics.SPEEDS, ended_well)["cpu_model"].drop_nulls().unique().sort()
-    curves, whole_curves = (
+    curves, ended_curves = (
         set(runs.select("engine", "variant", "workload").rows())
         for runs in (rerun.last, ended_well)
     )
 
     def was_run(claim: Claim) -> bool:
-        run = curves if isinstance(claim.decided_by, OutOfMemory) else whole_curves
+        run = curves if isinstance(claim.decided_by, OutOfMemory) else ended_curves
         return run.issuperset((one.engine, one.variant, one.workload) for _, one in claim.series)
 
     of_runs = {
@@ -121,7 +121,7 @@ def record_replaced(repo: Repo, own: Store) -> None:
 
 
 def read(repo: Repo, rerun: Rerun) -> list[Judged]:
-    """Return the recorded reruns of a rerun's study and profile but for itself, the first one first.
+    """Return the recorded reruns of a rerun's study and profile except itself, oldest first.
 
     Their verdicts are only those on claims whose test is the present one.
     """

@@ -137,9 +137,8 @@ class TiDB(MySQLProtocol):
     kept_settings = ("replication.max-replicas",)  # PD keeps those of its first start
     layout_settings = ("coprocessor.region-split-size",)
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {"tidb_table_cache_lease": (1, 10)}
-    indexes_first = (
-        True  # one that is added waits for those of other tables, and each takes seconds
-    )
+    # an index that is added later waits for those of other tables, and each takes seconds
+    indexes_first = True
     admin_user = "root"
     repeated_errors = (9007,)  # write conflict, "try again later"
     waits_query = (

@@ -39,6 +39,15 @@ RECORD_NAME = "run.json"
 #: Capture of the rate at which transactions are due, and of the peak of which it is a share.
 RATE = "rate.json"
 
+#: Capture of a host's CPU, memory and kernel.
+HOST = "host.json"
+
+#: Capture of a cold start.
+COLD = "cold.json"
+
+#: Capture of what the engine logged.
+ENGINE_LOG = "engine.log"
+
 #: Capture of the requested settings, and of the values that the server reports.
 SETTINGS = "settings.json"
 

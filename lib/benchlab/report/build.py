@@ -142,6 +142,5 @@ def _reference(repo: Repo) -> AbstractContextManager[store.Store | None]:
     try:
         return store.open_any(repo.reference)
     except NoRuns:
-        return (
-            nullcontext()
-        )  # a checkout without it, such as one in which the reference is being made
+        # a checkout without it, such as one in which the reference is being made
+        return nullcontext()

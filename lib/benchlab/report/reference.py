@@ -15,6 +15,7 @@ from benchlab.repo import Repo
 from benchlab.report import charts, points, theme
 from benchlab.simulation import stored as simulation
 from benchlab.store import Store, export, ingest, results
+from benchlab.study import DEFAULT_ENVELOPE
 
 #: The picture on the README's first page.
 PICTURE = Path("paper") / "write_only.svg"
@@ -124,5 +125,5 @@ def _draw(repo: Repo) -> None:
     name, workload = _DRAWN
     with store.open_any(repo.reference) as reference, theme.enable():
         rerun = results.open_rerun(repo, reference, name)
-        measured = points.points(rerun).filter(envelope="main")
+        measured = points.points(rerun).filter(envelope=DEFAULT_ENVELOPE)
         charts.throughput(rerun.study, measured, workload).save(repo.root / PICTURE)

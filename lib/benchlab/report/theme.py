@@ -307,14 +307,13 @@ def resource_color(name: str) -> str:
 def curves(
     base: alt.Chart,
     styles: Iterable[Style],
-    field: str = "curve",
     interval: tuple[str, str] | None = None,
     legend: alt.Legend | None = None,
     crossed: bool = False,
 ) -> alt.LayerChart:
     """Lines and points: one curve per style, in the legend's order.
 
-    `base` has the data, x and y; its column `field` holds the styles' labels. `interval` names the two
+    `base` has the data, x and y; its column `curve` holds the styles' labels. `interval` names the two
     columns that bound each value. The legend shows the points, whose fill depends on the variant; the
     default is :func:`balanced_legend`. With `crossed`, points that are not `valid` are crossed out.
     """
@@ -324,7 +323,7 @@ def curves(
 
     def channel(kind: type[Any], values: list[Any], legend: Any = alt.Undefined) -> alt.SchemaBase:
         scale = alt.Scale(domain=domain, range=values)
-        return kind(field, type="nominal", title=None, scale=scale, legend=legend)
+        return kind("curve", type="nominal", title=None, scale=scale, legend=legend)
 
     line_color = channel(alt.Color, [one.color for one in styles], None)
     line_dash = channel(alt.StrokeDash, [one.dash for one in styles], None)

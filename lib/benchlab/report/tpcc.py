@@ -34,9 +34,6 @@ _DELAY_S = BROWSER_DELAY_US / 1e6
 #: 240 steps of at most 30 s, which make an interval of two hours.
 _STEP_S, _STEPS = 30, 20
 
-#: Terminals per warehouse (TPC-C 5.11, clause 4.2.2).
-TERMINALS = 10
-
 #: How many of the longest checkpoints are disclosed.
 _LONGEST = 4
 
@@ -96,7 +93,7 @@ class Run:
 
         ``None``: they are no tpmC, since terminals are paced otherwise, or not ten a warehouse.
         """
-        is_whole = self.terminals == TERMINALS * self.warehouses
+        is_whole = self.terminals == limits.TERMINALS * self.warehouses
         return math.floor(self.per_minute) if self.pacing == 1 and is_whole else None
 
     def rule(self, check: str) -> dict[str, object]:

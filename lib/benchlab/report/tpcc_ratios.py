@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from benchlab import stats
-from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
+from benchlab.drivers.tpcc import limits
 from benchlab.gate.speed import apart
 from benchlab.numbers import NOTHING, with_interval
 from benchlab.report import points, tpcc
@@ -32,6 +32,9 @@ _METRICS = {
     "engine_cpu_us_per_transaction": "CPU of the engine a transaction",
     "client_cpu_us_per_transaction": "CPU of the clients a transaction",
 }
+
+#: Metric of a warehouse.
+_RATE = "tpmc_per_warehouse"
 
 _CURVE = ["engine", "variant", "envelope", "concurrency"]
 
@@ -84,15 +87,15 @@ def baseline(rerun: Rerun) -> pl.DataFrame:
     rows = []
     for workload in (name for name in study.workloads if not tpcc.pacing(study, name)):
         found = _points(rerun, workload)
-        most = f"the most at TPC-C pacing, {PER_WAREHOUSE[1]}"
-        own = _samples(rerun, found.select(_CURVE), _PER_WAREHOUSE, workload)
+        most = f"the most at TPC-C pacing, {limits.PER_WAREHOUSE[1]}"
+        own = _samples(rerun, found.select(_CURVE), _RATE, workload)
         for row, sample in zip(found.iter_rows(named=True), own, strict=True):
-            text = _text(stats.median(sample), PER_WAREHOUSE[1]) if sample else NOTHING
+            text = _text(stats.median(sample), limits.PER_WAREHOUSE[1]) if sample else NOTHING
             rows.append((*_point(row), most, text, row["valid"]))
         for other in tpcc.plain(study):
             both = _both(rerun, workload, other)
             over = tpcc.paced(tpcc.pacing(study, other))
-            texts = _ratios(rerun, both.select(_CURVE), _PER_WAREHOUSE, workload, other)
+            texts = _ratios(rerun, both.select(_CURVE), _RATE, workload, other)
             for row, text in zip(both.iter_rows(named=True), texts, strict=True):
                 rows.append((*_point(row), over, text, row["valid"]))
     schema = {
@@ -141,9 +144,6 @@ def background(rerun: Rerun) -> pl.DataFrame:
     found = with_curve(pl.DataFrame(rows, schema=schema, orient="row"), study)
     shown = points.in_order(found, study)
     return shown.select("curve", *list(schema)[2:-1], points.gate_passed())
-
-
-_PER_WAREHOUSE = "tpmc_per_warehouse"
 
 
 def _point(row: Mapping[str, Any]) -> tuple[str, str, int]:

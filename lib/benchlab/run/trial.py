@@ -29,6 +29,9 @@ from benchlab.plan import AS_FOUND, Point, Trial
 from benchlab.raw import text
 from benchlab.raw.record import (
     CARDINALITIES,
+    COLD,
+    ENGINE_LOG,
+    HOST,
     OUT_OF_MEMORY,
     QUERY_PLAN,
     RATE,
@@ -94,7 +97,7 @@ def run_trial(
     if reason := refusal(session, trial.point):
         return EndedTrial(False, lambda: folder.finish("refused", reason))
     for node in session.roles:
-        folder.write_json("host.json", session.provisioned.hosts[node], node)
+        folder.write_json(HOST, session.provisioned.hosts[node], node)
     run = _Run(session, trial, folder)
     if peak_tps is not None:
         run.rate_per_s = round(peak_tps * trial.point.share_of_peak)
@@ -197,7 +200,7 @@ class _Run:
             key, memory = point.dataset_key, point.envelope.connections_memory_bytes
             cold = session.cold(point.variant, key if restore else None, memory)
         for node, said in cold.items():
-            self.folder.write_json("cold.json", said, node)
+            self.folder.write_json(COLD, said, node)
             self.services[node] = said["services"]
         session.engine.tune(point.settings)
         self._check_settings()
@@ -322,7 +325,7 @@ class _Run:
                 log = self.session.log(node)
             except BenchlabError as error:
                 log = f"benchlab: not readable: {error}\n".encode()
-            self.folder.write("engine.log", log, node.name)
+            self.folder.write(ENGINE_LOG, log, node.name)
 
     def close(self, error: str | None) -> Record:
         """Gather the captures and close the run's folder; ``error``: why the run failed."""

@@ -1,4 +1,4 @@
-"""Ingest: raw files in, rows out. Pure, so that a fixed parser can be run again over all runs."""
+"""Ingest: raw files in, rows out. Rows depend on nothing else, so a fixed parser can be run again."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -35,7 +35,7 @@ from benchlab.plan import Plan, Point
 from benchlab.plan import plan as plans
 from benchlab.raw import folders
 from benchlab.raw.files import verified
-from benchlab.raw.record import QUERY_PLAN, RATE, SETTINGS, Record
+from benchlab.raw.record import COLD, ENGINE_LOG, HOST, QUERY_PLAN, RATE, SETTINGS, Record
 from benchlab.raw.text import read
 from benchlab.repo import Repo
 from benchlab.store import writer
@@ -350,9 +350,7 @@ def _hosts(record: Record, text: Mapping[str, str]) -> pl.DataFrame:
                 "value": value if isinstance(value, str) else json.dumps(value),
             }
             for node in record.nodes
-            for fact, value in (
-                _json(text, record.captured(node, "host.json"), _FACTS) or {}
-            ).items()
+            for fact, value in (_json(text, record.captured(node, HOST), _FACTS) or {}).items()
         ]
     )
 
@@ -431,7 +429,7 @@ def _checkpoints(record: Record, text: Mapping[str, str]) -> pl.DataFrame | str:
     nodes = (node for node, roles in record.nodes.items() if PRIMARY in roles)
     if (node := next(nodes, None)) is None:
         return "the log of a server that somebody else runs was not read"
-    log = text.get(record.captured(node, "engine.log"), "")
+    log = text.get(record.captured(node, ENGINE_LOG), "")
     found = point.engine_type.checkpoints(log)
     if isinstance(found, pl.DataFrame) and len(log.encode()) >= LOG_BYTES:
         return "the beginning of the server's log was cut off, so checkpoints are missing"
@@ -443,7 +441,7 @@ def _counters(text: Mapping[str, str]) -> pl.DataFrame:
         _json(text, f"counters-{moment}.json", _COUNTERS) or {} for moment in ("begin", "end")
     )
     # no server reports the size of its files, so the agent does; older agents did not measure it
-    if size := (_json(text, "cold.json", _FACTS) or {}).get(DATA_DIR):
+    if size := (_json(text, COLD, _FACTS) or {}).get(DATA_DIR):
         begin |= {DATA_DIR: float(size)}
     names = sorted(begin.keys() | end.keys())
     return pl.DataFrame(

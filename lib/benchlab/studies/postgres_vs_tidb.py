@@ -40,7 +40,7 @@ _THROUGHPUT = {
 def section(source: Source) -> Content:
     """Return the content of ``paper/sections/postgres_vs_tidb.md`` beyond the common content."""
     rerun, measured = source.rerun, source.measured
-    main = measured.filter(envelope="main")
+    main = measured.filter(envelope=DEFAULT_ENVELOPE)
     monitored = _monitored(rerun)
     made = Content(
         {

@@ -43,7 +43,7 @@ ENOUGH = 0.9
 SHARES = (0.8, ENOUGH, 0.95)
 
 #: PostgreSQL's three variants differ only in their standby, which the article does not always name.
-_REMOTE_WAL = {
+_LABEL_OF_CURVE = {
     ("he3db", "default"): "He3DB",
     ("postgres", "sync_standby"): "PostgreSQL, semi-synchronous standby",
     ("postgres", "async_standby"): "PostgreSQL, asynchronous standby",
@@ -51,9 +51,9 @@ _REMOTE_WAL = {
 }
 
 
-_REMOTE_WAL_STYLES: article_charts.Styles = dict(
+_STYLES: article_charts.Styles = dict(
     zip(
-        _REMOTE_WAL.values(),
+        _LABEL_OF_CURVE.values(),
         (
             (theme.style("he3db").color, theme.style("he3db").shape, article_charts.SOLID),
             (theme.style("postgres").color, theme.style("postgres").shape, article_charts.SOLID),
@@ -142,13 +142,13 @@ def wal_correlations(repo: Repo) -> pl.DataFrame:
 def throughput(repo: Repo) -> alt.FacetChart:
     """Return charts of He3DB's and PostgreSQL's throughput against threads, one per workload."""
     frame = published.read(repo, STUDY, "throughput").with_columns(
-        curve=article_charts.curve(lambda engine, variant: _REMOTE_WAL[engine, variant])
+        curve=article_charts.curve(lambda engine, variant: _LABEL_OF_CURVE[engine, variant])
     )
     base = article_charts.base(frame["concurrency"], "threads").encode(
         y=alt.Y("tps:Q", title=None),
         tooltip=["curve:N", "concurrency:Q", alt.Tooltip("tps:Q", format=",.0f")],
     )
-    lines = article_charts.lines(base, "curve", _REMOTE_WAL_STYLES)
+    lines = article_charts.lines(base, "curve", _STYLES)
     return article_charts.facets(lines, frame, "workload", theme.TPS_TITLE).resolve_scale(
         y="independent"
     )
@@ -430,10 +430,9 @@ def full_pages(rerun: Rerun) -> pl.DataFrame:
         on=["engine", "with", "workload", "concurrency"],
         suffix="_with",
     )
-    label = {name: spec.label for name, spec in rerun.study.engines.items()}
     both = both.with_columns(pl.col("valid") & pl.col("valid_with"))
     return points.in_order(both, rerun.study, "concurrency").select(
-        pl.col("engine").replace(label),
+        points.engine_named(rerun.study),
         points.named(rerun.study),
         "concurrency",
         "with",

@@ -90,7 +90,7 @@ def article_table(repo: Repo, rerun: Rerun) -> pl.DataFrame:
             values="cell",
             maintain_order=True,
         )
-        .with_columns(pl.col("engine").map_elements(rerun.study.label, return_dtype=pl.String))
+        .with_columns(points.engine_named(rerun.study))
         .select("engine", "variant", "layout", "of", *connections)
     )
 

@@ -101,7 +101,7 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     paced = [name for name in rerun.study.workloads if tpcc.pacing(rerun.study, name) == 1]
     warehouses = pl.col("dataset").str.json_path_match("$.warehouses").cast(pl.Int64)
     has_tpmc = pl.col("workload").is_in(paced) & (
-        pl.col("concurrency") == tpcc.TERMINALS * warehouses
+        pl.col("concurrency") == limits.TERMINALS * warehouses
     )
     found = with_curve(runs.join(answers, on="run_id"), rerun.study)
     shown = in_order(found, rerun.study, "concurrency")
@@ -141,8 +141,8 @@ def chain(repo: Repo) -> pl.DataFrame:
 
     cycle = sum(share * (limits.KEYING[kind] + limits.THINK[kind]) for kind, share in _MIX.items())
     new_order = _MIX["new_order"]
-    cap = tpcc.TERMINALS * new_order * 60 / cycle
-    warehouses = stated("terminals") / tpcc.TERMINALS
+    cap = limits.TERMINALS * new_order * 60 / cycle
+    warehouses = stated("terminals") / limits.TERMINALS
     rate = stated("tpmc") / warehouses
     clients, nodes = stated("rte_clients"), stated("data_nodes")
     copies = stated("data_copies") * stated("warehouse_size_oceanbase")
@@ -161,7 +161,7 @@ def chain(repo: Repo) -> pl.DataFrame:
         (
             "response time that this leaves a transaction",
             None,
-            1000 * (tpcc.TERMINALS * new_order * 60 / rate - cycle),
+            1000 * (limits.TERMINALS * new_order * 60 / rate - cycle),
             "ms",
         ),
         (

@@ -65,7 +65,7 @@ def _ask(node: Node, script: str) -> str:
 
 def of_envelope(repo: Repo, node: Node) -> list[Finding]:
     """Ask what the role of the envelope asks before it makes one."""
-    asks = repo.playbooks.parent / "roles/envelope/files/preflight.py"
+    asks = repo.ansible / "roles/envelope/files/preflight.py"
     image = f"{preflight.HOME}/disk.img"
     try:
         said = node.run("python3", "-I", "-", preflight.HOME, image, stdin=asks.read_bytes())

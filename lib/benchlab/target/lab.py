@@ -11,13 +11,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from benchlab.agent.system import wait_until
 from benchlab.errors import TargetError
 from benchlab.target.deployment import Deployment
 
@@ -375,9 +375,6 @@ def _run(*command: str) -> str:
     return done.stdout
 
 
-def _wait(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TargetError(f"lab: timed out after {_TIMEOUT_S} s waiting for {what}")
-        time.sleep(0.02)
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    if not wait_until(condition, _TIMEOUT_S):
+        raise TargetError(f"lab: timed out after {_TIMEOUT_S} s waiting for {what}")

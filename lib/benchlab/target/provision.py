@@ -195,12 +195,12 @@ def playbook(
     ):
         run = ansible_runner.run(
             private_data_dir=private,
-            project_dir=str(repo.playbooks.parent),
-            playbook=str(repo.playbooks / f"{name}.yml"),
+            project_dir=str(repo.ansible),
+            playbook=str(repo.ansible / "playbooks" / f"{name}.yml"),
             inventory=str(repo.inventories / target_name),
             extravars=variables,
             envvars={
-                "ANSIBLE_CONFIG": str(repo.playbooks.parent / "ansible.cfg"),
+                "ANSIBLE_CONFIG": str(repo.ansible / "ansible.cfg"),
                 # ansible-runner would accept any host
                 "ANSIBLE_HOST_KEY_CHECKING": "True",
                 # ansible-playbook is beside this Python, whose environment need not be active

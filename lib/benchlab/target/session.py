@@ -69,9 +69,9 @@ class Session:
             raise UnknownName("role", role, roles)
         return nodes[number]
 
-    def address(self, role: str, number: int = 0) -> str:
-        """Return the address at which other nodes reach a node with a role; see :meth:`node`."""
-        return self._found_at(self.node(role, number))
+    def address(self, role: str) -> str:
+        """Return the address at which other nodes reach the first node with a role."""
+        return self._found_at(self.node(role))
 
     def _found_at(self, node: Node) -> str:
         return "127.0.0.1" if len(self.deployment.nodes) == 1 else node.peer_address

@@ -23,6 +23,10 @@ MIX = {"payment": 0.43, "order_status": 0.04, "delivery": 0.04, "stock_level": 0
 #: Deliveries are done (clause 5.2.5), in s.
 MENU, DEFERRED = 2, 80
 
+#: Terminals of a warehouse (clause 4.2.2); each has its own district for its Stock-Levels (clause
+#: 2.8.1.1).
+TERMINALS = DISTRICTS
+
 #: Least and greatest tpmC of a warehouse (clause 4.1.3).
 PER_WAREHOUSE = (9, 12.86)
 

@@ -53,7 +53,6 @@ from benchlab.drivers.tpcc.http import Connection, Messages, Server
 from benchlab.drivers.tpcc.inputs import Draws, Inputs
 from benchlab.drivers.tpcc.tally import Tally
 from benchlab.drivers.tpcc.terminals import (
-    OF_A_WAREHOUSE,
     SETTLING_S,
     Pacing,
     Shared,
@@ -102,8 +101,8 @@ class Options(msgspec.Struct, frozen=True):
         """
         first, last = self.warehouses
         homes = range(first - 1, last)
-        places = range(OF_A_WAREHOUSE)
-        numbers = [home * OF_A_WAREHOUSE + place for place in places for home in homes]
+        places = range(limits.TERMINALS)
+        numbers = [home * limits.TERMINALS + place for place in places for home in homes]
         return numbers[: self.terminals]
 
     @property
@@ -113,8 +112,10 @@ class Options(msgspec.Struct, frozen=True):
         if self.pacing != 1:
             found.append(f"not TPC-C pacing: keying and think times × {self.pacing:g}")
         first, last = self.warehouses
-        if self.terminals != (whole := (last - first + 1) * OF_A_WAREHOUSE):
-            found.append(f"{self.terminals} terminals, not {OF_A_WAREHOUSE} a warehouse ({whole})")
+        if self.terminals != (whole := (last - first + 1) * limits.TERMINALS):
+            found.append(
+                f"{self.terminals} terminals, not {limits.TERMINALS} a warehouse ({whole})"
+            )
         return found
 
 
@@ -431,7 +432,7 @@ def options_of(argv: list[str] | None = None) -> Options:
     first, last = read.warehouses
     if last > read.of_warehouses:
         made.error(f"--warehouses: {last} is not within the {read.of_warehouses} of the database")
-    most = (last - first + 1) * OF_A_WAREHOUSE
+    most = (last - first + 1) * limits.TERMINALS
     if (read.terminals or 1) > most:
         made.error(f"--terminals: {read.terminals} are more than ten a warehouse, {most}")
     return Options(

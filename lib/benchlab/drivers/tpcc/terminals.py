@@ -44,11 +44,7 @@ from benchlab.drivers.tpcc.log import NONE, Log
 from benchlab.drivers.tpcc.mix import AIMS, Mix
 from benchlab.drivers.tpcc.tally import NEW_ORDER, Status, Tally
 from benchlab.drivers.tpcc.timers import Timers
-from benchlab.workloads.tpcc.dataset import DISTRICTS, TYPES
-
-#: Terminals of a warehouse (clause 4.2.1); each has its own district for its Stock-Levels (clause
-#: 2.8.1.1).
-OF_A_WAREHOUSE = DISTRICTS
+from benchlab.workloads.tpcc.dataset import TYPES
 
 #: Factor from the least mean think time to the mean that is drawn. Without it, by chance, every second
 #: run would have a mean that is too short.
@@ -275,7 +271,7 @@ class Terminal:
         self._cycle += 1
         random = shared.draws.of(self._number, self._cycle)
         self._type = self._mix.draw(random)
-        home, place = divmod(self._number, OF_A_WAREHOUSE)
+        home, place = divmod(self._number, limits.TERMINALS)
         request, self._traits = shared.inputs.draw(self._type, random, home + 1, place + 1)
         # bytes take half the memory of the request, and the garbage collector does not go through them
         self._body = _encode(request)
@@ -325,7 +321,7 @@ class Terminal:
         has_keyed = self._menu_us != NONE
         shared.log.add(
             self._number,
-            self._number // OF_A_WAREHOUSE + 1,
+            self._number // limits.TERMINALS + 1,
             self._type,
             self._due_us,
             self._sent_us,
