@@ -2,7 +2,7 @@
 
 import pytest
 from benchlab import study, target
-from benchlab.claims.foreseen import undecidable
+from benchlab.claims.foreseen import only_refutable, undecidable
 from benchlab.claims.judge import judge
 from benchlab.gate.steady import LEAST_S, WRITEBACK_S
 from benchlab.plan import Batch, Plan, Trial
@@ -123,7 +123,7 @@ def test_a_warm_up_too_short_for_writes_decides_nothing_about_them(
     )
     instance = target.instance_type(checkout, spec.instance)
     found = [reason for _, reason in undecidable(spec, instance, planned(checkout))]
-    reason = "profile quick warms up for 39 s, where a workload that writes takes 40 s"
+    reason = "profile quick warms up for 39 s; a workload that writes needs 40 s"
     assert found == ([reason] if is_foreseen else [])
 
 
@@ -147,7 +147,17 @@ def test_one_number_of_clients_is_no_whole_curve(checkout, of_claim):
     instance = target.instance_type(checkout, spec.instance)
     plan = planned(checkout, STUDY, MEASURED_PROFILE)
     ((_, reason),) = undecidable(spec, instance, plan)
-    assert reason == "the shape of a curve, and standard runs only 16 clients"
+    assert reason == "a claim about a whole curve; standard runs one number of clients (16)"
+
+
+def test_a_claim_about_several_curves_of_which_some_are_not_run_can_only_be_refuted(checkout):
+    spec = study.load(checkout, "cached_tables")
+    instance = target.instance_type(checkout, spec.instance)
+    plan = planned(checkout, "cached_tables", "standard")
+    ((claim, reason),) = only_refutable(spec, instance, plan)
+    assert claim.id == "cached_not_better_with_writes"
+    assert reason.startswith("profile standard does not run tidb ")
+    assert claim.id not in {one.id for one, _ in undecidable(spec, instance, plan)}
 
 
 @pytest.mark.parametrize(("name", "is_foreseen"), [("tpcc", False), (STUDY, True)])

@@ -64,6 +64,30 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
         instance: the instance type that the study names.
         plan: of the study.
     """
+    for claim, reason, can_refute in _not_confirmed(study, instance, plan):
+        if not can_refute:
+            yield claim, reason
+
+
+def only_refutable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[Claim, str]]:
+    """Yield every claim that runs of a plan can refute but not confirm, with the reason.
+
+    These are claims about several curves, some of which cannot be judged.
+
+    Args:
+        study: see :func:`undecidable`.
+        instance: see :func:`undecidable`.
+        plan: see :func:`undecidable`.
+    """
+    for claim, reason, can_refute in _not_confirmed(study, instance, plan):
+        if can_refute:
+            yield claim, reason
+
+
+def _not_confirmed(
+    study: Study, instance: Instance, plan: Plan
+) -> Iterator[tuple[Claim, str, bool]]:
+    """Yield every claim that no run can confirm, with the reason, and whether one can refute it."""
     run = _by_curve(plan)
     limits = plan.trials[0].point.envelope if plan.trials else None
     cores = limits.cores if limits else instance.cores
@@ -72,12 +96,17 @@ def undecidable(study: Study, instance: Instance, plan: Plan) -> Iterator[tuple[
         if isinstance(claim.decided_by, Audit | Together | Untested):
             continue
         if claim.kind == "absolute" and scaled:
-            yield claim, ABSOLUTE
+            yield claim, ABSOLUTE, False
             continue
         scale = scale_of(study, claim, cores / instance.cores)
-        reason = of_other_load(claim, scale != 1, cores, instance.cores)
-        if reason := reason or _reason(study, claim, run, scale, plan.profile):
-            yield claim, reason
+        if reason := of_other_load(claim, scale != 1, cores, instance.cores):
+            yield claim, reason, False
+            continue
+        parts = _reasons(study, claim, run, scale, plan.profile)
+        if reasons := [reason for reason in parts if reason]:
+            # one curve of several that contradicts settles it alone
+            is_of_every = claim.decided_by.take == "every"
+            yield claim, reasons[0], is_of_every and len(reasons) < len(parts)
 
 
 def scale_of(study: Study, claim: Claim, share_of_cores: float) -> float:
@@ -108,21 +137,18 @@ def _by_curve(plan: Plan) -> dict[_Key, _CurveRuns]:
     return found
 
 
-def _reason(
+def _reasons(
     study: Study,
     claim: Claim,
     run: dict[_Key, _CurveRuns],
     scale: float,
     profile: str,
-) -> str | None:
-    """Return why a plan cannot decide a claim; ``None`` if it can, perhaps by some of its curves."""
-    done, test = _done_in(claim), claim.decided_by
-    found = [_reason_of_part(study, part, run, scale, profile, done) for part in test.parts]
-    reasons = [reason for reason in found if reason]
-    # one curve of several that contradicts settles it alone
-    if test.take == "every" and len(reasons) < len(found):
-        return None
-    return reasons[0] if reasons else None
+) -> list[str | None]:
+    """Return for each part of a claim's test why a plan cannot decide it; ``None`` if it can."""
+    done = _done_in(claim)
+    return [
+        _reason_of_part(study, part, run, scale, profile, done) for part in claim.decided_by.parts
+    ]
 
 
 def _reason_of_part(
@@ -147,7 +173,7 @@ def _reason_of_part(
         warmup_s = max(curve.warmups_s)
         if warmup_s < WRITEBACK_S and study.workloads[series.workload].writes:
             return (
-                f"profile {profile} warms up for {warmup_s} s, where a workload that writes takes"
+                f"profile {profile} warms up for {warmup_s} s; a workload that writes needs"
                 f" {WRITEBACK_S} s"
             )
     there = set.intersection(*(run[_key(one, done)].clients for one in test.sides))
@@ -155,7 +181,7 @@ def _reason_of_part(
         who = "no profile runs" if _in_none(study, test, scale) else f"{profile} does not run"
         return f"{_clients(lacking, scale)}, which {who}"
     if _is_of_a_whole_curve(test) and len(there) == 1:
-        return f"the shape of a curve, and {profile} runs only {min(there):,} clients"
+        return f"a claim about a whole curve; {profile} runs one number of clients ({min(there):,})"
     return None
 
 

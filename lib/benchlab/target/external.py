@@ -126,11 +126,7 @@ def open_session(provisioned: Provisioned, engine: str) -> Session:
 def found(deployment: Deployment, engine: str, role: str | None, variable: str) -> EngineFound:
     """Return what a server reports, or why it cannot be used."""
     what = {"engine": engine, "role": role, "nodes": (), "external": variable}
-    if shared := [node.name for node in deployment.load if node.is_database]:
-        reason = (
-            f"the load would run inside the envelope of {shared[0]}: use a target whose nodes with"
-            " the load have no engine, such as external"
-        )
+    if reason := refusal(deployment, role or engine, variable):
         return EngineFound(**what, version="none", refused=reason)
     unknown = EngineFound(**what, version="unknown")
     provisioned = Provisioned(deployment=deployment, hosts={}, engines={engine: unknown})
@@ -139,6 +135,20 @@ def found(deployment: Deployment, engine: str, role: str | None, variable: str) 
     except BenchlabError as error:
         return EngineFound(**what, version="none", refused=str(error))
     return EngineFound(**what, version=version)
+
+
+def refusal(deployment: Deployment, role: str, variable: str) -> str | None:
+    """Return why a server cannot be used, as far as is known without asking it."""
+    if shared := [node.name for node in deployment.load if node.is_database]:
+        return (
+            f"the load would run inside the envelope of {shared[0]}: use a target whose nodes with"
+            " the load have no engine, such as external"
+        )
+    try:
+        endpoint_of(variable, engine_class(role))
+    except TargetError as error:
+        return str(error)
+    return None
 
 
 def endpoint_of(variable: str, cls: type[Engine]) -> Endpoint:

@@ -127,6 +127,25 @@ def provided(deployment: Deployment, study: Study, engines: Iterable[str]) -> li
     ]
 
 
+def refusals(
+    repo: Repo, deployment: Deployment, study: Study, engines: Iterable[str]
+) -> dict[str, str]:
+    """Return those engines of a study that a target will refuse, with the reason.
+
+    It follows from the inventory and from DSNs. What roles refuse is known once they have run.
+    """
+    specs = {name: study.engines[name] for name in engines}
+    with suppress(TargetError):  # the vault cannot be opened: the DSNs are not set
+        external.provide(repo, deployment, [one.external for one in specs.values() if one.external])
+    found = {
+        name: external.refusal(deployment, spec.role or name, spec.external)
+        if spec.external
+        else _impossible(deployment, spec.role or name, spec.nodes)
+        for name, spec in specs.items()
+    }
+    return {name: reason for name, reason in found.items() if reason}
+
+
 def variables(
     study: Study,
     profile_name: str,
