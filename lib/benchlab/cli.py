@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from benchlab.claims.judge import Judgement
     from benchlab.store import Store
     from benchlab.store.results import Rerun
+    from benchlab.study.claims import Claim
 
 _typer = typer.Typer(
     help="Rerun published database benchmarks end to end.",
@@ -126,6 +127,7 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
     from benchlab.claims import foreseen
     from benchlab.run import estimate
     from benchlab.run.repeats import to_repeat
+    from benchlab.target import provision
 
     for selection in selections:
         spec = study.load_rerun(checkout, selection.study)
@@ -143,17 +145,21 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         )
         _say(f"{len(batches)} batches; the runs are in a random order across curves")
         runs = sum(len(batch.trials) for batch in batches)
-        seconds = estimate.of_batches(rest, checkout, selection.target)
+        on = target.load(checkout, selection.target)
+        refused = provision.refusals(checkout, on, spec, {batch.engine for batch in batches})
+        tried = [batch for batch in rest if batch.engine not in refused]
+        seconds = estimate.of_batches(tried, checkout, selection.target)
         took = f"; about {max(1, round(seconds / 60))} min, restarts and loading included"
         repeats = sum(len(batch.trials) for batch in again)
         of_them = f", {repeats} of them to be repeated" if repeats else ""
         console.print(f"{runs} runs, {len(todo)} left{of_them}{took if rest else ''}")
+        for engine, reason in sorted(refused.items()):
+            count = sum(len(batch.trials) for batch in rest if batch.engine == engine)
+            _say(f"{count} of them will be refused, those of {spec.label(engine)}: {reason}")
         instance = target.instance_type(checkout, spec.instance)
-        undecidable = list(foreseen.undecidable(spec, instance, whole))
-        if undecidable:
-            _say(f"these runs cannot decide {len(undecidable)} claims:")
-        for claim, reason in undecidable:
-            _say(f"  {claim.id}: {reason}")
+        of_spec = (spec, instance, whole)
+        _show_claims("these runs cannot decide", foreseen.undecidable(*of_spec))
+        _show_claims("these runs can refute, but not confirm", foreseen.only_refutable(*of_spec))
         profile = spec.profile(selection.profile)
         if profile.most_trials:
             _say(f"points of inconclusive claims then get up to {profile.most_trials} trials")
@@ -161,15 +167,26 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
             _say("one trial has no interval: claims about a ratio will be inconclusive")
 
 
+def _show_claims(what: str, found: "Iterable[tuple[Claim, str]]") -> None:
+    """Print how many claims something is said of, and their ids by the reason."""
+    by_reason = defaultdict(list)
+    for claim, reason in found:
+        by_reason[reason].append(claim.id)
+    if count := sum(map(len, by_reason.values())):
+        _say(f"{what} {count} {'claim' if count == 1 else 'claims'}:")
+    for reason, claims in by_reason.items():
+        _say(f"  {reason}: {', '.join(claims)}")
+
+
 @_typer.command()
 @_selecting
 def run(checkout: Repo, selections: list[Selection]) -> None:
     """Run what is left of the plan.
 
-    In a profile with `longest_s`, a run that was not steady, shared the CPU, or ran while the host
-    had another speed is repeated once. In a profile with `most_trials`, the points of inconclusive
-    claims get further trials. If several studies are selected, those that their target cannot run
-    are left out. The exit code is 3 if runs failed or a study was left out.
+    In `standard`, and in `paper` for most studies, a run that was not steady, shared the CPU, or ran
+    while the host had another speed is repeated once. In `standard`, the points of inconclusive claims
+    get further trials (not in `cached_tables`). If several studies are selected, those that their
+    target cannot run are left out. The exit code is 3 if runs failed or a study was left out.
     """
     from benchlab.claims import audit, published
 
@@ -217,7 +234,9 @@ def intervene(
     study_name: Annotated[str, typer.Argument(help="A study of paper/studies.")],
     engine: Annotated[str, typer.Option(help="An engine of the study.")],
     workload: Annotated[str, typer.Option(help="A workload of the study.")],
-    threads: Annotated[int, typer.Option(help="Client threads.")],
+    threads: Annotated[
+        int, typer.Option(help="Clients on this machine, not the article's number.")
+    ],
     variant: Annotated[str, typer.Option(help="A variant of the engine.")] = "default",
     envelope: Annotated[
         str, typer.Option(help="An envelope rule of the study.")
@@ -246,7 +265,7 @@ def intervene(
         int, typer.Option(help="Number of the trial; a new number runs the point again.")
     ] = 1,
 ) -> None:
-    """Lower one limit at a time inside one steady run: what is each limit worth?"""
+    """Lower one limit at a time during one run, and show how much throughput each limit costs."""
     from benchlab import store
     from benchlab.run import sweep
 
@@ -320,7 +339,7 @@ _COUNTS = f"""
     FROM ranked GROUP BY ALL ORDER BY ALL
 """
 _REASONS = f"""
-    {_RANKED} SELECT engine, variant, workload, status, error, count(*) AS runs
+    {_RANKED} SELECT study, profile, engine, variant, workload, status, error, count(*) AS runs
     FROM ranked WHERE is_last AND status <> 'ok' GROUP BY ALL ORDER BY ALL
 """
 
@@ -366,7 +385,7 @@ def verdicts(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Another rerun to compare with: a store, or a folder that `export` wrote. The exit"
+            help="Another rerun to compare with: `reference`, or a folder that `export` wrote. The exit"
             " code is 1 if they agree on fewer than 95 % of the claims that both tested, or if two"
             " verdicts are opposite. They agree if the verdict is the same, or if it is inconclusive in"
             " one and the numbers do not differ significantly."
@@ -380,29 +399,42 @@ def verdicts(
         bool,
         typer.Option(
             "--record",
-            help="Also add the verdicts to data/reruns.csv, with which papers compare theirs.",
+            help="Also add the verdicts to data/reruns.csv; the paper compares its own with those.",
         ),
     ] = False,
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Whose runs: `store` (your own), `reference` (those that come with benchlab), or a"
+            " folder that `export` wrote."
+        ),
+    ] = "store",
 ) -> None:
-    """Show whether your runs reproduce each claim of the articles, and why.
+    """Show whether runs reproduce each claim of the articles, and why.
 
     For all studies it shows how many claims have which verdict; for one named study each claim.
     """
-    from benchlab import store
+    import benchlab
     from benchlab.claims import reruns
     from benchlab.claims.judge import judge
-    from benchlab.store import ingest
+    from benchlab.store import ingest, open_store
 
+    is_own = source == "store"
     if why and (against or record):
         raise BenchlabError("--why cannot be combined with --against or --record")
+    if record and not is_own:
+        raise BenchlabError("--record is for your own runs: it cannot be combined with --source")
     checkout = repo.find()
-    ingest.ingest_new(checkout)
     names = study.names(checkout) if study_name == "all" else [study_name]
+    other = benchlab.open(against) if against else None
+    if is_own:
+        ingest.ingest_new(checkout)
+    opened = open_store(checkout.store) if is_own else benchlab.open(source)
     if why:
-        with store.open_store(checkout.store) as opened:
+        with opened:
             _show_why(checkout, opened, names, why, (profile, target_name))
         return
-    with store.open_store(checkout.store) as opened, console.status("judging"):
+    with opened, console.status("judging"):
         found = {name: _rerun(checkout, opened, name, profile, target_name) for name in names}
         judged = {name: judge(checkout, name, rerun) for name, rerun in found.items()}
         gates = [_gate(rerun) for rerun in found.values() if rerun]
@@ -410,6 +442,10 @@ def verdicts(
             reruns.record(
                 checkout, [(rerun, judged[name]) for name, rerun in found.items() if rerun]
             )
+    if is_own and not any(found.values()):
+        _say(
+            "no runs yet; `--source reference` shows the verdicts of the runs that come with benchlab"
+        )
     _show_summary(judged)
     for line in gates:
         _say(line)
@@ -417,9 +453,9 @@ def verdicts(
         _say("Each claim, with what decided it: `benchlab verdicts STUDY`.")
     else:
         _show_verdicts(study_name, judged[study_name])
-    if against:
+    if other:
         ran = {name: rerun.profile if rerun else profile for name, rerun in found.items()}
-        with store.open_any(against) as other:
+        with other:
             _compare(
                 [one for judgements in judged.values() for one in judgements],
                 [
@@ -516,7 +552,10 @@ def published_command(
         ),
     ] = False,
 ) -> None:
-    """For maintainers: count rows, cells and sums of data/published, and compare its dictionary."""
+    """For maintainers: compare rows, cells and sums of data/published with its dictionary.
+
+    The dictionary is `sources.csv` and `columns.csv` there.
+    """
     from benchlab.claims import dictionary, published
 
     checkout = repo.find()
@@ -716,7 +755,8 @@ def _compare(own: "list[Judgement]", others: "list[Judgement]") -> None:
             f"{one.study} {one.claim.id}: {one.verdict} ({one.found or one.reason}); there:"
             f" {other.verdict} ({other.found or other.reason})"
         )
-    of_both = len(found.pairs)
+    if not (of_both := len(found.pairs)):
+        raise BenchlabError("the two reruns cannot be compared: no claim was tested by both")
     _say(
         f"the two reruns agree on {found.agreeing} of the {of_both} claims that both tested;"
         f" {found.same} have the same verdict in both, {found.tested_once} more were tested by one"

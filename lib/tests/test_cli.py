@@ -125,6 +125,8 @@ def test_an_intervention_that_makes_no_sense_is_one_line(benchlab, checkout, opt
         ("lab up --target local", "target local is no lab: its hosts exist already"),
         ("verdicts spec_tree --why postgres_wins --against other", "cannot be combined"),
         ("verdicts spec_tree --why postgres_wins --record", "cannot be combined"),
+        ("verdicts spec_tree --source reference --record", "cannot be combined"),
+        ("verdicts spec_tree --against nosuch", "nosuch does not exist"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(benchlab, arguments, said):
@@ -278,6 +280,18 @@ def test_the_plan_says_what_is_left_and_writes_nothing(benchlab, checkout, close
     assert shown[name] == [clients, "1", f"{len(curve) - 1} of {len(curve)}"]
     assert shown["postgres-default-oltp_point_select-intervention"] == ["16", "1", "1 of 1"]
     assert tree(checkout.root) == before
+
+
+def test_the_plan_says_what_will_be_refused(benchlab, monkeypatch):
+    monkeypatch.delenv("HE3DB_DSN", raising=False)
+    code, out, err = benchlab("plan remote_wal")
+    assert (code, err) == (0, "")
+    assert "3 of them will be refused, those of He3DB: HE3DB_DSN is not set" in out
+    monkeypatch.setenv("HE3DB_DSN", "postgresql://user@192.0.2.9/db")
+    assert "refused" not in benchlab("plan remote_wal --target ssh-example --engine he3db")[1]
+    code, out, _ = benchlab("plan tpcc --engine postgres --target external")
+    assert code == 0
+    assert "of them will be refused, those of PostgreSQL: external has no node with" in out
 
 
 def test_the_plan_counts_what_would_be_run_once_more(benchlab, measured):

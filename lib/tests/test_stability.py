@@ -111,6 +111,25 @@ def test_verdicts_are_shown_stored_and_compared(checkout, measured, benchlab, tm
     assert stored["verdict"].to_list() == [YES]
 
 
+def test_verdicts_of_other_runs_are_shown_where_there_are_no_own_ones(
+    checkout, measured, benchlab, tmp_path
+):
+    measured(STRONG).close()
+    kept = tmp_path / "kept"
+    shutil.copytree(checkout.store, kept)
+    shutil.rmtree(checkout.raw)
+    shutil.rmtree(checkout.store)
+    code, said, _ = benchlab(f"verdicts {STUDY}")
+    assert code == 0
+    assert said.startswith("no runs yet; `--source reference` shows")
+    code, said, _ = benchlab(f"verdicts {STUDY} --source {kept}")
+    assert code == 0
+    assert said.startswith(f"{STUDY}: 2 reproduced, 1 not reproduced, ")
+    code, _, reason = benchlab(f"verdicts {STUDY} --against {kept}")
+    assert code == 1
+    assert "cannot be compared: no claim was tested by both" in reason
+
+
 def test_a_claim_is_shown_with_everything_that_its_verdict_rests_on(checkout, measured, benchlab):
     measured(STRONG).close()
     code, said, _ = benchlab(f"verdicts {STUDY} --why postgres_insert_gain")

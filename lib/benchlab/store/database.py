@@ -191,6 +191,8 @@ def open_any(location: str | Path) -> Store:
         raise StoreError(
             f"{location} is a file; a store is a folder (data/store, which `benchlab ingest` makes)"
         )
+    if "://" not in str(location) and not Path(location).exists():
+        raise NoRuns(f"{location} does not exist")
     store = Store(location)
     if store.sql("SELECT 1 FROM run LIMIT 1").is_empty():
         store.close()
