@@ -1,14 +1,17 @@
 """The documents name what exists, and everything that exists is named."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchlab import cli, repo
+from benchlab import cli, repo, study
 from benchlab.claims import published
 from benchlab.gate import checks, steady
-from benchlab.store import schema
+from benchlab.report.verdicts import VERDICTS
+from benchlab.store import open_any, schema
 from benchlab.study import PROFILES
+from benchlab.study.claims import Audit
 from typer.main import get_command
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +67,23 @@ def test_the_readme_has_the_bounds_of_the_gate():
     for bound in (steady.TOLERANCE, checks.MOST_FOREIGN, checks.LEAST_CACHED):
         assert f"{100 * bound:.0f} %" in README
     assert f"({checks.MOST_SHORT_SD} standard deviations)" in README
+
+
+def test_the_readme_counts_the_verdicts_of_the_reference():
+    checkout = repo.find()
+    with open_any(checkout.reference) as reference:
+        stored = reference.sql("SELECT study, claim, verdict FROM verdict").rows()
+    found: dict = {}
+    for name, claim_id, verdict in stored:
+        claims = {one.id: one for one in study.load(checkout, name).claims}
+        is_audit = isinstance(claims[claim_id].decided_by, Audit)
+        found.setdefault(name, Counter())[is_audit, verdict] += 1
+    rows = [
+        (name, *(counts[False, verdict] for verdict in VERDICTS), counts[True, "not reproduced"])
+        for name, counts in sorted(found.items())
+    ]
+    in_readme = re.findall(r"^\| `(\w+)`" + r" \| (\d+)" * 6 + r" of \d+ \|$", README, re.M)
+    assert [(name, *map(int, counts)) for name, *counts in in_readme] == rows
 
 
 def test_every_picture_of_the_readme_is_there():

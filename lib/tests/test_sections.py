@@ -304,7 +304,7 @@ def test_the_appendix_is_there_where_something_was_simulated(checkout, store, tm
 
     assert "Appendix: how far" not in built()
     (checkout.root / "data" / "simulated").symlink_to(ROOT / "data" / "simulated")
-    assert "Appendix: how far intervals, verdicts and the gate hold" in built()
+    assert "Appendix: how often intervals, verdicts and the gate are right" in built()
 
 
 def test_variants_of_one_engine_have_a_view_of_their_own_each(checkout, store):
