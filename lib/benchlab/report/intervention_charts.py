@@ -80,10 +80,7 @@ def elasticities(frame: pl.DataFrame) -> alt.LayerChart:
         scale=alt.Scale(domain=_DOMAIN, nice=False),
         axis=alt.Axis(grid=False, values=[-1, -0.5, 0, 0.5, 1, 1.5, 2]),
     )
-    lines = [
-        alt.Chart().mark_rule(color="#555555", strokeDash=[4, 4]).encode(x=alt.datum(at))
-        for at in (0, 1)
-    ]
+    lines = [theme.reference_line(x=at) for at in (0, 1)]
     intervals = base.mark_rule(strokeWidth=2, clip=True).encode(x=alt.X("low:Q"), x2="high:Q")
     dots = base.mark_point(filled=True, size=70, clip=True).encode(
         x=x,

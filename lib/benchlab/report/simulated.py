@@ -6,6 +6,7 @@ import polars as pl
 from benchlab.gate import steady
 from benchlab.numbers import number, percent
 from benchlab.repo import Repo
+from benchlab.report import theme
 from benchlab.report.sections import Content
 from benchlab.simulation import coverage, stopping, stored
 from benchlab.simulation.stored import Simulated
@@ -159,7 +160,7 @@ def chart(found: Simulated) -> alt.HConcatChart:
             shape=alt.Shape("study:N", **of),
             fillOpacity=alt.FillOpacity("points:N", scale=hollow, title="points"),
         )
-        should = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(CONFIDENCE))
+        should = theme.reference_line(y=CONFIDENCE)
         views.append(
             alt.layer(rules, should, points).properties(
                 width=_WIDTH, height=200, title=f"Intervals of a {statistic}"

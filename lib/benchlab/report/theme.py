@@ -299,6 +299,12 @@ def _mixed(of: str, share: float, other: int) -> str:
     return "#" + "".join(f"{channel:02X}" for channel in mixed)
 
 
+def reference_line(**at: float) -> alt.Chart:
+    """Dashed line at a value of an axis that others are compared with, such as ``y=1``."""
+    where = {axis: alt.datum(value) for axis, value in at.items()}
+    return alt.Chart().mark_rule(strokeDash=[4, 4]).encode(**where)
+
+
 def resource_color(name: str) -> str:
     """Colour of a resource; CPU, the joint limit of engine and load, has that of the engine's CPU."""
     return RESOURCE_COLORS[ENGINE_CPU if name == CPU.name else name]

@@ -5,6 +5,7 @@ import textwrap
 import altair as alt
 import polars as pl
 
+from benchlab.report import theme
 from benchlab.report.verdicts import VERDICTS
 
 #: The colours of Okabe and Ito, as everywhere, but for a darker red, so that in greyscale it differs
@@ -88,7 +89,7 @@ def ratios(frame: pl.DataFrame) -> alt.LayerChart:
     point = base.mark_point(filled=True, size=80).encode(
         x=alt.X("value:Q"), color=color, shape=shape
     )
-    even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(1))
+    even = theme.reference_line(x=1)
     return (
         alt.layer(band, even, interval, point, *_names(base, most_lines))
         .properties(width=_WIDTH - 100, height=alt.Step(most_lines * _LINE + 8))

@@ -121,7 +121,7 @@ def _cached(ratios: pl.DataFrame, title: str) -> alt.FacetChart:
         ),
         tooltip=["workload", "concurrency", "plain", "cached", alt.Tooltip("ratio", format=".2f")],
     )
-    even = alt.Chart().mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(1))
+    even = theme.reference_line(y=1)
     named = ratios.with_columns(size=_size())
     return article_charts.facets(
         alt.layer(even, article_charts.lines(base, "workload", styles)), named, "size", title
@@ -389,7 +389,7 @@ def pays(between: pl.DataFrame) -> alt.LayerChart:
         ],
     )
     y = alt.Y("ratio:Q", title="throughput of the readers, cached : plain")
-    even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
+    even = theme.reference_line(y=1)
     return alt.layer(
         even,
         _intervals(base).encode(y=alt.Y("low:Q"), y2="high:Q"),
@@ -425,7 +425,7 @@ def _beside_article(base: alt.Chart, ratios: pl.DataFrame) -> alt.LayerChart:
     published = base.encode(y=y("article"))
     # a line would end at a point that was not run
     measured = base.transform_filter("isValid(datum.here)").encode(y=y("here"))
-    even = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(1))
+    even = theme.reference_line(y=1)
     return alt.layer(
         even,
         published.mark_line(strokeDash=article_charts.DASHED, strokeWidth=1),

@@ -349,7 +349,7 @@ def decision_chart(slow: SlowLog, clients: str) -> alt.LayerChart:
             tooltip=["latency", "concurrency", alt.Tooltip("share:Q", format=".0%")],
         )
     )
-    enough = alt.Chart().mark_rule(strokeDash=[4, 4], color="#555555").encode(y=alt.datum(ENOUGH))
+    enough = theme.reference_line(y=ENOUGH)
     return alt.layer(lines, enough).properties(width=560, height=260)
 
 
