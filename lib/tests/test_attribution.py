@@ -124,12 +124,12 @@ def test_what_is_used_up_binds(resource):
 def test_evidence_is_in_the_limits_own_unit():
     found = attributed(IDLE | {"disk write bandwidth": 0.96})
     said = found["disk write bandwidth"]["evidence"]
-    assert said.startswith("disk writes stood at 33.6 MB/s of 35.0 MB/s (96 %), used up in 100 %")
+    assert said.startswith("disk writes averaged 33.6 MB/s of 35.0 MB/s (96 %), used up in 100 %")
     assert "next disk write IOPS at 10 %" in said or "next CPU of the engine at 20 %" in said
     found = {name: row["evidence"] for name, row in found.items()}
-    assert "stood at 240 /s of 2,400 /s (10 %)" in found["disk read IOPS"]
-    assert "stood at 0.20 cores of 2.00 cores (10 %)" in found["CPU of the engine"]
-    assert "tasks stood still for memory in 10 % of the time" in found["memory"]
+    assert "averaged 240 /s of 2,400 /s (10 %)" in found["disk read IOPS"]
+    assert "averaged 0.20 cores of 2.00 cores (10 %)" in found["CPU of the engine"]
+    assert "tasks were stalled for lack of memory in 10 % of the time" in found["memory"]
 
 
 def test_bursts_that_leave_the_disk_idle_do_not_bind():
@@ -178,7 +178,7 @@ def test_on_one_host_engine_and_client_share_the_cpu(larger):
 def test_what_several_use_is_not_told_as_the_use_of_one():
     """0.4 and 0.3 of the CPU, which no one exhausts."""
     found = attributed(IDLE | {"CPU of the engine": 0.4, "CPU of the client": 0.3})
-    said = "the most used resource, CPU of the engine, stood at 70 % with all who share it"
+    said = "the most used resource, CPU of the engine, averaged 70 % with all who share it"
     assert said in found["concurrency"]["evidence"]
 
 
@@ -410,7 +410,7 @@ def test_a_network_between_two_hosts_can_bind():
     frame = attribute({"run": run(), "os_sample": os_sample}, APART)
     assert binding(frame) == "network"
     assert frame.filter("binds")["node"].to_list() == ["db1"]
-    assert "stood at 120.0 MB/s of 125.0 MB/s (96 %)" in frame.filter("binds")["evidence"][0]
+    assert "averaged 120.0 MB/s of 125.0 MB/s (96 %)" in frame.filter("binds")["evidence"][0]
     assert binding(attribute({"run": run(), "os_sample": os_sample})) == UNKNOWN
 
 

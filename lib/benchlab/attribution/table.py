@@ -159,10 +159,10 @@ def _rate(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     limit = timeline.limits.get(place)
     measures = _pressures(timeline, place)
     if limit is None:
-        return measures, f"{words} stood at {show(mean)}, no limit"
+        return measures, f"{words} averaged {show(mean)}, no limit"
     at_limit = _at_limit(timeline, timeline.pressure[place])
     measures |= {"utilisation": mean / limit, "at_limit_share": at_limit}
-    evidence = f"{words} stood at {show(mean)} of {show(limit)} ({_percent(mean / limit)})"
+    evidence = f"{words} averaged {show(mean)} of {show(limit)} ({_percent(mean / limit)})"
     if _is_shared(measures["pressure"], measures["utilisation"]):
         evidence += f", {_percent(measures['pressure'])} of it used up with all who share it"
     return measures, f"{evidence}, used up in {_percent(at_limit)} of seconds"
@@ -175,7 +175,9 @@ def _memory(timeline: Timeline, place: Place) -> tuple[dict[str, float], str]:
     measures["utilisation"] = measures["pressure"]
     measures["at_limit_share"] = _at_limit(timeline, timeline.pressure[place])
     stalled = _percent(measures["pressure"])
-    evidence = _words(timeline, place, f"tasks stood still for memory in {stalled} of the time")
+    evidence = _words(
+        timeline, place, f"tasks were stalled for lack of memory in {stalled} of the time"
+    )
     if timeline.waits and (again := serial_share(timeline, MEMORY).mean()) >= 0.005:
         evidence += f", {_percent(again)} of the sessions read pages that it had dropped"
     if timeline.oom_kills:
@@ -208,8 +210,8 @@ def _clients(timeline: Timeline) -> tuple[dict[str, float], str]:
     )
     measures = {"utilisation": occupied, "pressure": occupied}
     if (most := _most_used(timeline)) is not None:
-        place, stood_at = most
-        evidence += f"; the most used resource, {timeline.named(place)}, stood at {stood_at}"
+        place, used = most
+        evidence += f"; the most used resource, {timeline.named(place)}, averaged {used}"
     return measures, evidence
 
 
@@ -255,8 +257,8 @@ def _beside(timeline: Timeline, bound: Place, shares: dict[Place, float]) -> str
             f"{timeline.named(place)} {_percent(share)}" for place, share in in_turn
         )
     if bound in timeline.pressure and (nearest := _most_used(timeline, but=bound)):
-        place, stood_at = nearest
-        said += f"; next {timeline.named(place)} at {stood_at}"
+        place, used = nearest
+        said += f"; next {timeline.named(place)} at {used}"
     return said
 
 
