@@ -121,15 +121,10 @@ class Host(BaseModel):
         """Whether the host has the agent and its configuration.
 
         Raises:
-            Unreachable, NoRoot: the host cannot be checked.
+            TargetError: the host cannot be checked.
         """
-        try:
-            self.run("test", "-e", AGENT[-1], "-a", "-e", _ENVELOPE)
-        except (Unreachable, NoRoot):
-            raise
-        except TargetError:
-            return False
-        return True
+        script = '[ -e "$1" ] && [ -e "$2" ] && echo yes || echo no'
+        return self.run("sh", "-c", script, "sh", AGENT[-1], _ENVELOPE) == b"yes\n"
 
     def read(self, path: str | Path) -> bytes:
         """Return the content of a file on the host."""
