@@ -718,6 +718,11 @@ def detached(target: Target) -> None:
     subprocess.run(["losetup", "--detach", loop], check=True)
 
 
+def buffered(target: Target) -> None:
+    detached(target)
+    subprocess.run(["losetup", "--find", target.home / "disk.img"], check=True)
+
+
 def image_deleted(target: Target) -> None:
     (target.home / "disk.img").unlink()
 
@@ -736,7 +741,7 @@ def busy(target: Target) -> None:
     target.run("envelope", "limit", "on")
 
 
-HALF_STATES = [unmounted, detached, image_deleted, a_group_is_gone]
+HALF_STATES = [unmounted, detached, buffered, image_deleted, a_group_is_gone]
 
 
 @pytest.mark.parametrize("break_it", [*HALF_STATES, busy])
@@ -788,7 +793,7 @@ def test_up_from_a_half_state(target, break_it):
     break_it(target)
     assert target.up()["changed"] is True
     status = target.run("envelope", "status")
-    assert status["up"] is True
+    assert (status["up"], status["direct_io"]) == (True, True)
     on_image = [x for x in loops(Path("/sys")) if str(target.home) in x.backing_file]
     assert [str(loop.path) for loop in on_image] == [status["loop"]]
 

@@ -324,6 +324,38 @@ def test_a_tree_holds_exactly_its_files(managed_files, tmp_path):
     ]
 
 
+@pytest.mark.root
+def test_a_wipe_leaves_a_disk_of_somebody_and_what_is_theirs_on_it(tmp_path):
+    home, engines = tmp_path / "home", tmp_path / "engines"
+    for folder in (home / "disk", home / "snapshots/postgres/key", engines):
+        folder.mkdir(parents=True)
+    (home / "snapshots/postgres/key/PG_VERSION").write_text("15")
+    (home / ".odd name").write_text("")
+    (engines / "postgres.json").write_text(f'{{\n "data_dir": "{home}/disk/postgres",\n "x": 1\n}}')
+    wipe = f"sh {ANSIBLE / 'roles/host/files/wipe.sh'} {home} {engines}"
+    on_a_disk = f"""
+        mount -t tmpfs none {home}/disk
+        mkdir {home}/disk/postgres {home}/disk/.postgres.partial
+        touch {home}/disk/postgres/base {home}/disk/.postgres.restored {home}/disk/theirs
+        {wipe}
+        {wipe}
+        find {home} -mindepth 1
+    """
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", on_a_disk], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [f"{home}/disk", f"{home}/disk/theirs"]
+    subprocess.run(wipe.split(), check=True)
+    assert not home.exists()
+    larger, link = tmp_path / "larger", tmp_path / "home"
+    larger.mkdir()
+    (larger / "data").write_text("")
+    link.symlink_to(larger)
+    subprocess.run(wipe.split(), check=True)
+    assert link.is_symlink()
+    assert not list(larger.iterdir())
+
+
 def test_a_password_is_kept_once_and_passes_everywhere(tmp_path):
     file, secret = tmp_path / "secret", ANSIBLE / "roles/host/files/secret.sh"
 

@@ -286,11 +286,16 @@ class Envelope:
         self._delete_other_image()
         for loop in self._loops(deleted=True):
             self._detach(loop)
-        attached = self._loops()
-        for loop in attached[1:]:
-            self._detach(loop)
+        # one without direct I/O would have its pages in the host's cache, outside the memory limit
+        usable = [loop for loop in self._loops() if loop.direct_io][:1]
+        for loop in self._loops():
+            if loop not in usable:
+                self._detach(loop)
         self._make_image()
-        loop = attached[0] if attached else attach(self.roots.sys, config.image)
+        loop = usable[0] if usable else attach(self.roots.sys, config.image)
+        if not loop.direct_io:
+            self._detach(loop)
+            raise AgentError(f"{config.image}: the disk below does not allow direct I/O")
         # a loop device keeps its limits when its file is detached, so it may have those of its last
         # user
         self.cgroups.set_disk(loop.device, NO_DISK_LIMITS)
@@ -326,6 +331,14 @@ class Envelope:
         partial.unlink(missing_ok=True)
         make_ext4(partial, config.image_bytes)
         partial.rename(config.image)
+
+    def image_growth(self) -> int:
+        """Return the bytes by which the sparse image may still grow; 0 if there is none."""
+        try:
+            used = self.config.image.stat().st_blocks * 512
+        except FileNotFoundError:
+            return 0
+        return max(0, self.config.image_bytes - used)
 
     def _check_image_size(self) -> None:
         size = self.config.image.stat().st_size

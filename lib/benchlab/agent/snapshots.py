@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Snapshots:
         target = self._path(key)
         delete_tree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        self._require_room(target.parent)
         self._copy(self.config.data_dir, target)
         return _describe(target)
 
@@ -77,6 +79,19 @@ class Snapshots:
                 f"snapshot key {key!r}: letters, digits, '.', '_' and '-' only, not '.' first"
             )
         return self.config.snapshot_root / key
+
+    def _require_room(self, folder: Path) -> None:
+        """Check that a copy of the data fits beside what the sparse image may still grow by.
+
+        Otherwise the host's disk would be full in the middle of a run, and the engine's writes fail.
+        """
+        needed, free = disk_usage(self.config.data_dir), shutil.disk_usage(folder).free
+        growth = self.envelope.image_growth()
+        if free < needed + growth:
+            raise AgentError(
+                f"a snapshot takes {needed} bytes, and the image may grow by {growth}: {free} are free"
+                f" in {folder}"
+            )
 
     def _copy(self, source: Path, target: Path) -> None:
         if not source.is_dir():
