@@ -368,8 +368,7 @@ def _of_values(
 def _without_zeros(sample: Sample, most: float) -> Sample:
     """Count zeros, which have no logarithm, as the least positive value, but never above the limit.
 
-    Nothing but zeros, in two trials or more, is below any limit
-    without doubt.
+    Nothing but zeros, in two trials or more, is below any limit without doubt.
 
     Args:
         sample: values of the trials.
@@ -623,7 +622,7 @@ def _possible(peaks: tuple[int, ...], series: Series, evidence: Evidence) -> str
 
 
 def _unless_elsewhere(finding: Finding, answers: Iterable[Answer], where: str) -> Finding:
-    """Return a finding at the highest point; it is open if it is another one where the peak may be.
+    """Return a finding at a peak; it is open if the answer is another one where the peak may be, too.
 
     Args:
         finding: about another metric than throughput, where throughput was measured to be highest.

@@ -101,9 +101,10 @@ class Runs:
             "limit_cores": float(self.instance.cores),
             "limit_memory_bytes": self.instance.memory_bytes,
         }
-        own_hosts = self._host_cores.group_by("run_id").agg(pl.col("cores") == self.instance.cores)
-        own_hosts = own_hosts.filter(pl.col("cores").list.all())
-        of_it = self._all.filter(**own).join(own_hosts, on="run_id", how="semi")
+        on_it = (pl.col("cores") == self.instance.cores).all().over("run_id")
+        of_it = self._all.filter(**own).join(
+            self._host_cores.filter(on_it), on="run_id", how="semi"
+        )
         return not self._all.is_empty() and of_it.height == self._all.height
 
     def other_versions(self, claim: Claim) -> list[str]:
