@@ -35,6 +35,7 @@ ENVELOPE = Envelope(
 )
 NODE = Node(name="db1", roles=("db.primary", "load"))
 DEPLOYMENT = Deployment(name="local", nodes=(NODE,), enforce=True)
+UNLIMITED = DEPLOYMENT.model_copy(update={"enforce": False})
 
 
 def disk(free: int, image: int = 0, snapshots: int = 0) -> bytes:
@@ -101,14 +102,13 @@ def test_what_is_missing_is_named(monkeypatch, said, message):
     ],
 )
 def test_a_host_that_limits_nothing_must_not_be_larger_than_the_profile(monkeypatch, said, message):
-    unlimited = DEPLOYMENT.model_copy(update={"enforce": False})
     envelope = ENVELOPE.model_copy(update={"enforce": False})
     answer(monkeypatch, memory_kib=1 << 20)
-    preflight.check(unlimited, envelope)
+    preflight.check(UNLIMITED, envelope)
     answer(monkeypatch, **{"memory_kib": 1 << 20} | said)
     full = f"db1: the profile is for {message}, and the target limits nothing (envelope_enforce: false)"
     with pytest.raises(TargetError, match=f"^{re.escape(full)}$"):
-        preflight.check(unlimited, envelope)
+        preflight.check(UNLIMITED, envelope)
     # with limits of its own, it is the server of somebody else that has none
     preflight.check(DEPLOYMENT, envelope)
 
@@ -192,10 +192,10 @@ def test_the_instance_type_itself_is_large_enough(monkeypatch):
     size = {"memory_bytes": 32 * GIB, "disk_bytes": 100 * GIB}
     itself = ENVELOPE.model_copy(update={**size, "enforce": False})
     answer(monkeypatch, memory_kib=int(30.9 * GIB) >> 10)
-    preflight.check(DEPLOYMENT, itself)
+    preflight.check(UNLIMITED, itself)
     answer(monkeypatch, memory_kib=16 * GIB >> 10)
     with pytest.raises(TargetError, match=r"needs 28\.8 GiB of memory, 16\.0 GiB are there"):
-        preflight.check(DEPLOYMENT, itself)
+        preflight.check(UNLIMITED, itself)
 
 
 @pytest.mark.parametrize(
