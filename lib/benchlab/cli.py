@@ -154,8 +154,8 @@ def plan(checkout: Repo, selections: list[Selection]) -> None:
         of_them = f", {repeats} of them to be repeated" if repeats else ""
         console.print(f"{runs} runs, {len(todo)} left{of_them}{took if rest else ''}")
         for engine, reason in sorted(refused.items()):
-            count = sum(len(batch.trials) for batch in rest if batch.engine == engine)
-            _say(f"{count} of them will be refused, those of {spec.label(engine)}: {reason}")
+            if count := sum(len(batch.trials) for batch in rest if batch.engine == engine):
+                _say(f"{count} of them will be refused, those of {spec.label(engine)}: {reason}")
         instance = target.instance_type(checkout, spec.instance)
         of_spec = (spec, instance, whole)
         _show_claims("these runs cannot decide", foreseen.undecidable(*of_spec))

@@ -601,7 +601,7 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
     Raises:
         NotTestable: it has none, or at a point no run counts.
     """
-    throughput = series.model_copy(update={"metric": _THROUGHPUT})
+    throughput = _throughput(series)
     evidence.runs.require_whole(throughput)
     at = stats.highest(evidence.runs.curve(throughput))
     if at not in curve:
@@ -611,10 +611,13 @@ def _highest(series: Series, evidence: Evidence, curve: Curve) -> int:
     return at
 
 
+def _throughput(series: Series) -> Series:
+    return series.model_copy(update={"metric": _THROUGHPUT})
+
+
 def _possible_peaks(series: Series, evidence: Evidence) -> tuple[int, ...]:
     """Return the concurrencies at which the throughput of a series may be highest."""
-    throughput = evidence.runs.curve(series.model_copy(update={"metric": _THROUGHPUT}))
-    return stats.peak(throughput, evidence.confidence).possible
+    return stats.peak(evidence.runs.curve(_throughput(series)), evidence.confidence).possible
 
 
 def _possible(peaks: tuple[int, ...], series: Series, evidence: Evidence) -> str:
@@ -667,7 +670,7 @@ def _unless_higher_beyond(
 
 def _beyond_peak(series: Series, evidence: Evidence) -> list[int]:
     """Return the article's clients beyond those run, if a series is highest at that end."""
-    curve = evidence.runs.curve(series.model_copy(update={"metric": _THROUGHPUT}))
+    curve = evidence.runs.curve(_throughput(series))
     at = stats.highest(curve)
     return [
         one
