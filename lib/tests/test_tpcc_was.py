@@ -337,6 +337,21 @@ def test_what_is_repeated_too_often_has_failed(tmp_path):
         assert server.metric("repeats_total", type="stock_level") == 3
 
 
+def test_a_transaction_that_waits_for_its_repetition_lets_others_run(tmp_path):
+    fake = Fake(act=repeated(1), held=threading.Event())
+    with (
+        served(options(tmp_path, pool=1, queue=1), fake) as server,
+        ThreadPoolExecutor(2) as clients,
+    ):
+        sent = [clients.submit(server.api, "stock_level")]
+        wait_for(lambda: fake.running, "the first to run")
+        sent.append(clients.submit(server.api, "payment"))
+        wait_for(lambda: server.metric("queue_length") == 1, "the second to wait")
+        fake.held.set()
+        assert [one.result()[0] for one in sent] == [200, 200]
+    assert [request.type for request in fake.seen] == ["stock_level", "payment", "stock_level"]
+
+
 def repeated(times: int) -> Callable[[Request], None]:
     """Be asked for so many repetitions."""
     left = iter(range(times))

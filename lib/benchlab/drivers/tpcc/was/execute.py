@@ -139,8 +139,7 @@ class Executor:
             TransactionFailed: the transaction was not done, or was repeated too often.
         """
         try:
-            async with self._admission.admitted(refusable=refusable):
-                done = await self._on_a_connection(request)
+            done = await self._repeated(request, refusable)
         except Refused:
             self._count(request, "refused")
             raise
@@ -164,30 +163,32 @@ class Executor:
             self._logged.add(said)
             _log.warning("%s: %s", request.type, said)
 
-    async def _on_a_connection(self, request: Request) -> Done:
-        connection = await self._database.acquire()
-        try:
-            return await self._repeated(connection, request)
-        finally:
-            if connection.closed:
-                self._metrics.connections_lost.inc()
-            await self._database.release(connection)
-
-    async def _repeated(self, connection: Connection, request: Request) -> Done:
+    async def _repeated(self, request: Request, refusable: bool) -> Done:
         repeats = 0
         while True:
             try:
-                return Done(await self._transactions.run(connection, request), repeats)
+                # what was admitted once is not refused
+                async with self._admission.admitted(refusable=refusable and not repeats):
+                    return Done(await self._on_a_connection(request), repeats)
             except RepeatTransaction as error:
                 if repeats == self._repeats:
                     said = f"given up after {repeats} repetitions: {error}"
                     raise TransactionFailed(said) from error
             self._metrics.repeats[request.type].inc()
-            # two transactions that collided must not collide again
+            # two transactions that collided must not collide again; meanwhile others run
             await asyncio.sleep(
                 random.uniform(0, min(_FIRST_PAUSE_S * 2**repeats, _LONGEST_PAUSE_S))
             )
             repeats += 1
+
+    async def _on_a_connection(self, request: Request) -> Answer:
+        connection = await self._database.acquire()
+        try:
+            return await self._transactions.run(connection, request)
+        finally:
+            if connection.closed:
+                self._metrics.connections_lost.inc()
+            await self._database.release(connection)
 
 
 def _said(error: Exception) -> str:
