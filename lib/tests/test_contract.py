@@ -82,7 +82,9 @@ class EngineContract:
         assert version == session.found.version
 
     def test_the_dataset_is_there(self, session):
-        assert session.engine.dataset_bytes() > 0
+        tables = session.engine.table_bytes()
+        assert {"sbtest1", "sbtest2"} <= tables.keys() == session.engine.tables()
+        assert 0 < tables["sbtest1"] < session.engine.dataset_bytes()
         for number in (1, 2):
             rows = session.engine.query(f"SELECT COUNT(*) AS n FROM sbtest{number}")
             assert rows == [{"n": 10_000}]

@@ -51,7 +51,7 @@ class Recorded(TiDB):
         if "tikv_region_status" in sql:
             raise EngineError("tidb: pd unavailable")
         if "data_length" in sql:
-            return [{"size": 1 << 20}]
+            return [{"name": "sbtest1", "size": 1 << 20}]
         if "VERSION()" in sql:
             return [{"version": f"5.7.25-TiDB-v{self.release}"}]
         if "create_options" in sql:

@@ -13,8 +13,14 @@ from benchlab.store import ingest, open_store, results
 from benchlab.studies import tpcc as section
 from conftest import CAPTURES, DATA, planned
 
-#: Sizes of the tables before and after a run: 4 MB for some hundred New-Orders.
-GREW = (400_000_000, 400_010_000)
+#: Sizes of the dataset and of three tables of it, at the start of a measured part.
+SIZES = {
+    "dataset_bytes": 400_000_000,
+    "table_bytes.history": 10_000_000,
+    "table_bytes.orders": 15_000_000,
+    "table_bytes.order_line": 100_000_000,
+    "table_bytes.new_order": 5_000_000,
+}
 
 
 def left(name: str) -> bytes:
@@ -30,10 +36,7 @@ def rerun(checkout: Repo, close_run):
         "terminals-000001-000002.out": left("paced.txt"),
         "terminals-000001-000002.parquet": left("paced.parquet"),
         "deliveries.jsonl": left("deliveries.jsonl"),
-        **{
-            f"counters-{moment}.json": json.dumps({"dataset_bytes": size}).encode()
-            for moment, size in zip(("begin", "end"), GREW, strict=True)
-        },
+        **dict.fromkeys(("counters-begin.json", "counters-end.json"), json.dumps(SIZES).encode()),
     }
     for trial in plan.trials:
         broke = trial.point.engine == "mariadb"
@@ -148,24 +151,19 @@ def test_what_is_left_of_the_throughput_in_background_work_is_told_of_engines_th
     ]
 
 
-def test_space_is_told_by_what_an_order_makes_the_tables_grow_by(rerun):
+def test_space_for_60_days_is_of_the_tables_that_orders_make_grow(rerun):
     found = tpcc_cost.space(rerun)
     assert found["engine"].to_list() == ["PostgreSQL", "MySQL", "seekdb", "TiDB"]
     row = found.row(0, named=True)
-    run = tpcc.reported(rerun)[0]
-    by_order = (GREW[1] - GREW[0]) / run.new_orders
-    assert row["growth of a New-Order (bytes)"] == pytest.approx(by_order)
     assert row["tpmC"] == pytest.approx(12.86 * 4)
-    # a tpmC enters one order a minute, of eight hours a day
-    assert row["daily growth (MB)"] == pytest.approx(by_order * row["tpmC"] * 480 / 1e6)
-    assert row["dynamic space (MB)"] + row["static space (MB)"] == pytest.approx(row["loaded (MB)"])
+    assert (row["dynamic space (MB)"], row["static space (MB)"]) == (125, 275)
+    # a tpmC enters one order a minute, 480 in a day; 30,000 of a warehouse were loaded
+    assert row["daily growth (MB)"] == pytest.approx(125 / (4 * 30_000) * row["tpmC"] * 480)
 
 
-def test_what_grew_by_more_than_there_is_tells_nothing(rerun, monkeypatch):
-    monkeypatch.setattr(tpcc_cost, "CUSTOMERS", 3000 * 1000)
-    found = tpcc_cost.space(rerun)
-    assert found["loaded (MB)"].null_count() == 0
-    assert found["60-day space (MB)"].null_count() == len(found)
+def test_runs_without_the_sizes_of_tables_have_no_space_for_60_days(rerun, monkeypatch):
+    monkeypatch.setattr(tpcc_cost, "_GROWING", ("nosuch",))
+    assert tpcc_cost.space(rerun).is_empty()
 
 
 def test_conditions_are_shown_of_each_engine(rerun):

@@ -1,6 +1,12 @@
 """Engines by name."""
 
-from benchlab.engines.base import Endpoint, Engine, EngineSetting, without_effect
+from benchlab.engines.base import (
+    TABLE_BYTES,
+    Endpoint,
+    Engine,
+    EngineSetting,
+    without_effect,
+)
 from benchlab.engines.mariadb import MariaDB
 from benchlab.engines.mysql import MySQL
 from benchlab.engines.oceanbase import OceanBase
@@ -12,7 +18,15 @@ ENGINES: dict[str, type[Engine]] = {
     cls.name: cls for cls in (Postgres, MySQL, MariaDB, OceanBase, TiDB)
 }
 
-__all__ = ["ENGINES", "Endpoint", "Engine", "EngineSetting", "engine_class", "without_effect"]
+__all__ = [
+    "ENGINES",
+    "TABLE_BYTES",
+    "Endpoint",
+    "Engine",
+    "EngineSetting",
+    "engine_class",
+    "without_effect",
+]
 
 
 def engine_class(name: str) -> type[Engine]:

@@ -37,6 +37,9 @@ from benchlab.study.roles import PRIMARY
 #: Columns of an engine's checkpoints, in Unix microseconds; ``end_us`` is null if one has not ended.
 CHECKPOINTS = {"begin_us": pl.Int64, "end_us": pl.Int64}
 
+#: Start of the name of a counter that is the size of a table on disk.
+TABLE_BYTES = "table_bytes."
+
 _CONNECT_TIMEOUT_S = 10
 
 #: How long a server may be silent. Its longest statements, such as an index of a large table, take
@@ -324,8 +327,12 @@ class Engine(ABC):
         """Read every table once, into the caches that a long run would have filled."""
 
     @abstractmethod
+    def table_bytes(self) -> dict[str, int]:
+        """Return the size of each table on disk, indexes included, as the server reports it."""
+
     def dataset_bytes(self) -> int:
         """Return the size of the dataset on disk, indexes included, as the server reports it."""
+        return sum(self.table_bytes().values())
 
     @abstractmethod
     def explain(self, statement: str) -> str:

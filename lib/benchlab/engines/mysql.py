@@ -120,13 +120,13 @@ class InnoDB(MySQLProtocol):
                 f"SELECT SUM(LENGTH({row['first']})) FROM {row['name']} FORCE INDEX ({row['index_']})"
             )
 
-    def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`: the tables' files."""
+    def table_bytes(self) -> dict[str, int]:
+        """See :meth:`Engine.table_bytes`: the tables' files."""
         rows = self.query(
-            f"SELECT SUM(file_size) AS size FROM information_schema.{self.tablespaces}"
-            " WHERE name LIKE CONCAT(DATABASE(), '/%')"
+            "SELECT SUBSTRING_INDEX(name, '/', -1) AS name, file_size AS size"
+            f" FROM information_schema.{self.tablespaces} WHERE name LIKE CONCAT(DATABASE(), '/%')"
         )
-        return int(rows[0]["size"] or 0)
+        return {row["name"]: int(row["size"]) for row in rows}
 
     def settle(self) -> None:
         """See :meth:`Engine.settle`: statistics of every table."""

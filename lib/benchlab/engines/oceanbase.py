@@ -25,16 +25,21 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLAC")
 #: A merge leaves its input on disk for half an hour (undo_retention), so that older reads find it. The
 #: query counts only the newest merged version of each tablet, and what later transactions flushed.
 #: Tablets of the server's own tables are not in __all_tablet_to_table.
-_DATASET_BYTES = """
-    SELECT SUM(size) AS size FROM (
-        SELECT table_type, size, end_log_scn, upper_trans_version,
+_TABLE_BYTES = """
+    SELECT its_table.table_name AS name, SUM(size) AS size
+    FROM (
+        SELECT tablet_id, table_type, size, end_log_scn, upper_trans_version,
             MAX(CASE WHEN table_type = 'MAJOR' THEN end_log_scn END)
                 OVER (PARTITION BY tablet_id) AS merged_scn
         FROM oceanbase.V$OB_SSTABLES
-        WHERE tablet_id IN (SELECT tablet_id FROM oceanbase.__all_tablet_to_table)
     ) AS sstable
-    WHERE table_type = 'MAJOR' AND end_log_scn = merged_scn
-        OR table_type IN ('MINI', 'MINOR') AND upper_trans_version > merged_scn
+    JOIN oceanbase.__all_tablet_to_table AS tablet ON tablet.tablet_id = sstable.tablet_id
+    JOIN oceanbase.__all_table AS stored ON stored.table_id = tablet.table_id
+    JOIN oceanbase.__all_table AS its_table
+        ON its_table.table_id = COALESCE(NULLIF(stored.data_table_id, 0), stored.table_id)
+    WHERE sstable.table_type = 'MAJOR' AND end_log_scn = merged_scn
+        OR sstable.table_type IN ('MINI', 'MINOR') AND upper_trans_version > merged_scn
+    GROUP BY its_table.table_name
 """
 
 _MERGE_TIMEOUT_S = 1800
@@ -171,9 +176,9 @@ class OceanBase(MySQLProtocol):
         for number in range(1, dataset.tables + 1):
             self.query(f"SELECT COUNT(c) FROM sbtest{number} WHERE id IN ({ids})")
 
-    def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`: flushed rows of tables and indexes, each once."""
-        return int(self.query(_DATASET_BYTES)[0]["size"] or 0)
+    def table_bytes(self) -> dict[str, int]:
+        """See :meth:`Engine.table_bytes`: flushed rows of tables and indexes, each once."""
+        return {row["name"]: int(row["size"]) for row in self.query(_TABLE_BYTES)}
 
     def analyze(self) -> None:
         """See :meth:`Engine.analyze`: nothing; a merge does it, which an owner cannot request."""

@@ -245,8 +245,16 @@ class Postgres(PostgresProtocol):
         """See :meth:`Engine.analyze`; the server skips tables of other owners with a warning."""
         self.query("VACUUM (ANALYZE)")
 
+    def table_bytes(self) -> dict[str, int]:
+        """See :meth:`Engine.table_bytes`."""
+        rows = self.query(
+            "SELECT relname AS name, pg_total_relation_size(oid) AS size FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        )
+        return {row["name"]: row["size"] for row in rows}
+
     def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`."""
+        """See :meth:`Engine.dataset_bytes`; with the catalogue."""
         return int(self.query("SELECT pg_database_size(current_database()) AS size")[0]["size"])
 
 

@@ -362,13 +362,13 @@ class TiDB(MySQLProtocol):
             self.query(f"SELECT COUNT(c), COUNT(pad) FROM sbtest{number}")
             self.query(f"SELECT SUM(k) FROM sbtest{number} USE INDEX (k_{number})")
 
-    def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`."""
+    def table_bytes(self) -> dict[str, int]:
+        """See :meth:`Engine.table_bytes`."""
         rows = self.query(
-            "SELECT SUM(data_length + index_length) AS size FROM information_schema.tables"
-            " WHERE table_schema = DATABASE()"
+            "SELECT table_name AS name, data_length + index_length AS size"
+            " FROM information_schema.tables WHERE table_schema = DATABASE()"
         )
-        return int(rows[0]["size"] or 0)
+        return {row["name"]: int(row["size"]) for row in rows}
 
     def settle(self) -> None:
         """See :meth:`Engine.settle`: gathers statistics, before the server does so during a run.

@@ -9,12 +9,12 @@ from pathlib import Path
 import polars as pl
 
 from benchlab.drivers.tpcc.limits import PER_WAREHOUSE
+from benchlab.engines import TABLE_BYTES
 from benchlab.errors import BenchlabError
 from benchlab.report import points
 from benchlab.report.tpcc import Run
 from benchlab.store.results import Rerun
 from benchlab.store.schema import quoted
-from benchlab.workloads.tpcc.dataset import CUSTOMERS, DISTRICTS
 
 #: Days for which space is to be priced, and the divisor of a day's growth (TPC-C 5.11, clause 4.2.3). A
 #: warehouse begins with 30,000 orders; a day of 8 hours adds 480 orders per tpmC (30,000 / 480 = 62.5).
@@ -23,8 +23,8 @@ _DAYS, _OF_DAY = 60, 62.5
 #: File of a user's prices, relative to the checkout.
 FILE = Path("data", "prices", "tpcc.csv")
 
-#: Counters of the engines for the size of the tables.
-_SIZES = ("dataset_bytes", "pg_database_size")
+#: Tables to which orders add rows (clause 4.2.3): HISTORY, ORDER and ORDER-LINE.
+_GROWING = ("history", "orders", "order_line")
 
 #: Columns of a file of prices. ``maintenance_3_years`` is for all units together. ``category`` is the
 #: user's word, such as hardware or software; shares of the total are given by category.
@@ -39,54 +39,41 @@ PRICES = {
 
 
 def space(rerun: Rerun) -> pl.DataFrame:
-    """Return the space of each engine's tables for 60 days of 8 hours, from measured growth.
+    """Return the space of each engine's tables for 60 days of 8 hours.
 
-    The growth per New-Order is the growth of the tables in the measured parts of the runs that
-    represent their points, over the New-Orders of these parts. It covers the rows that an order adds to
-    HISTORY, ORDERS and ORDER_LINE, with their indexes, and what its updates leave behind. So it shows
-    how much of the loaded tables is dynamic. The tpmC is the most that the warehouses give at TPC-C's
-    pacing, since an order's rows do not depend on the pace. Free space is not known, so the space
-    for daily spread is left out.
+    Sizes are the smallest at the start of a measured part among the runs that represent their points:
+    a ramp-up adds rows. The tpmC is the most that the warehouses give at TPC-C's pacing, since an
+    order's rows do not depend on the pace. Free space is not known, so the space for daily spread is
+    left out.
 
-    Columns: ``engine``, ``version``, ``runs``, ``tpmC``, ``loaded (MB)``,
-    ``growth of a New-Order (bytes)``, and in MB ``dynamic space``, ``static space``, ``daily growth``,
-    ``60-day space``. Growth and spaces are null if the tables did not grow, or if the dynamic space
-    would exceed the loaded tables, as in runs so short that the tables grow by a single extent.
+    Columns: ``engine``, ``version``, ``runs``, ``tpmC``, and in MB ``loaded``, ``dynamic space``,
+    ``static space``, ``daily growth``, ``60-day space``. There are no rows for engines whose runs have
+    no sizes of tables, as those of an older benchlab.
     """
     warehouses = rerun.study.profile(rerun.profile).dataset.warehouses
     tpmc = PER_WAREHOUSE[1] * warehouses
-    names = ", ".join(map(quoted, _SIZES))
+    growing = ", ".join(quoted(f"{TABLE_BYTES}{table}") for table in _GROWING)
     sizes = rerun.of_runs(
-        "SELECT run_id, at_begin, at_end FROM engine_counter SEMI JOIN chosen USING (run_id)"
-        f" WHERE name IN ({names})"
+        f"SELECT run_id, sum(at_begin) AS dynamic FROM engine_counter SEMI JOIN chosen USING (run_id)"
+        f" WHERE name IN ({growing}) GROUP BY run_id"
     )
-    growth = pl.col("at_end") - pl.col("at_begin")
-    new_orders = pl.col("tpmc") / 60 * pl.col("measured_s")
     found = (
-        rerun.metrics.drop_nulls("tpmc")
-        .join(sizes.drop_nulls(), on="run_id")
+        rerun.metrics.join(sizes, on="run_id")
         .group_by("engine", pl.col("engine_version").alias("version"))
-        .agg(
-            pl.len().alias("runs"),
-            pl.col("at_begin").median().alias("loaded"),
-            (growth.sum() / new_orders.sum()).alias("of_order"),
-        )
+        .agg(pl.len().alias("runs"), pl.col("dataset_bytes", "dynamic").min())
     )
-    loaded_orders = DISTRICTS * CUSTOMERS * warehouses
     rows = []
     for one in points.in_order(found, rerun.study, "version").iter_rows(named=True):
-        dynamic = one["of_order"] * loaded_orders
-        tells = 0 < dynamic <= one["loaded"]
-        after = sixty_days(dynamic, one["loaded"] - dynamic, warehouses, tpmc)
+        loaded, dynamic = one["dataset_bytes"], one["dynamic"]
+        after = sixty_days(dynamic, loaded - dynamic, warehouses, tpmc)
         rows.append(
             {
                 "engine": rerun.study.label(one["engine"]),
                 "version": one["version"],
                 "runs": one["runs"],
                 "tpmC": tpmc,
-                "loaded (MB)": one["loaded"] / 1e6,
-                "growth of a New-Order (bytes)": one["of_order"] if tells else None,
-                **{f"{what} (MB)": of / 1e6 if tells else None for what, of in after.items()},
+                "loaded (MB)": loaded / 1e6,
+                **{f"{what} (MB)": of / 1e6 for what, of in after.items()},
             }
         )
     return pl.DataFrame(rows)
