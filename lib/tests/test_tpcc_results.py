@@ -125,6 +125,9 @@ def test_mechanisms_are_ratios_of_workloads_that_differ_in_one_option(rerun):
     assert found.select("mechanism", "terminals", "New-Orders/min", "mean latency").rows() == [
         ("stored procedures : statements of the client", 40, "1.00", "1.00")
     ]
+    operations = tpcc.reported(rerun)[0].operations
+    repeats = 100 * operations["retries"].sum() / operations["transactions"].sum()
+    assert found["repeats of 100 transactions"].item() == f"{repeats:.1f} : {repeats:.1f}"
     assert found["curve"].item().startswith("PostgreSQL")
 
 

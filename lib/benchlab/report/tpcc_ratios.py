@@ -21,7 +21,7 @@ from benchlab.study import Scalar, Study
 _MECHANISMS: dict[tuple[str, Scalar], tuple[str, bool]] = {
     ("form", "statements"): ("stored procedures : statements of the client", False),
     ("batched", False): ("an order's lines in a batch : one by one", False),
-    ("prepared", False): ("prepared statements : text protocol", False),
+    ("prepared", False): ("prepared statements : planned each time", False),
     ("joined", True): ("one joined update : two statements", True),
 }
 
@@ -33,6 +33,9 @@ _METRICS = {
     "client_cpu_us_per_transaction": "CPU of the clients a transaction",
 }
 
+#: Column with the repeated transactions of the numerator and of the denominator.
+_REPEATS = "repeats of 100 transactions"
+
 #: Metric of a warehouse.
 _RATE = "tpmc_per_warehouse"
 
@@ -43,10 +46,12 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
     """Return what each mechanism changes, as ratios with their 95 % intervals.
 
     Columns: ``curve``, ``mechanism`` (numerator : denominator), ``pacing``, ``terminals``, one column
-    per metric (``0.81 (0.74 to 0.89)``, without an interval if a point has one trial), ``gate passed``
-    (by the runs of both, on hosts that are alike).
+    per metric (``0.81 (0.74 to 0.89)``, without an interval if a point has one trial), ``repeats of 100
+    transactions`` (``1.2 : 3.4``; much of what differs may be due to these), ``gate passed`` (by the
+    runs of both, on hosts that are alike).
     """
     study = rerun.study
+    repeats = _repeats(rerun)
     rows = []
     for name, over, under in _pairs(study):
         both = _both(rerun, over, under)
@@ -63,14 +68,24 @@ def mechanisms(rerun: Rerun) -> pl.DataFrame:
                     "pacing": tpcc.paced(tpcc.pacing(study, over)),
                     "terminals": row["concurrency"],
                     **{column: texts[place] for column, texts in ratios.items()},
+                    _REPEATS: " : ".join(
+                        f"{repeats[workload, *(row[name] for name in _CURVE)]:.1f}"
+                        for workload in (over, under)
+                    ),
                     "valid": row["valid"],
                 }
             )
-    text = ("engine", "variant", "mechanism", "pacing", *_METRICS.values())
+    text = ("engine", "variant", "mechanism", "pacing", *_METRICS.values(), _REPEATS)
     schema = dict.fromkeys(text, pl.String) | {"terminals": pl.Int64, "valid": pl.Boolean}
     found = points.in_order(with_curve(pl.DataFrame(rows, schema=schema), study), study)
     return found.select(
-        "curve", "mechanism", "pacing", "terminals", *_METRICS.values(), points.gate_passed()
+        "curve",
+        "mechanism",
+        "pacing",
+        "terminals",
+        *_METRICS.values(),
+        _REPEATS,
+        points.gate_passed(),
     )
 
 
@@ -173,6 +188,20 @@ def _points(rerun: Rerun, workload: str) -> pl.DataFrame:
     """Return the points of a workload that have runs: :data:`_CURVE`, ``valid``."""
     found = rerun.metrics.filter(workload=workload).select(*_CURVE, "valid").unique()
     return points.in_order(found, rerun.study, "envelope", "concurrency")
+
+
+def _repeats(rerun: Rerun) -> dict[tuple[Any, ...], float]:
+    """Return workload and :data:`_CURVE` of each point → repeats of 100 transactions, of all trials."""
+    repeated = rerun.of_runs(
+        "SELECT run_id, sum(retries)::BIGINT AS retries"
+        " FROM operation SEMI JOIN chosen USING (run_id) GROUP BY run_id"
+    )
+    by_point = (
+        rerun.metrics.join(repeated, on="run_id")
+        .group_by("workload", *_CURVE)
+        .agg(100 * pl.col("retries").sum() / pl.col("transactions").sum())
+    )
+    return {tuple(key): repeats for *key, repeats in by_point.iter_rows()}
 
 
 def _samples(
