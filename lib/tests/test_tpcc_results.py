@@ -110,7 +110,7 @@ def test_only_tpccs_own_pacing_has_a_tpmc(rerun):
     assert found["tpmC"].null_count() == len(found)
     assert found["workload"].str.starts_with("not TPC-C pacing").all()
     assert dict(found.select("curve", "transactions").unique("curve").rows()) == {
-        "PostgreSQL, default": "procedures, serializable",
+        "PostgreSQL, default": "procedures, repeatable read",
         "MySQL, default": "procedures, serializable",
         "seekdb, default": "procedures, serializable",
         "TiDB, default": "statements, repeatable read",
