@@ -33,10 +33,10 @@ _TABLE_BYTES = """
                 OVER (PARTITION BY tablet_id) AS merged_scn
         FROM oceanbase.V$OB_SSTABLES
     ) AS sstable
-    JOIN oceanbase.__all_tablet_to_table AS tablet ON tablet.tablet_id = sstable.tablet_id
-    JOIN oceanbase.__all_table AS stored ON stored.table_id = tablet.table_id
+    JOIN oceanbase.__all_tablet_to_table AS its_tablet ON its_tablet.tablet_id = sstable.tablet_id
+    JOIN oceanbase.__all_table AS its_index ON its_index.table_id = its_tablet.table_id
     JOIN oceanbase.__all_table AS its_table
-        ON its_table.table_id = COALESCE(NULLIF(stored.data_table_id, 0), stored.table_id)
+        ON its_table.table_id = COALESCE(NULLIF(its_index.data_table_id, 0), its_index.table_id)
     WHERE sstable.table_type = 'MAJOR' AND end_log_scn = merged_scn
         OR sstable.table_type IN ('MINI', 'MINOR') AND upper_trans_version > merged_scn
     GROUP BY its_table.table_name
