@@ -65,6 +65,9 @@ class Server:
         self.queries += 1
         return {"queries": self.queries}
 
+    def table_bytes(self) -> dict[str, int]:
+        return {"sbtest1": 1 << 20}
+
 
 class Shell:
     """A driver of whatever a shell runs."""
