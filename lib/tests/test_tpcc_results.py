@@ -13,7 +13,7 @@ from benchlab.store import ingest, open_store, results
 from benchlab.studies import tpcc as section
 from conftest import CAPTURES, DATA, planned
 
-#: Sizes of the dataset and of three tables of it, at the start of a measured part.
+#: Sizes of the dataset and of some of its tables, at the start of a measured part.
 SIZES = {
     "dataset_bytes": 400_000_000,
     "table_bytes.history": 10_000_000,

@@ -32,9 +32,8 @@ DEFAULTS: Mapping[str, str | float] = {
 #: Engine → its own defaults. The level that PostgreSQL and TiDB call repeatable read is snapshot
 #: isolation, under which these five types are serializable (Fekete and others, "Making Snapshot
 #: Isolation Serializable", ACM TODS 30 (2), 2005). It is TiDB's highest. PostgreSQL's serializable adds
-#: predicate locks: a scan of a table as small as ten warehouses reads all of it, so transactions of
-#: different warehouses would conflict, as they do on no dataset of the article's size. TiDB has no
-#: procedures.
+#: predicate locks: where the planner scans a small table whole, as that of ten warehouses, transactions
+#: of different warehouses conflict. TiDB has no procedures.
 _OF_ENGINE: Mapping[str, Mapping[str, str]] = {
     "postgres": {"isolation": "repeatable-read"},
     "tidb": {"form": "statements", "isolation": "repeatable-read"},
