@@ -9,7 +9,7 @@ import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from benchlab.drivers.base import (
     Stage,
 )
 from benchlab.drivers.tpcc import output
+from benchlab.drivers.tpcc.options import OPTIONS
 from benchlab.drivers.tpcc.records import RECORDS
 from benchlab.drivers.tpcc.was import NOT_DONE
 from benchlab.engines import ENGINES, Endpoint, Engine
@@ -41,6 +42,7 @@ from benchlab.workloads.pgbench.dataset import PgbenchTables
 from benchlab.workloads.spec_tree.dataset import SpecTree
 from benchlab.workloads.sysbench_oltp.dataset import SysbenchTables
 from benchlab.workloads.tpcc.dataset import Tpcc
+from benchlab.workloads.tpcc.transactions import Options as Mechanisms
 from conftest import CAPTURES, DATA
 
 SECRET = "s3cret, with = and spaces"
@@ -92,9 +94,14 @@ class DriverContract(ABC):
         times = {"warmup_s": 5, "connections_s": 0, "measure_s": 60}
         requested = {"workload": self.workload(script), **times, **changes}
         scripts = {name: tables.script(name) for name in requested["workload"].weights}
-        options: dict[str, Scalar] = {**requested["workload"].options, **tables.options()}
+        engine = engine_of(protocol)
+        options: dict[str, Scalar] = {
+            **kinds.driver_options(self.name).defaults(engine.name),
+            **requested["workload"].options,
+            **tables.options(),
+        }
         return Job(
-            **{"engine": engine_of(protocol), "clients": 8, "nodes": 1, "cores": 2.0, "seed": 7}
+            **{"engine": engine, "clients": 8, "nodes": 1, "cores": 2.0, "seed": 7}
             | {"scripts": scripts, "options": options}
             | requested
         )
@@ -183,9 +190,8 @@ class DriverContract(ABC):
 
     def test_an_engine_of_another_protocol_is_refused(self):
         for engine in ENGINES.values():
-            refusal = self.driver.refusal(
-                engine, self.workload("oltp_write_only", form="statements")
-            )
+            defaults = kinds.driver_options(self.name).defaults(engine.name)
+            refusal = self.driver.refusal(engine, self.workload("oltp_write_only", **defaults))
             assert (refusal is None) == (engine.protocol in self.driver.protocols)
             assert refusal is None or self.name in refusal
 
@@ -591,6 +597,13 @@ class TestTpcc(DriverContract):
         assert options.refusal_of_option("pacing") is None
         assert "is none of" in options.refusal_of_option("host")
 
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_every_option_has_a_default(self, engine):
+        defaults = dict(kinds.driver_options("tpcc").defaults(engine))
+        assert defaults.keys() == OPTIONS.keys()
+        # the application server started by hand writes statements in the same way
+        assert asdict(Mechanisms()).items() <= defaults.items()
+
     def test_a_workloads_options_reach_it(self):
         given = {"form": "statements", "pool": 3, "pacing": 0.5, "mix": "decks", "batched": False}
         plain = self.job(self.datasets[0], "mysql")
@@ -615,7 +628,8 @@ class TestTpcc(DriverContract):
         ],
     )
     def test_what_an_engine_lacks_is_refused_beforehand(self, engine, options, reason):
-        refusal = self.driver.refusal(ENGINES[engine], self.workload(**options))
+        defaults = kinds.driver_options("tpcc").defaults(engine)
+        refusal = self.driver.refusal(ENGINES[engine], self.workload(**defaults | options))
         assert refusal is None if reason is None else reason in refusal
 
     def test_warmup_and_measured_part_draw_other_numbers(self):

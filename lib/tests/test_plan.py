@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from benchlab import study, target
+from benchlab.drivers.tpcc import options as tpcc_options
 from benchlab.errors import BenchlabError, StudyError, TargetError, UnknownName
 from benchlab.plan import (
     AS_FOUND,
@@ -180,6 +181,24 @@ def test_a_point_is_another_one_when_anything_of_it_changes(batches):
     assert Point.model_validate_json(point.model_dump_json()).key == point.key
     turned = dict(reversed(point.settings.items()))
     assert point.model_copy(update={"settings": turned}).key == point.key
+
+
+def test_a_point_contains_the_options_that_its_workload_does_not_set(checkout, monkeypatch):
+    def points() -> dict[str, Point]:
+        planned = trials(planner(checkout, "smoke", "tpcc").closed_loops())
+        return {trial.point.key: trial.point for trial in planned}
+
+    before = points()
+    for point in before.values():
+        requested = study.load(checkout, "tpcc").workloads[point.workload_name].options
+        assert requested.items() <= point.workload.options.items()
+        assert point.workload.options["isolation"] == (
+            "repeatable-read" if point.engine in ("postgres", "tidb") else "serializable"
+        )
+    # so with another default it is another point
+    monkeypatch.setitem(tpcc_options._OF_ENGINE["postgres"], "isolation", "serializable")
+    changed = before.keys() - points().keys()
+    assert changed == {key for key, point in before.items() if point.engine == "postgres"} != set()
 
 
 # Interventions

@@ -104,6 +104,18 @@ def test_levels_are_shares_of_the_most_terminals(checkout, close_run):
         )
 
 
+def test_the_transactions_of_a_run_are_those_of_its_record(rerun, monkeypatch):
+    kept = rerun.metrics
+    older = kept.with_columns(
+        pl.when(engine="postgres").then(pl.lit('{"isolation": "serializable"}')).alias("options")
+    )
+    monkeypatch.setitem(vars(rerun), "metrics", older)
+    assert section.rules_kept(rerun)["transactions"].null_count() == 6
+    told = older.with_columns(pl.lit('{"form": "statements", "isolation": "b-c"}').alias("options"))
+    monkeypatch.setitem(vars(rerun), "metrics", told)
+    assert section.rules_kept(rerun)["transactions"].unique().to_list() == ["statements, b c"]
+
+
 def test_only_tpccs_own_pacing_has_a_tpmc(rerun):
     found = section.rules_kept(rerun)
     assert len(found) == 6  # four engines, and two other workloads of one

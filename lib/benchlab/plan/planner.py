@@ -27,6 +27,7 @@ from benchlab.study import (
     Study,
 )
 from benchlab.study.intervention import WITHOUT_ENVELOPE, Intervention, LimitBlocks
+from benchlab.study.kinds import driver_options
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ class Planner:
         """
         engine, variant, workload = curve
         study, profile = self.study, self._profile
-        spec, writes = study.engines[engine], study.workloads[workload].writes
+        spec, requested = study.engines[engine], study.workloads[workload]
+        defaults = driver_options(requested.driver).defaults(spec.role or engine)
         enforce = self.enforce and not spec.external
         envelope = resolve(study, profile, self.instance, rule, enforce, [engine], concurrency)
         point = Point(
@@ -282,7 +284,7 @@ class Planner:
             settings=settings_of(study, self.profile_name, engine, variant, envelope.memory_bytes),
             log_disk=spec.log_disks.get(variant),
             workload_name=workload,
-            workload=study.workloads[workload],
+            workload=requested.model_copy(update={"options": {**defaults, **requested.options}}),
             dataset=study.dataset(profile, workload),
             concurrency=concurrency,
             envelope=envelope,
@@ -292,7 +294,9 @@ class Planner:
             transactions_per_client=profile.transactions_per_client,
             log_latency=study.log_latency and not spec.external,
             start=AS_FOUND if spec.external else profile.start,
-            dataset_reset=profile.dataset_reset if writes and not spec.external else "none",
+            dataset_reset=profile.dataset_reset
+            if requested.writes and not spec.external
+            else "none",
         )
         return point.model_copy(update=changes)
 

@@ -269,6 +269,7 @@ def _run(record: Record, totals: Totals | None, rate_per_s: float | None) -> pl.
         "engine_version": point.engine_version,
         "variant": point.variant,
         "workload": point.workload_name,
+        "options": json.dumps(point.workload.options),
         "dataset": point.dataset.model_dump_json(),
         "tables": getattr(point.dataset, "tables", None),
         "rows_per_table": getattr(point.dataset, "rows_per_table", None),

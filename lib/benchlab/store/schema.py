@@ -6,11 +6,11 @@ from importlib.resources import files
 import duckdb
 
 # History of the schema: see the head of schema.sql.
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 #: Table → columns that exports of older schemas lack; they are null there.
 ADDED = {
-    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s", "longest_s"},
+    "run": {"intervention", "dataset", "share_of_peak", "rate_per_s", "longest_s", "options"},
     "host": {"node"},
     "interval": {"operation"},
     "latency_bucket": {"operation"},

@@ -14,6 +14,7 @@
 -- Version 8: system calls that write the engine's log (log_latency).
 -- Version 9: rules of a workload's standard (rule).
 -- Version 10: histograms of the clients' own times, such as think times (time_bucket); checkpoints (checkpoint).
+-- Version 11: options of the load (run.options).
 
 CREATE TABLE run (
     run_id VARCHAR PRIMARY KEY,
@@ -27,6 +28,8 @@ CREATE TABLE run (
     engine_version VARCHAR NOT NULL,
     variant VARCHAR NOT NULL,
     workload VARCHAR NOT NULL,
+    options VARCHAR,                    -- of the driver, set by the workload or its defaults, as JSON; null in exports
+                                        -- of older schemas
     dataset VARCHAR,                    -- what was loaded, as JSON
     tables INTEGER,                     -- of the dataset of sysbench's own scripts; null: another dataset
     rows_per_table BIGINT,

@@ -4,13 +4,11 @@ import polars as pl
 
 from benchlab.claims import published
 from benchlab.drivers.tpcc import limits
-from benchlab.drivers.tpcc.options import effective
 from benchlab.repo import Repo
 from benchlab.report import cpu, points, sections, tpcc, tpcc_charts, tpcc_cost, tpcc_ratios
 from benchlab.report.points import in_order, with_curve
 from benchlab.report.sections import Content, Source
 from benchlab.store.results import Rerun
-from benchlab.study import Study
 
 #: Least shares of the types of the mix; New-Order has the share that the others leave.
 _MIX = {"new_order": 1 - sum(limits.MIX.values()), **limits.MIX}
@@ -77,10 +75,10 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     """Return a row for each point's median run: its New-Orders, and the rules that it kept.
 
     Columns: ``curve``, ``workload`` (its name gives the pacing), ``transactions`` (form and isolation
-    level), ``terminals``, ``New-Orders/min``, ``tpmC`` (the same, truncated; null unless ten terminals
-    a warehouse keep TPC-C's pacing), ``kept``, ``broken``, ``undecided`` (numbers of rules), ``broken
-    at any pace`` (names of the broken rules, without those that any pacing other than TPC-C's breaks),
-    ``gate passed``.
+    level; null for runs whose records lack them), ``terminals``, ``New-Orders/min``, ``tpmC`` (the
+    same, truncated; null unless ten terminals a warehouse keep TPC-C's pacing), ``kept``, ``broken``,
+    ``undecided`` (numbers of rules), ``broken at any pace`` (names of the broken rules, without those
+    that any pacing other than TPC-C's breaks), ``gate passed``.
     """
     runs = tpcc.median_runs(rerun.metrics)
     answers = (
@@ -108,9 +106,9 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     return shown.select(
         "curve",
         points.named(rerun.study),
-        pl.struct("engine", "workload")
-        .map_elements(lambda of: _transactions(rerun.study, **of), return_dtype=pl.String)
-        .alias("transactions"),
+        pl.format("{}, {}", _option("form"), _option("isolation").str.replace_all("-", " ")).alias(
+            "transactions"
+        ),
         pl.col("concurrency").alias("terminals"),
         pl.col("tpmc").round().cast(pl.Int64).alias("New-Orders/min"),
         pl.when(has_tpmc).then(pl.col("tpmc").floor().cast(pl.Int64)).alias("tpmC"),
@@ -122,12 +120,9 @@ def rules_kept(rerun: Rerun) -> pl.DataFrame:
     )
 
 
-def _transactions(study: Study, engine: str, workload: str) -> str:
-    """Return the form of an engine's transactions and their isolation level."""
-    # a study may have lost either since the run
-    spec, of = study.engines.get(engine), study.workloads.get(workload)
-    option = effective((spec and spec.role) or engine, of.options if of else {})
-    return f"{option['form']}, {str(option['isolation']).replace('-', ' ')}"
+def _option(name: str) -> pl.Expr:
+    """Return an option of each run; null if the run's record lacks it."""
+    return pl.col("options").str.json_path_match(f"$.{name}")
 
 
 def chain(repo: Repo) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from benchlab.errors import UnknownName
-from benchlab.study.strict import StrictModel, Unresolved, first_error, known
+from benchlab.study.strict import Scalar, StrictModel, Unresolved, first_error, known
 
 _ROOT = Path(__file__).parents[1]
 
@@ -46,6 +46,17 @@ class DriverOptions(Protocol):
 
     TAKES_RATE: bool
     """Whether the driver can start transactions at a rate, as an open loop needs."""
+
+    @staticmethod
+    def defaults(engine: str) -> Mapping[str, Scalar]:
+        """Return what the driver sets where a workload sets nothing, by option.
+
+        A plan and its records contain these values, so a run made with another default is another
+        trial. The program's own defaults are not among them: they follow from its version.
+
+        Args:
+            engine: engine that the load runs on, by the name of its role.
+        """
 
     @staticmethod
     def refusal_of_option(option: str) -> str | None:

@@ -29,6 +29,12 @@ _TAKEN = {
 TAKES_RATE = True
 
 
+def defaults(engine: str) -> Mapping[str, str]:
+    """Return what the driver sets where a workload sets nothing: nothing, sysbench has defaults."""
+    del engine
+    return {}
+
+
 def refusal_of_option(option: str) -> str | None:
     """Return why a workload cannot set an option, or ``None``."""
     # sysbench takes an underscore for a hyphen (opt_name_cmp in its sb_options.c)

@@ -31,7 +31,7 @@ from benchlab.drivers.base import (
     Stage,
     Totals,
 )
-from benchlab.drivers.tpcc import checks, mix, options, output, validity
+from benchlab.drivers.tpcc import checks, mix, output, validity
 from benchlab.drivers.tpcc.limits import DEFERRED
 from benchlab.drivers.tpcc.measured import ENDED_WELL, Interval, within
 from benchlab.drivers.tpcc.was import LOST, NOT_DONE
@@ -84,9 +84,9 @@ class Tpcc(Driver):
         """See :meth:`Driver.refusal`; the engine may also lack the form, or what an option needs."""
         if reason := super().refusal(engine, workload):
             return reason
-        option = options.effective(engine.name, workload.options)
+        form, mechanisms = workload.options["form"], _mechanisms(workload.options)
         try:
-            transactions_of(engine.name, str(option["form"]), _mechanisms(option))
+            transactions_of(engine.name, str(form), mechanisms)
         except BenchlabError as error:
             return str(error)
         return None
@@ -218,7 +218,8 @@ class Tpcc(Driver):
         facts = validity.Facts(
             warehouses=counted[0].of_warehouses,
             interval=output.measured_part(printed),
-            mix=_mix(str(workload.options.get("mix", options.DEFAULTS["mix"])), len(printed)),
+            # older records have only the options that the study set
+            mix=_mix(str(workload.options.get("mix", "weights")), len(printed)),
             ramp_up=output.ramp_up(printed),
         )
         found = validity.checks(recorded, facts)
@@ -247,10 +248,9 @@ def _with_deferred(
     )
 
 
-def _mechanisms(option: Mapping[str, Scalar]) -> Mechanisms:
+def _mechanisms(options: Mapping[str, Scalar]) -> Mechanisms:
     """Return the options of the form ``statements``: how single statements are written."""
-    names = [one.name for one in fields(Mechanisms) if one.name in option]
-    return Mechanisms(**{name: bool(option[name]) for name in names})
+    return Mechanisms(**{one.name: bool(options[one.name]) for one in fields(Mechanisms)})
 
 
 def _server_failure(said: Sequence[str], workload: Workload) -> str | None:
@@ -299,24 +299,23 @@ def _mix(way: str, processes: int) -> checks.Mix:
 
 def _server(job: Job) -> Process:
     """Return the application server's process; it reads the database's address from its input."""
-    option = options.effective(job.engine.name, job.options)
     argv = _program(
         "was",
         {
             "host": job.application_host,
             "port": PORT,
             "engine": job.engine.name,
-            "form": option["form"],
-            "isolation": option["isolation"],
-            "pool": option["pool"],
-            "queue": option["queue"],
+            "form": job.options["form"],
+            "isolation": job.options["isolation"],
+            "pool": job.options["pool"],
+            "queue": job.options["queue"],
             # as many as there may be, so that none waits longer for its turn than other transactions do
             "delivery-workers": job.clients,
             "delivery-results": MADE / DELIVERIES,
             "drain": DEFERRED,
         },
     )
-    mechanisms = asdict(_mechanisms(option)).items()
+    mechanisms = asdict(_mechanisms(job.options)).items()
     switches = [f"--{name}" if on else f"--no-{name}" for name, on in mechanisms]
     return _ended_well(
         Process(
@@ -332,8 +331,7 @@ def _server(job: Job) -> Process:
 
 def _terminals(job: Job) -> Iterator[Process]:
     """Yield the processes with terminals, each with the terminals of its warehouses."""
-    option = options.effective(job.engine.name, job.options)
-    warehouses = int(option["warehouses"])
+    warehouses = int(job.options["warehouses"])
     count = min(warehouses, max(job.nodes, -(-job.clients // _MOST_OF_PROCESS)))
     bounds = [warehouses * one // count for one in range(count + 1)]
     for number, (first, last) in enumerate(itertools.pairwise(bounds)):
@@ -347,9 +345,9 @@ def _terminals(job: Job) -> Iterator[Process]:
                 "warehouses": f"{first + 1}-{last}",
                 "of-warehouses": warehouses,
                 "terminals": terminals,
-                **{name: option[name] for name in ("c-last", "c-id", "ol-i-id")},
-                "pacing": option["pacing"],
-                "mix": option["mix"],
+                **{name: job.options[name] for name in ("c-last", "c-id", "ol-i-id")},
+                "pacing": job.options["pacing"],
+                "mix": job.options["mix"],
                 "ramp-up-s": job.warmup_s,
                 "duration-s": job.measure_s,
                 "seed": job.seed,

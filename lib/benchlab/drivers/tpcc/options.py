@@ -18,10 +18,13 @@ OPTIONS = {
     "queue": "transactions that wait there, at most; further ones are turned away",
 }
 
-#: Option → its default. Options that apply only to statements have the defaults of
+#: Option → its default; those of statements are as in
 #: :class:`benchlab.workloads.tpcc.transactions.Options`.
-DEFAULTS: Mapping[str, str | float] = {
+_OF_ALL: Mapping[str, str | float | bool] = {
     "form": "procedures",
+    "batched": True,
+    "prepared": True,
+    "joined": False,
     "isolation": "serializable",
     "mix": "weights",
     "pacing": 1.0,
@@ -43,16 +46,9 @@ _OF_ENGINE: Mapping[str, Mapping[str, str]] = {
 TAKES_RATE = False
 
 
-def effective(
-    engine: str, given: Mapping[str, str | float | bool]
-) -> dict[str, str | float | bool]:
-    """Return a workload's options, with defaults for those that it does not set.
-
-    Args:
-        engine: engine that the transactions run on.
-        given: options of the workload; unknown options stay as they are.
-    """
-    return {**DEFAULTS, **_OF_ENGINE.get(engine, {}), **given}
+def defaults(engine: str) -> Mapping[str, str | float | bool]:
+    """Return the option → its default, for transactions that run on an engine."""
+    return {**_OF_ALL, **_OF_ENGINE.get(engine, {})}
 
 
 def refusal_of_option(option: str) -> str | None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from benchlab.drivers.tpcc.options import effective
 from benchlab.engines import Engine
 from benchlab.errors import DatasetError
 from benchlab.observers.outcomes import Outcome
@@ -45,10 +44,9 @@ class Warehouses(Tables[Tpcc]):
     def prepare(self, engine: Engine, workload: Workload) -> None:
         """See :meth:`Tables.prepare`: the procedures of this checkout, or the view."""
         statements: list[str] = []
-        options = effective(engine.name, workload.options)
-        if options["form"] == PROCEDURES:
+        if workload.options["form"] == PROCEDURES:
             statements += procedures_sql(engine.name)
-        if options.get("joined"):
+        if workload.options["joined"]:
             statements += view_sql(engine.name)
         with engine.asking() as ask:
             for statement in statements:
