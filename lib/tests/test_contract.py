@@ -84,15 +84,16 @@ class EngineContract:
     def test_the_dataset_is_there(self, session):
         tables = session.engine.table_bytes()
         assert {"sbtest1", "sbtest2"} <= tables.keys() == session.engine.tables()
-        assert 0 < tables["sbtest1"] < session.engine.dataset_bytes()
+        sizes = session.engine.sizes()
+        assert 0 < sizes["table_bytes.sbtest1"] < sizes["dataset_bytes"]
         for number in (1, 2):
             rows = session.engine.query(f"SELECT COUNT(*) AS n FROM sbtest{number}")
             assert rows == [{"n": 10_000}]
 
     def test_what_settling_replaces_is_not_counted(self, session):
-        before = session.engine.dataset_bytes()
+        before = session.engine.sizes()["dataset_bytes"]
         session.engine.settle()
-        assert session.engine.dataset_bytes() == pytest.approx(before, rel=0.1)
+        assert session.engine.sizes()["dataset_bytes"] == pytest.approx(before, rel=0.1)
 
     def test_prewarming_changes_nothing(self, session, machine):
         session.engine.prewarm(self.point(machine).dataset)

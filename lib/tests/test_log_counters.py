@@ -26,8 +26,6 @@ class Recorded(Postgres):
             return [{"viewname": "pg_stat_io"}]
         if "pg_stat_io" in sql:
             return [dict(zip(VIEW["columns"], row, strict=True)) for row in VIEW["rows"]]
-        if "pg_database_size" in sql:
-            return [{"size": 8e6}]
         return [{}] if "pg_stat_database" in sql else []
 
 

@@ -65,8 +65,8 @@ class Server:
         self.queries += 1
         return {"queries": self.queries}
 
-    def table_bytes(self) -> dict[str, int]:
-        return {"sbtest1": 1 << 20}
+    def sizes(self) -> dict[str, float]:
+        return {"table_bytes.sbtest1": float(1 << 20)}
 
 
 class Shell:

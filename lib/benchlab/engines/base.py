@@ -330,9 +330,13 @@ class Engine(ABC):
     def table_bytes(self) -> dict[str, int]:
         """Return the size of each table on disk, indexes included, as the server reports it."""
 
-    def dataset_bytes(self) -> int:
-        """Return the size of the dataset on disk, indexes included, as the server reports it."""
-        return sum(self.table_bytes().values())
+    def sizes(self) -> dict[str, float]:
+        """Return counters with the bytes of the dataset and of each table on disk, indexes included."""
+        tables = {name: float(size) for name, size in self.table_bytes().items()}
+        return {
+            "dataset_bytes": sum(tables.values()),
+            **{f"{TABLE_BYTES}{name}": size for name, size in tables.items()},
+        }
 
     @abstractmethod
     def explain(self, statement: str) -> str:

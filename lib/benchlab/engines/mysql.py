@@ -69,12 +69,11 @@ class InnoDB(MySQLProtocol):
 
     def counters(self) -> dict[str, float]:
         """See :meth:`Engine.counters`: every number of ``SHOW GLOBAL STATUS``."""
-        counters = {
+        return {
             f"status.{row['Variable_name']}": float(row["Value"])
             for row in self.query("SHOW GLOBAL STATUS")
             if row["Value"].replace(".", "", 1).isdigit()
         }
-        return counters | {"dataset_bytes": float(self.dataset_bytes())}
 
     def background_cycles(self, ask: Ask, pages: Pages) -> float | None:
         """See :meth:`Engine.background_cycles`: rounds of the redo log.

@@ -138,7 +138,7 @@ class OceanBase(MySQLProtocol):
         return super().render(value)
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: dataset, log written, memstore, caches, disk, log pressure."""
+        """See :meth:`Engine.counters`: log written, memstore, caches, disk, log pressure."""
         log = self.query("SELECT END_LSN FROM oceanbase.V$OB_LOG_STAT")[0]
         server = self.query(
             "SELECT LOG_DISK_IN_USE, DATA_DISK_IN_USE FROM oceanbase.V$OB_SERVER_STAT"
@@ -149,10 +149,7 @@ class OceanBase(MySQLProtocol):
         compactions = self.query(
             "SELECT COUNT(*) AS compactions FROM oceanbase.V$OB_TABLET_COMPACTION_HISTORY"
         )[0]
-        counters = {
-            "dataset_bytes": float(self.dataset_bytes()),
-            "V$OB_LOG_STAT.END_LSN_bytes": float(log["END_LSN"]),
-        }
+        counters = {"V$OB_LOG_STAT.END_LSN_bytes": float(log["END_LSN"])}
         counters |= {f"V$OB_SERVER_STAT.{name}": float(value) for name, value in server.items()}
         counters["memstore.used_bytes"] = float(memstore["used_bytes"] or 0)
         counters["V$OB_TABLET_COMPACTION_HISTORY.count"] = float(compactions["compactions"])

@@ -167,7 +167,6 @@ class Postgres(PostgresProtocol):
             for column, value in self.query(sql)[0].items()
             if column not in ("datid", "datname", "stats_reset") and _is_number(value)
         }
-        counters["pg_database_size"] = float(self.dataset_bytes())
         if "pg_stat_io" in names:
             counters |= self._log_calls()
         return counters | self._lags()
@@ -253,9 +252,10 @@ class Postgres(PostgresProtocol):
         )
         return {row["name"]: row["size"] for row in rows}
 
-    def dataset_bytes(self) -> int:
-        """See :meth:`Engine.dataset_bytes`; with the catalogue."""
-        return int(self.query("SELECT pg_database_size(current_database()) AS size")[0]["size"])
+    def sizes(self) -> dict[str, float]:
+        """See :meth:`Engine.sizes`; that of the dataset includes the catalogue."""
+        (database,) = self.query("SELECT pg_database_size(current_database()) AS size")
+        return super().sizes() | {"dataset_bytes": float(database["size"])}
 
 
 def _is_number(value: object) -> bool:

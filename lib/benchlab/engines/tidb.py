@@ -295,12 +295,12 @@ class TiDB(MySQLProtocol):
         return Wait.BUSY, row["command"], sessions
 
     def counters(self) -> dict[str, float]:
-        """See :meth:`Engine.counters`: size of the dataset; a read of each cached table; regions.
+        """See :meth:`Engine.counters`: a read of each cached table; regions.
 
         Regions are counted by table and leading store. The embedded store has no placement driver, and
         so reports none.
         """
-        counters = {"dataset_bytes": float(self.dataset_bytes())}
+        counters = {}
         for table, cached in self._cached().items():
             if cached:
                 trace = self.query(f"TRACE FORMAT='row' SELECT * FROM {table} LIMIT 1")

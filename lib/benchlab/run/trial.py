@@ -11,7 +11,7 @@ from pathlib import Path
 from benchlab import drivers
 from benchlab.agent.system import wait_until
 from benchlab.drivers.base import Driver, Job, Phase, Stage
-from benchlab.engines import TABLE_BYTES, without_effect
+from benchlab.engines import without_effect
 from benchlab.errors import BenchlabError, ParseError, RunFailed
 from benchlab.gate import steady
 from benchlab.observers import (
@@ -304,8 +304,7 @@ class _Run:
             # if a server has pages, what the load changes is in them; under load either takes a while
             begin, end = times[:2] if pages else times[1:]
             counters[metrics.COUNTED_AT] = (begin + end) / 2
-            tables = self.session.engine.table_bytes()
-            counters |= {f"{TABLE_BYTES}{name}": float(size) for name, size in tables.items()}
+            counters |= self.session.engine.sizes()
             for node, of_services in pages.items():
                 for service, page in of_services.items():
                     self.folder.write(metrics.name(service, moment), page.encode(), node)

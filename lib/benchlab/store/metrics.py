@@ -149,6 +149,7 @@ _COUNTED = f"""
             sum(at_end - coalesce(at_begin, 0)) FILTER (
                 regexp_matches(name, '{STORAGE_READS}') AND NOT contains(name, '{INTERNAL}')
             ), 0) END AS storage_reads,
+        -- older runs of PostgreSQL have it by the name of its function
         max(at_begin) FILTER (name IN ('dataset_bytes', 'pg_database_size')) AS dataset_bytes,
         max(at_begin) FILTER (name = 'data_dir_bytes') AS data_dir_bytes,
         max(at_begin) FILTER (name = '{COUNTED_AT}') AS counted_begin,
