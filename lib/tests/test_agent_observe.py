@@ -43,7 +43,7 @@ def agent(tmp_path, tmp_path_factory):
     envelope = {"image": "/none", "image_bytes": 1, "mount": "/none", "enforce": False, **unlimited}
     (etc / "envelope.json").write_text(json.dumps({"home": str(tmp_path), **envelope}))
 
-    def start(*observers: dict) -> subprocess.Popen:
+    def start(*observers: dict, longest_s: float = 600) -> subprocess.Popen:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchlab.agent", "--etc", str(etc), "observe"],
             env={**os.environ, "PYTHONPATH": str(LIBRARY)},
@@ -52,7 +52,8 @@ def agent(tmp_path, tmp_path_factory):
             stderr=subprocess.PIPE,
         )
         started.append(process)
-        process.stdin.write(json.dumps(observers).encode() + b"\n")
+        requested = {"longest_s": longest_s, "observers": observers}
+        process.stdin.write(json.dumps(requested).encode() + b"\n")
         process.stdin.flush()
         return process
 
@@ -162,6 +163,17 @@ def test_nothing_follows_an_observer_whose_captures_nobody_reads(agent, tmp_path
     process.stdout = process.stdin = None
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_observers_that_nobody_stops_end_after_a_limit(agent, tmp_path):
+    """As after a lost connection: the pipes stay open, and nobody reads or writes."""
+    process = agent(observer("watched", *SAYS, then=("touch", f"{tmp_path}/read")), longest_s=2)
+    pid = int(said(tmp_path, "watched.first", "pid").split()[-1])
+    assert process.wait(30) != 0
+    assert not Path(f"/proc/{pid}").exists()
+    assert "nobody stopped the observers in 2 s" in process.stderr.read().decode()
+    assert process.stdout.read() == observe.BEGUN
     assert list(tmp_path.iterdir()) == []
 
 

@@ -43,7 +43,7 @@ def kept(checkout, at_sixteen, tmp_path):
             name="localhost", popen=lambda *command, **streams: subprocess.Popen(argv, **streams)
         )
         folder = RunFolder(checkout.raw, at_sixteen, "local", ALONE)
-        observers = observe.Observers(node, {})
+        observers = observe.Observers(node, {}, 60)
         observers.wait()
         observers.stop()
         observers.collect(folder)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from typing import Any, NoReturn, TextIO
@@ -22,7 +21,7 @@ from typing import Any, NoReturn, TextIO
 from .cgroup import whole_quota
 from .config import DISK_LIMITS, AgentError
 from .envelope import Envelope
-from .system import host_locked, use_realtime_scheduling
+from .system import ends_within, host_locked, use_realtime_scheduling
 
 Limits = dict[str, Any]
 
@@ -51,7 +50,7 @@ def intervene(envelope: Envelope, source: int, out: TextIO) -> None:
             held.set(wanted)
             begin = time.time()
             end += block["duration_s"]
-            if _ends_within(source, end - time.monotonic()):
+            if ends_within(source, end - time.monotonic()):
                 return
             line = {
                 "limit": block["limit"],
@@ -132,16 +131,6 @@ def _line(source: int) -> bytes:
     while not read.endswith(b"\n") and (byte := os.read(source, 1)):
         read += byte
     return read
-
-
-def _ends_within(source: int, timeout_s: float) -> bool:
-    """Wait for the timeout; return True at once if the source ends."""
-    deadline = time.monotonic() + timeout_s
-    while (left := deadline - time.monotonic()) > 0:
-        readable, _, _ = select.select([source], [], [], left)
-        if readable and not os.read(source, 4096):
-            return True
-    return False
 
 
 def _stop(number: int, _: object) -> NoReturn:

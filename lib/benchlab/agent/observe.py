@@ -1,12 +1,15 @@
 """Run observers at the same time until standard input ends, then return their captures.
 
-The caller writes one JSON line, a list of
+The caller writes one JSON line, ``{"longest_s", "observers"}``, the latter a list of
 ``{"file", "command": argv, "begun", "then": argv, "environment": {...}, "stop_signal"}``, and keeps
 the pipe open as long as it observes. An observer has begun when its output has the text ``begun``; the
 agent prints an empty line when all have. When the pipe closes, which it also does if the caller is
 killed, the observers are stopped, and a tar archive of the captures goes to standard output. With
 ``then`` the capture is the output of that second program, which runs in the same folder after the first
 has ended.
+
+A lost connection may leave the pipe open. So observers are stopped after ``longest_s``, too. Then
+nobody waits for their captures, and none are sent.
 
 Observers have real-time priority (``system.use_realtime_scheduling``), and none outlives the agent.
 """
@@ -25,7 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .system import DIE_WITH_PARENT, use_normal_scheduling, use_realtime_scheduling, wait_until
+from .config import AgentError
+from .system import (
+    DIE_WITH_PARENT,
+    ends_within,
+    use_normal_scheduling,
+    use_realtime_scheduling,
+    wait_until,
+)
 
 #: An observer that has not begun by then may begin late, or never: its capture shows which.
 BEGIN_TIMEOUT_S = 30.0
@@ -61,7 +71,8 @@ def observe(home: Path, source: BinaryIO, target: BinaryIO) -> None:
 
     Captures lie in ``home`` until then: /tmp may be memory, and perf's text of a long run is large.
     """
-    wanted = json.loads(source.readline())
+    requested = json.loads(source.readline())
+    wanted = requested["observers"]
     folder = Path(tempfile.mkdtemp(prefix="observe-", dir=home))
     report: dict[str, str] = {}
     try:
@@ -73,11 +84,12 @@ def observe(home: Path, source: BinaryIO, target: BinaryIO) -> None:
         wait_until(lambda: all(one.has_begun() for one in observers), BEGIN_TIMEOUT_S)
         target.write(BEGUN)
         target.flush()
-        while source.read(4096):
-            pass
+        stopped = ends_within(source.fileno(), requested["longest_s"])
         for one in observers:
             one.process.send_signal(one.stop_signal)
         codes = [_ended(one.process) for one in observers]
+        if not stopped:
+            raise AgentError(f"observe: nobody stopped the observers in {requested['longest_s']} s")
         if not _is_read(target):  # the run was aborted, and what follows may take minutes
             return
         for one, code in zip(observers, codes, strict=True):

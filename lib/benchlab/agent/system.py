@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,16 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def ends_within(source: int, timeout_s: float) -> bool:
+    """Wait for the timeout; return True as soon as a file descriptor, such as a pipe, ends."""
+    deadline = time.monotonic() + timeout_s
+    while (left := deadline - time.monotonic()) > 0:
+        readable, _, _ = select.select([source], [], [], left)
+        if readable and not os.read(source, 4096):
+            return True
+    return False
 
 
 @contextlib.contextmanager

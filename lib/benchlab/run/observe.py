@@ -1,7 +1,8 @@
 """Observers: the programs that watch a run on one node, started together and stopped together.
 
 They run under the target's agent, which ends them when the pipe to it closes. So they also end when
-benchlab itself is killed. Their command lines are in the modules of the parsers of their output.
+benchlab itself is killed; and after a limit, since a lost connection may close no pipe. Their command
+lines are in the modules of the parsers of their output.
 """
 
 import io
@@ -32,11 +33,14 @@ _BEGIN_TIMEOUT_S = 30 + 30
 #: The agent gives an observer 10 s to end, and the program that reads its output 120 s.
 _STOP_TIMEOUT_S = 10 + 120 + 30
 
+#: Time before, between and after the stages of a load, such as for the counters.
+_MARGIN_S = 600
+
 
 class Observers:
     """The observers of one run on one node; they are started by the creation of the object."""
 
-    def __init__(self, node: Node, observers: dict):
+    def __init__(self, node: Node, observers: dict, longest_s: float):
         self._node = node.name
         self._has_begun = False
         # no pipe: the agent would wait if it were full, as nobody reads it meanwhile
@@ -48,7 +52,9 @@ class Observers:
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        specification = json.dumps(_specification(observers)).encode()
+        specification = json.dumps(
+            {"longest_s": longest_s, "observers": _specification(observers)}
+        ).encode()
         with suppress(BrokenPipeError):  # the captures then say why the agent did not start
             self._agent.stdin.write(specification + b"\n")
             self._agent.stdin.flush()
@@ -125,12 +131,13 @@ class _Sent:
         return os.read(self.pipe.fileno(), size)
 
 
-def watch(session: Session, log_latency: bool) -> list[Observers]:
+def watch(session: Session, log_latency: bool, longest_s: float) -> list[Observers]:
     """Watch every node that a run uses.
 
     Args:
         session: the engine.
         log_latency: whether system calls to the primary's log are traced.
+        longest_s: how long the load may take; observers that nobody stops end some time after that.
     """
 
     def observers(node: Node) -> dict:
@@ -142,7 +149,8 @@ def watch(session: Session, log_latency: bool) -> list[Observers]:
             log_trace.NAME: LogTrace(session.engine_name, session.engine.log_folder)
         }
 
-    return [Observers(node, observers(node)) for node in used(session)]
+    longest_s += _MARGIN_S
+    return [Observers(node, observers(node), longest_s) for node in used(session)]
 
 
 def used(session: Session) -> list[Node]:

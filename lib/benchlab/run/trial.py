@@ -233,7 +233,9 @@ class _Run:
 
     def _load(self) -> None:
         """Run all stages of the driver while the observers watch."""
-        self.observers = watch(self.session, self.trial.point.log_latency)
+        stages = self.driver.stages(self._job)
+        longest_s = sum(stage.duration_s + stage.grace_s for stage in stages)
+        self.observers = watch(self.session, self.trial.point.log_latency, longest_s)
         try:
             for observers in self.observers:
                 observers.wait()
@@ -241,7 +243,7 @@ class _Run:
                 self._polled(background.NAME, self._poll_background()),
                 self._polled(replication.NAME, self._poll_standbys()),
             ):
-                for stage in self.driver.stages(self._job):
+                for stage in stages:
                     if phase := stage.measured:
                         self._measure(stage, phase)
                     else:
