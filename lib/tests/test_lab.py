@@ -5,10 +5,12 @@ The nodes are the lab's: hosts made of namespaces of this machine, which are gon
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -120,8 +122,8 @@ def _leftovers(host: LabHost) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    """The lab's hosts; gone afterwards."""
+def no_lab() -> None:
+    """Skip the tests where no lab can be made, or where somebody has one."""
     if os.geteuid():
         pytest.skip("needs root")
     if FOLDER.exists():
@@ -129,15 +131,25 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     namespaces = ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "true"]
     if subprocess.run(namespaces, check=False, capture_output=True).returncode:
         pytest.skip("this machine lets nobody make namespaces")
+
+
+def left_of_labs() -> list[str]:
+    """Name what is on this machine of any lab."""
+    links = {path.name for path in Path("/sys/class/net").iterdir()}
+    of_lab = {"benchlab-lab", *(f"bl-{name}" for name in ROLES)}
+    return [*(links & of_lab), *map(str, cgroups("benchlab-lab-*"))]
+
+
+@pytest.fixture(scope="module")
+def hosts(no_lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """The lab's hosts; gone afterwards."""
     hosts = Hosts(tmp_path_factory.mktemp("hosts").resolve())
     hosts.lab.up(target.load(hosts.repo, "lab"), tied=True)
     try:
         yield hosts
     finally:
         hosts.lab.down()
-        links = {path.name for path in Path("/sys/class/net").iterdir()}
-        assert not {"benchlab-lab", *(f"bl-{name}" for name in ROLES)} & links
-        assert not cgroups("benchlab-lab-*")
+        assert left_of_labs() == []
 
 
 def link(hosts: Hosts, node: str, state: str) -> None:
@@ -190,6 +202,38 @@ def swept(hosts, tmp_path_factory) -> Swept:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("BENCHLAB_DB_PASSWORD", raising=False)
         return Swept(hosts, tmp_path_factory.mktemp("swept") / "data")
+
+
+def test_the_commands_make_a_lab_examine_it_and_remove_it(no_lab, tmp_path):
+    """Before any other test, whose hosts would be in the way."""
+
+    def benchlab(*arguments: str) -> str:
+        ended = subprocess.run(
+            [Path(sys.executable).with_name("benchlab"), *arguments],
+            cwd=ROOT,
+            env={**os.environ, "BENCHLAB_DATA": str(tmp_path), "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    try:
+        assert "5 hosts: `benchlab run --target lab`" in benchlab("lab", "up")
+        found = benchlab("doctor", "--target", "lab")
+        for node in ROLES:
+            assert re.search(rf"{node}: root +│ yes │ directly or by sudo", found), found
+        for node in ("db1", "db2"):  # the only ones that an envelope limits
+            assert re.search(rf"{node}: cgroup +│ yes │", found), found
+        assert "load1: cgroup" not in found
+        assert re.search(r"remote_wal, profile smoke +│ yes │", found), found
+        assert "lab removed" in benchlab("lab", "down")
+    finally:
+        Lab().down()
+    assert left_of_labs() == []
+    assert "there is no lab" in benchlab("lab", "down")
+    assert "target lab: nothing of benchlab is running" in benchlab("teardown", "--target", "lab")
 
 
 def test_a_second_lab_is_refused(hosts):
