@@ -232,9 +232,8 @@ class TestPostgres(LoadContract):
         tables.load(session, 2)
         session.settle()
         estimated = load.estimated_bytes("postgres", 1)
-        assert (
-            0.8 < engine.sizes()["dataset_bytes"] / estimated < 1.6
-        )  # with the items, and the catalogue
+        # with the items, and the catalogue
+        assert 0.8 < engine.sizes()["dataset_bytes"] / estimated < 1.6
         tables.check(engine, tmp_path / "kept.json")
         assert not (tmp_path / "kept.json").exists()
         assert [one.passed for one in tables.outcomes("consistency", engine)] == [True] * 12

@@ -300,7 +300,7 @@ class TiDB(MySQLProtocol):
         Regions are counted by table and leading store. The embedded store has no placement driver, and
         so reports none.
         """
-        counters = {}
+        counters: dict[str, float] = {}
         for table, cached in self._cached().items():
             if cached:
                 trace = self.query(f"TRACE FORMAT='row' SELECT * FROM {table} LIMIT 1")

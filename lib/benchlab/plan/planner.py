@@ -269,6 +269,7 @@ class Planner:
         engine, variant, workload = curve
         study, profile = self.study, self._profile
         spec, requested = study.engines[engine], study.workloads[workload]
+        resets = requested.writes and not spec.external
         defaults = driver_options(requested.driver).defaults(spec.role or engine)
         enforce = self.enforce and not spec.external
         envelope = resolve(study, profile, self.instance, rule, enforce, [engine], concurrency)
@@ -294,9 +295,7 @@ class Planner:
             transactions_per_client=profile.transactions_per_client,
             log_latency=study.log_latency and not spec.external,
             start=AS_FOUND if spec.external else profile.start,
-            dataset_reset=profile.dataset_reset
-            if requested.writes and not spec.external
-            else "none",
+            dataset_reset=profile.dataset_reset if resets else "none",
         )
         return point.model_copy(update=changes)
 

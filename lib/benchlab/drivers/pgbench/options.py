@@ -27,7 +27,7 @@ TAKES_RATE = True
 
 
 def defaults(engine: str) -> Mapping[str, str]:
-    """Return what the driver sets where a workload sets nothing: nothing, pgbench has defaults."""
+    """Return no option: where a workload sets nothing, pgbench's own defaults hold."""
     del engine
     return {}
 

@@ -30,7 +30,7 @@ TAKES_RATE = True
 
 
 def defaults(engine: str) -> Mapping[str, str]:
-    """Return what the driver sets where a workload sets nothing: nothing, sysbench has defaults."""
+    """Return no option: where a workload sets nothing, sysbench's own defaults hold."""
     del engine
     return {}
 
